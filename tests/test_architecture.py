@@ -471,17 +471,17 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (7_884, 0, 1),
+    "acp": (8_643, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_686, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_543, 0, 54),
     "config": (35_568, 0, None),
     "context": (8_972, 0, 18),
-    "conversation": (47_242, 0, 47),
+    "conversation": (47_242, 0, 46),
     "core": (44_401, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_611, 0, 30),
+    "engine": (50_538, 0, 30),
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
@@ -491,19 +491,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_159, 0, 22),
     "provider": (28_951, 0, 57),
     "reports": (88_989, 8_414, None),
-    "rpc": (17_340, 0, 18),
+    "rpc": (17_349, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
     "sandbox": (39_057, 0, 27),
     "sections": (35_010, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_272, 0, 36),
+    "session": (51_375, 0, 39),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_445, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_485, 0, 46),
+    "ui": (95_435, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_038, 49_784)
+SUM = (971_786, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

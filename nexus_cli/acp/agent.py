@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,9 @@ from nexus_cli import __version__
 from nexus_cli.acp.editor_files import EditorFiles
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import EditorApprover
-from nexus_cli.acp.updates import UpdateStream, image, message, note, turn_usage, usage_update
+from nexus_cli.acp.updates import UpdateStream, image, message, note, progress, turn_usage, usage_update
 from nexus_cli.commands import discover
-from nexus_cli.commands.command import Command
+from nexus_cli.commands.command import Choice, Command
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
@@ -45,10 +46,11 @@ from nexus_cli.core.event import (
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.real_files import real_path
+from nexus_cli.core.server_results import CommandResult
 from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
-from nexus_cli.provider.available_models import resolve_alias, unnamed_model
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.export import fenced, save_in
@@ -58,6 +60,7 @@ from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -109,6 +112,8 @@ NO_SESSION = "(empty)"
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
 OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
+STEERING = "session/steering"
+"""The extension of the protocol for messages to a running turn, without its underscore."""
 OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 """Commands that open another session, which the editor does itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
@@ -139,6 +144,8 @@ class EditorSession:
     """True once its editor has closed it or has left."""
     sending: asyncio.Future[Any] | None = None
     """Sends them."""
+    choosing: asyncio.Future[str | None] = field(default_factory=asyncio.Future)
+    """The newest choice that the person was asked for; cancelled once the person does something else."""
 
     @property
     def session(self) -> Session:
@@ -152,11 +159,22 @@ class EditorSession:
     def close(self) -> None:
         """Send nothing more, so that no turn waits for an editor that has left."""
         self.is_closed = True
+        self.choosing.cancel()
         if self.sending is not None:
             self.sending.cancel()
         while not self.updates.empty():
             self.updates.get_nowait()
             self.updates.task_done()
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        """Return the key of the choice that the person picks, None without one. The question is shown as a call, below
+        all updates before."""
+        await self.updates.join()
+        call = schema.ToolCallUpdate(tool_call_id=secrets.token_hex(4), title=sanitize(title), status="pending")
+        self.choosing = asyncio.ensure_future(self.approver.choose(call, choices))
+        await asyncio.wait([self.choosing])
+        self.send([progress(call.tool_call_id, status="completed")])
+        return None if self.choosing.cancelled() else self.choosing.result()
 
     def renew_stream(self) -> None:
         """Translate events by a new stream of updates from now on."""
@@ -170,7 +188,7 @@ class EditorSession:
             self.renew_stream()
         elif isinstance(event, TurnEnd):
             self.tell_figures()
-        elif not isinstance(event, TurnStart):  # the editor shows the person's own message itself
+        elif not isinstance(event, TurnStart | SteeringMessage):  # the editor shows the person's own messages itself
             self.send(self.approver.stream.translate(event))
 
     def tell_figures(self) -> None:
@@ -262,6 +280,7 @@ class EditorAgent:
                     additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
                 ),
             ),
+            field_meta={"steering": {"supported": True}},
             auth_methods=[
                 schema.TerminalAuthMethod(
                     type="terminal",
@@ -369,15 +388,8 @@ class EditorAgent:
     ) -> EditorSession:
         project = project_root(folder)
         settings = settings_in(project)
-        model = resolve_alias(self._options.model, settings) if self._options.model else ""
-        model = model or ("" if resume else unnamed_model(settings))
-        if not model and not resume:
-            raise NexusError(
-                "auth",
-                "no model",
-                "no default model is set",
-                "`nexus model use NAME` sets a model; `nexus login PROVIDER` stores a key",
-            )
+        named = self._options.model
+        model = "" if resume and not named else choose_model(named, settings).model
         options = replace(
             self._options,
             cwd=folder,
@@ -429,6 +441,7 @@ class EditorAgent:
     async def prompt(self, session_id: str, prompt: Sequence[Block], **kwargs: Any) -> schema.PromptResponse:
         """Run a turn, or a slash command, and return how it ended."""
         editor_session, outcome = self._get(session_id), None
+        editor_session.choosing.cancel()
         with _as_request_error():
             prompted = make_trigger(prompt, editor_session.session.folder)
             try:
@@ -436,13 +449,46 @@ class EditorAgent:
                     if trigger.text:
                         trigger = replace(trigger, text=trigger.text + editor_session.attached)
                         editor_session.attached = ""
-                    outcome = await editor_session.agent.dispatcher.run(trigger)
+                    outcome = await self._run_turns(editor_session, trigger)
             except RpcError as error:
                 if error.code != REFUSED:
                     raise
                 return schema.PromptResponse(stop_reason="cancelled")
         await editor_session.updates.join()
         return self._end_turn(outcome) if outcome else schema.PromptResponse(stop_reason="end_turn")
+
+    async def _run_turns(self, editor_session: EditorSession, trigger: Trigger) -> Outcome:
+        """Run a turn, then one for messages that came too late for it, and one that carries out its plan if the person
+        says so. Raise `RpcError` if that question is cancelled."""
+        dispatcher, session = editor_session.agent.dispatcher, editor_session.session
+        outcome = await dispatcher.run(trigger)
+        if outcome.ok and session.undelivered:
+            outcome = await dispatcher.run(Trigger())
+        levels = offer_levels(outcome, session.status())
+        if levels and dispatcher.state == "idle":
+            level = await editor_session.choose(PROMPT, [*map(Choice, levels, levels.values())])
+            if level is None:
+                raise RpcError(REFUSED, "the question was cancelled")
+            if level:
+                session.set_level(level)
+                editor_session.tell_level()
+                outcome = await dispatcher.run(Trigger(PROCEED, "client"))
+        return outcome
+
+    async def ext_method(self, method: str, params: JsonDict) -> JsonDict:
+        """Answer `_session/steering`, as other agents do until the protocol has a method: give the running turn a
+        message. One that it cannot take, as with images or a command, is a prompt."""
+        if method != STEERING:
+            raise RequestError.method_not_found(f"_{method}")
+        asked = schema.PromptRequest.model_validate(params)
+        editor_session = self._get(asked.session_id)
+        with _as_request_error():
+            trigger = make_trigger(asked.prompt, editor_session.session.folder)
+        with suppress(RpcError):
+            if not (trigger.parts or trigger.text.startswith("/")):
+                await editor_session.agent.dispatcher.steer(trigger.text)
+                return {"outcome": "injected"}
+        return {"outcome": "promptRequired", "reason": "noRunningTurn"}
 
     def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
         error = outcome.error or {}
@@ -459,6 +505,7 @@ class EditorAgent:
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         """Stop the running turn, and the prompts that wait for it; what was done is kept."""
         if (editor_session := self._open.get(session_id)) is not None:
+            editor_session.choosing.cancel()
             editor_session.agent.dispatcher.cancel_all()
 
     async def _run_command(self, editor_session: EditorSession, trigger: Trigger) -> Trigger | None:
@@ -470,22 +517,36 @@ class EditorAgent:
             return trigger
         if word == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
-        result = await editor_session.agent.dispatcher.run_command(word, rest)
+        dispatcher = editor_session.agent.dispatcher
+        return await self._repeat(
+            editor_session, await dispatcher.run_command(word, rest, asks=word not in OPEN_OTHERS)
+        )
+
+    async def _repeat(self, editor_session: EditorSession, result: CommandResult) -> Trigger | None:
+        """Do in the editor what a command did at its terminal, and let the person choose; return the trigger of the
+        turn that it starts."""
         follows: Trigger | None = None
         for call in result["calls"]:
-            params = call["params"]
-            if call["method"] == "say":
-                editor_session.send([message(f"{sanitize(str(params['text']))}\n")])
-            elif call["method"] == "show":
-                text = fenced(sanitize(find_form(params["form"])(params["value"], WIDTH)))
+            params, text = call["params"], ""
+            match call["method"]:
+                case "say":
+                    text = sanitize(str(params["text"]))
+                case "show":
+                    text = fenced(sanitize(find_form(params["form"])(params["value"], WIDTH)))
+                case "save":
+                    path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
+                    text = f"Written to {sanitize(str(path))}"
+                case "start":
+                    follows = Trigger(params["text"], expands=params["typed"])
+                case "attach":
+                    editor_session.attached += f"\n\n{params['block']}"
+                case "choose":
+                    choices = [Choice(**choice) for choice in params["choices"]]
+                    key = await editor_session.choose(params["title"], choices)
+                    chosen = await editor_session.agent.dispatcher.choose(params["id"], key)
+                    return await self._repeat(editor_session, chosen)
+            if text:
                 editor_session.send([message(f"{text}\n")])
-            elif call["method"] == "save":
-                path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
-                editor_session.send([message(f"Written to {sanitize(str(path))}\n")])
-            elif call["method"] == "start":
-                follows = Trigger(params["text"], expands=params["typed"])
-            elif call["method"] == "attach":
-                editor_session.attached += f"\n\n{params['block']}"
         if error := result["error"]:
             raise NexusError.of(error)
         editor_session.tell_figures()
@@ -498,6 +559,7 @@ class EditorAgent:
     ) -> schema.SetSessionConfigOptionResponse:
         """Change level, model or effort of a session that runs no turn; the level also during one."""
         session = self._get(session_id)
+        session.choosing.cancel()
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS:
@@ -581,7 +643,7 @@ def _as_request_error() -> Iterator[None]:
 
 def _request_error(error: NexusError) -> RequestError:
     data = dict(error.to_json())
-    if error.kind == "auth":
+    if error.kind == "auth" or error.what == "no model":
         return RequestError.auth_required(data)
     code = -32602 if error.kind in ("usage", "config") else -32603
     return RequestError(code, error.line.removeprefix("nexus: "), data)

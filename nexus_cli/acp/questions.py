@@ -1,21 +1,26 @@
-"""Ask the person in the editor: for permission, with the command or the diff in the question, and for the model."""
+"""Ask the person in the editor: for permission, with the command or the diff in the question, for the model, and which
+item of a list a command is for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from acp import Client, schema
 from acp.exceptions import RequestError
 
 from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block, title_of
+from nexus_cli.commands.command import Choice
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.text.hidden_signs import mark_hidden_signs
+from nexus_cli.text.terminal_sanitizer import sanitize
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
 GONE = "the editor did not answer"
+MOST_OPTIONS = 12
+"""Most items of a list that are options of one question."""
 
 
 class EditorApprover(ClientApprover):
@@ -31,18 +36,10 @@ class EditorApprover(ClientApprover):
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer; a declined call ends the turn, so that the person can say what to do instead."""
-        try:
-            answer = await self._client.request_permission(
-                self.session_id,
-                self._describe(question),
-                _options(question),
-                nexus={"why": question.why, "rule": question.rule, "profile": question.profile},
-            )
-        except (RequestError, ConnectionError):
-            return Deny(GONE, said=False)
-        if not isinstance(answer.outcome, schema.AllowedOutcome):
-            return Deny(GONE, said=False)
-        match answer.outcome.option_id:
+        reasons = {"why": question.why, "rule": question.rule, "profile": question.profile}
+        match await self._pick_option(self._describe(question), _options(question), nexus=reasons):
+            case "":
+                return Deny(GONE, said=False)
             case "once":
                 return Allow()
             case "session":
@@ -51,6 +48,28 @@ class EditorApprover(ClientApprover):
                 return Allow(always=True, stored=bool(question.stores))
             case _:
                 return Deny(stops=True, by="client")
+
+    async def _pick_option(
+        self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **meta: Any
+    ) -> str:
+        """Return the id of the option that the person picks; "" without an answer."""
+        try:
+            answer = await self._client.request_permission(self.session_id, call, options, **meta)
+        except (RequestError, ConnectionError):
+            return ""
+        return answer.outcome.option_id if isinstance(answer.outcome, schema.AllowedOutcome) else ""
+
+    async def choose(self, call: schema.ToolCallUpdate, choices: Sequence[Choice]) -> str | None:
+        """Return the key of the choice that the person picks, None without one; the question is shown as `call`."""
+        keys = {choice.key or NO: choice.key for choice in choices[:MOST_OPTIONS]}
+        options = [
+            _option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip()))
+            for choice in choices[:MOST_OPTIONS]
+        ]
+        if left := len(choices) - len(options):
+            call.title = f"{call.title} {left} more: name the item after the command"
+        picked = await self._pick_option(call, options if NO in keys else [*options, _option(NO, "Cancel")])
+        return keys.get(picked)
 
     def _describe(self, question: Question) -> schema.ToolCallUpdate:
         """Return the call of a question: its title is the command or the path itself, its content the whole command or
@@ -103,12 +122,13 @@ def _subject(tool: Tool | None, question: Question) -> str:
 
 def _options(question: Question) -> list[schema.PermissionOption]:
     scope = f" ({mark_hidden_signs(question.always)})" if question.always else ""
-    offered: list[tuple[str, str, Literal["allow_once", "allow_always", "reject_once"]]] = [
-        (ONCE, "Allow once", "allow_once")
-    ]
+    offered = [_option(ONCE, "Allow once")]
     if question.always:
-        offered.append((SESSION, f"Allow for this session{scope}", "allow_always"))
+        offered.append(_option(SESSION, f"Allow for this session{scope}", "allow_always"))
     if question.stores:
-        offered.append((ALWAYS, f"Always allow{scope}", "allow_always"))
-    offered.append((NO, "Reject", "reject_once"))
-    return [schema.PermissionOption(option_id=key, name=name, kind=kind) for key, name, kind in offered]
+        offered.append(_option(ALWAYS, f"Always allow{scope}", "allow_always"))
+    return [*offered, _option(NO, "Reject")]
+
+
+def _option(key: str, name: str, kind: Literal["allow_once", "allow_always"] = "allow_once") -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=key, name=name, kind="reject_once" if key == NO else kind)

@@ -71,7 +71,7 @@ class UpdateStream:
     def translate(self, session_event: event.Event) -> Iterator[Update]:
         """Yield the updates of an event; most have one, or none."""
         match session_event:
-            case event.TurnStart(text) if text:
+            case event.TurnStart(text) | event.SteeringMessage(text) if text:
                 yield schema.UserMessageChunk(content=text_block(text), session_update="user_message_chunk")
             case event.Text(text) if text:
                 yield message(text)
@@ -81,7 +81,7 @@ class UpdateStream:
                 yield self.start_call(call, subject)
             case event.ToolOutput(call_id, text):
                 shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-LONGEST:]
-                yield _progress(call_id, content=[fence_text(shown)])
+                yield progress(call_id, content=[fence_text(shown)])
             case event.ToolResultEvent(call, result):
                 self._output.pop(call.id, None)
                 yield self.end_call(call, result)
@@ -115,7 +115,7 @@ class UpdateStream:
         content: list[Content] | None = [fence_text(text)] if text else None
         if tool is not None and tool.effect is Effect.EDIT and not result.error:
             content = None
-        return _progress(
+        return progress(
             call.id,
             status="failed" if failed else "completed",
             content=content,
@@ -236,7 +236,7 @@ def fence_text(text: str) -> schema.ContentToolCallContent:
     return schema.ContentToolCallContent(type="content", content=text_block(plain))
 
 
-def _progress(
+def progress(
     call_id: str,
     *,
     status: Literal["completed", "failed"] | None = None,

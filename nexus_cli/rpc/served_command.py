@@ -104,7 +104,7 @@ class ServedContext:
 
     def answer(self, id: str, key: str | None) -> bool:
         """Answer the open choice, so that the command runs on; False if it has another id."""
-        if self.choice_id != id:
+        if self.choice_id != id or self._choice.done():
             return False
         self.choice_id = ""
         self.paused.clear()

@@ -23,6 +23,7 @@ class Editor:
         self.moved = asyncio.Event()
         self.questions: list[tuple[schema.ToolCallUpdate, list[str], dict[str, Any]]] = []
         self.hangs = False
+        self.has_forms = True
         self.forms: list[str] = []
         self.fs = schema.FileSystemCapabilities()
 
@@ -77,7 +78,8 @@ async def connected(place: Stage, editor: Editor, *options: str) -> AsyncIterato
     agent = connect_to_agent(editor, process.stdin, process.stdout, use_unstable_protocol=True)  # type: ignore[arg-type]
     try:
         forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
-        begun = await agent.initialize(1, schema.ClientCapabilities(elicitation=forms, fs=editor.fs))
+        offered = schema.ClientCapabilities(elicitation=forms if editor.has_forms else None, fs=editor.fs)
+        begun = await agent.initialize(1, offered)
         assert begun.protocol_version == 1 and begun.agent_info is not None and begun.agent_info.name == "nexus"
         yield agent, process
     finally:

@@ -6,11 +6,13 @@ The question is asked once for each plan. An answer in words is the next message
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from nexus_cli.core import event as e
-from nexus_cli.core.limits import AUTO, EDIT, PLAN
 from nexus_cli.core.shared_types import TakeText
+from nexus_cli.session.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, ask
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -20,49 +22,44 @@ from nexus_cli.ui.repl.view import ReplView
 
 KIND = "offer"
 """The job kind of this question."""
-PROMPT = "Proceed with this plan?"
-PROCEED = "Proceed with the plan."
-"""The message to the model in the person's name."""
 
 
+@dataclass(frozen=True, slots=True)
 class PlanHandOver:
     """Offers to carry out the plan that a turn has proposed."""
 
-    def __init__(
-        self,
-        agent: AgentConnection,
-        view: ReplView,
-        jobs: JobRunner,
-        queue: InputQueue,
-        show_note: TakeText,
-    ) -> None:
-        self._agent, self._view, self._jobs, self._queue, self._show_note = agent, view, jobs, queue, show_note
+    agent: AgentConnection
+    view: ReplView
+    jobs: JobRunner
+    queue: InputQueue
+    show_note: TakeText
 
     def offer(self, ended: Job, outcome: e.Outcome | None) -> None:
         """Ask, if the finished job was a turn in plan mode with an answer, and no other work follows."""
-        answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
-        if self._jobs.current is None and answered and self._agent.status.allow == PLAN:
-            self._jobs.start(KIND, "", self._ask())
+        levels = offer_levels(outcome, self.agent.status)
+        if levels and ended.kind == "turn" and self.jobs.current is None:
+            self.jobs.start(KIND, "", self._ask(levels))
 
     def withdraw(self) -> bool:
         """Withdraw the question because the person does something else; False if it is not open."""
-        if self._jobs.kind != KIND:
+        if self.jobs.kind != KIND:
             return False
-        self._jobs.stop()
+        self.jobs.stop()
         return True
 
-    async def _ask(self) -> None:
-        auto = [AnswerKey("a", "auto", AUTO, lasts=True)] if self._agent.status.has_sandbox else []
-        no = AnswerKey("n", "no, keep planning", takes_words=True)
-        keys = [AnswerKey("y", "yes, edit level", EDIT, lasts=True), *auto, no]
-        with suppress(asyncio.CancelledError), self._jobs.wait_for_user():
-            reply = await ask(self._view, AskedQuestion(PROMPT, keys))
+    async def _ask(self, levels: Mapping[str, str]) -> None:
+        keys = [
+            AnswerKey(answer[0], answer, level, lasts=bool(level), takes_words=not level)
+            for level, answer in levels.items()
+        ]
+        with suppress(asyncio.CancelledError), self.jobs.wait_for_user():
+            reply = await ask(self.view, AskedQuestion(PROMPT, keys))
             if reply is not None and reply.meaning:
-                await self._agent.set_level(reply.meaning)
-                self._show_note(f"Plan mode is off. Permission level: {self._agent.status.allow}.")
+                await self.agent.set_level(reply.meaning)
+                self.show_note(f"Plan mode is off. Permission level: {self.agent.status.allow}.")
                 self._send(PROCEED)
             elif reply is not None and reply.words:
                 self._send(reply.words)
 
     def _send(self, words: str) -> None:
-        self._queue.later.appendleft(TypedMessage(words, words))
+        self.queue.later.appendleft(TypedMessage(words, words))

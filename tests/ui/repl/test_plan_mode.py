@@ -14,11 +14,11 @@ from ui.repl.test_repl import SETTINGS, Stage, _said
 
 from nexus_cli.config.settings import SandboxSettings, UiSettings
 from nexus_cli.core.request import Delta, Request
+from nexus_cli.session.plan_question import PROCEED, PROMPT
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import AnswerField
 from nexus_cli.ui.repl.input_queue import take_argument
-from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
 
 
 def answer(request: Request) -> str:

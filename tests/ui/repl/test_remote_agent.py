@@ -19,6 +19,7 @@ from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
+from nexus_cli.session.plan_question import PROCEED
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -27,7 +28,6 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl import remote_agent
 from nexus_cli.ui.repl.last_turns import CUT_SHORT
-from nexus_cli.ui.repl.plan_hand_over import PROCEED
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 from nexus_cli.ui.repl.repl import Repl
 
