@@ -6,13 +6,12 @@ window is nearly full, which is rare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -62,18 +61,6 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None
 
     stale = find_batch(engine, least, still_warm=warm)
     return draft_pruning(engine, stale, next_drop) if stale.results else None
-
-
-def may_prune(items: Sequence[WindowItem], available: int) -> bool:
-    """Return True if enough of a window is stale results that its session is worth opening, which takes longer.
-    `available` are the tokens of a request by the provider's count."""
-    least = BATCH_COLD / 2 * available
-    if _count_results(items) <= least:
-        return False
-    from nexus_cli.conversation.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
-    from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
-
-    return _count_results(stale_result.item for stale_result in find_stale(group_tool_calls(items), find_tool)) > least
 
 
 def _count_results(items: Iterable[WindowItem]) -> int:
