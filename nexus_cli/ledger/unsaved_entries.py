@@ -61,11 +61,15 @@ class UnsavedCall:
         values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
         return [value for value in values if isinstance(value, Memo)]
 
-    def record(self, db: Database, session: str, *, was_tried: bool) -> None:
-        """Record it inside a transaction, unless it `was_tried` before and was recorded."""
-        log = TransactionLog(db, session, self.lane)
-        if not (was_tried and _was_recorded(log, self.name, self.values)):
-            getattr(log, self.name)(*self.values)
+
+def record_calls(db: Database, session: str, calls: Iterable[UnsavedCall], *, was_tried: bool) -> None:
+    """Record calls inside a transaction, without those that were recorded if a commit of them `was_tried` before.
+
+    What is missing is found before anything is recorded: two notes may be equal.
+    """
+    logs = [(call, TransactionLog(db, session, call.lane)) for call in calls]
+    for call, log in [pair for pair in logs if not (was_tried and _was_recorded(*pair))]:
+        getattr(log, call.name)(*call.values)
 
 
 def create_file(url: str, session: str) -> FileLock:
@@ -91,9 +95,9 @@ def _to_json(value: Any) -> Any:
     )
 
 
-def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
+def _was_recorded(call: UnsavedCall, log: LaneLog) -> bool:
     """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
-    match values[0]:
+    match call.values[0]:
         case Entry(id=entry, message=message):
             return entry <= log.last_id() and log.read(entry, entry)[0].message == message
         case Manifest(step=step):
@@ -104,7 +108,7 @@ def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
             return epoch < log.next_epoch()
         case Drop(id=drop):
             return any(known_drop.id == drop for known_drop in log.drops())
-    return name == "record_start" and log.was_started(values[0])
+    return call.name == "record_start" and log.was_started(call.values[0])
 
 
 def _find_files(url: str, session: str) -> list[Path]:
@@ -149,9 +153,13 @@ def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> 
     with db.write():
         own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
         lanes = {row[0] for row in db.all(own, session)}
-        for line in lines:
-            lane, name = line["lane"], line["call"]
-            values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
-            if lane not in lanes:
-                raise ValueError("one of its lines is not a record of the session")
-            UnsavedCall(lane, name, values).record(db, session, was_tried=True)
+        calls = [_read_call(line) for line in lines]
+        if not lanes.issuperset(call.lane for call in calls):
+            raise ValueError("one of its lines is not a record of the session")
+        record_calls(db, session, calls, was_tried=True)
+
+
+def _read_call(line: JsonObject) -> UnsavedCall:
+    types = _CALLS[line["call"]]
+    values = [read_value(*pair) for pair in zip(types, line["values"], strict=True)]
+    return UnsavedCall(line["lane"], line["call"], values)
