@@ -99,25 +99,20 @@ class FileJournal(SessionJournal):
 
     def _fail_over(self, error: NexusError) -> None:
         """Continue in memory, and tell the person; raise with `require_save`, or if the error is none of the ledger."""
-        problem = self._diagnose(error)
+        problem, what = error, "the session"
+        try:
+            sessions.info(self.db, self.session)
+        except NexusError as missing:
+            if missing.kind == "usage":  # it was deleted, which shows in many ways
+                problem, what = missing_session(), "later work"
         if self.require_save or problem.kind != "ledger":
             raise problem from error
         file = self.db
         self._copy_to_memory()
         self._file = file if self.has_past else None  # nothing is added to a file that cannot be read
         self._retry_at = time.monotonic() + RETRY_SECONDS
-        what = "later work" if problem is not error else "the session"
         lost = "is kept in memory only and will be lost on exit, unless the ledger can be written by then"
         self.warn(f"{problem.message}; {what} {lost}; in a chat, /export FILE saves a copy")
-
-    def _diagnose(self, error: NexusError) -> NexusError:
-        """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""
-        try:
-            sessions.info(self.db, self.session)
-        except NexusError as missing:
-            if missing.kind == "usage":
-                return missing_session()
-        return error
 
     def _copy_to_memory(self) -> None:
         from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)

@@ -21,25 +21,18 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.core.json_schema import type_hints
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, to_record
 from nexus_cli.core.read_event import read_value
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
 """Of the files that this version makes and reads; another form has another suffix."""
-_CALLS: Mapping[str, tuple[Any, ...]] = {
-    "append": (Entry, tuple[Memo, ...]),
-    "begin_epoch": (Epoch, tuple[Drop, ...], tuple[Memo, ...]),
-    "note": (str, str, str, str),
-    "record_drop": (Drop,),
-    "record_memo": (Memo,),
-    "record_reply": (Entry | None, int, Usage, str, bool, str),
-}
-"""The methods of `LaneLog` whose calls have a line, with the types of their arguments."""
+_CALLS = ("append", "begin_epoch", "note", "record_drop", "record_memo", "record_reply")
+"""The methods of `LaneLog` whose calls have a line: their arguments, as JSON."""
 
 
 def unsaved_folder() -> Path:
@@ -160,6 +153,6 @@ def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> 
 
 
 def _read_call(line: JsonObject) -> UnsavedCall:
-    types = _CALLS[line["call"]]
-    values = [read_value(*pair) for pair in zip(types, line["values"], strict=True)]
-    return UnsavedCall(line["lane"], line["call"], values)
+    name = _CALLS[_CALLS.index(line["call"])]
+    *types, _ = type_hints(getattr(LaneLog, name)).values()
+    return UnsavedCall(line["lane"], name, [read_value(*pair) for pair in zip(types, line["values"], strict=True)])

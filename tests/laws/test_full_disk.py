@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import count
@@ -20,12 +21,17 @@ from program.mistakes import FULL_DISK
 from nexus_cli.conversation.compaction.pins import add_pin, list_pins
 from nexus_cli.core.event import Notice
 from nexus_cli.ledger import file_journal
+from nexus_cli.reports.export import session_pieces
+
+TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
+"""A moment of the clock, which is looked at for what is told too; `tests/ledger` compares the times of each call."""
+FULL = [False, True, True, False, True, False, True]
+"""For each turn, whether the disk is full."""
 
 
-def test_turns_and_a_compaction_on_a_full_disk_are_whole_in_the_file(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_journal, "RETRY_SECONDS", 0.0)
+def live(place: Path, is_full: list[bool]) -> list[str]:
+    """Play turns, a pin and a compaction; return the lines of the exports, without what differs in any two sessions and
+    what was told of the disk."""
     numbers = count(1)
 
     def answer(body: Any) -> dict[str, Any]:
@@ -38,14 +44,13 @@ def test_turns_and_a_compaction_on_a_full_disk_are_whole_in_the_file(
 
     with world(place, answer, window=24_000) as around:
 
-        async def live() -> tuple[str, list[str]]:
+        async def play() -> tuple[str, list[str]]:
             session = around.open()
             assert session.ledger is not None
             disk: Any = Disk(session.ledger.db.connection)
             session.ledger.db.connection = disk
             told = list[str]()
-            for number, is_full in enumerate([False, True, True, False, True, False, True]):
-                disk.is_full = is_full
+            for number, disk.is_full in enumerate(is_full):
                 session.record._journal._retry_at = 0.0  # type: ignore[attr-defined]
                 shown = await say(session, f"words {number} " * 400)
                 assert outcome(shown).ok, outcome(shown)
@@ -53,19 +58,31 @@ def test_turns_and_a_compaction_on_a_full_disk_are_whole_in_the_file(
                     add_pin(session.engine.conversation, "words 2", len)
                     shown += await session.compact()
                 told += [event.text for event in shown if isinstance(event, Notice) and "ledger" in event.text]
-                assert session.saved is not is_full
+                assert session.saved is not disk.is_full
             disk.is_full = False
             await session.aclose()
             assert session.saved
             return session.id, told
 
-        name, told = asyncio.run(live())
-        assert ["memory only" in line for line in told] == [True, False, True, False, True], told
+        name, told = asyncio.run(play())
+        assert ["memory only" in line for line in told] == [True, False, True, False, True] * any(is_full), told
         with the_ledger() as ledger:
             sent = assert_laws(ledger, name, around.server.requests)
             assert all(one.row.finish for one in sent) and len(sent) == len(around.server.requests)
             assert [pin.text for pin in list_pins(ledger.log(name))] == ["words 2"]
             assert len(ledger.logs(name)) >= 2 and ledger.log(name).next_epoch() >= 2
+            info = ledger.session(name)
+            text = "".join("".join(session_pieces(ledger.log(name), info, form)) for form in ("md", "jsonl"))
+        text = TIME.sub("TIME", text.replace(name, "ID").replace(str(place), "PLACE"))
+        return [line for line in text.splitlines() if line and "the ledger c" not in line]
+
+
+def test_turns_and_a_compaction_on_a_full_disk_are_whole_in_the_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replay and export are those of a session whose disk was never full."""
+    monkeypatch.setattr(file_journal, "RETRY_SECONDS", 0.0)
+    assert live(place / "full", FULL) == live(place / "free", [False] * len(FULL))
 
 
 ON_TMPFS = (
