@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
@@ -54,7 +54,7 @@ def read_value(kind: Any, value: Any) -> Any:
     if isinstance(kind, UnionType):
         answer = _ANSWERS[value["answer"]] if isinstance(value, dict) and "answer" in value else None
         return read_value(answer or parts[0], value)
-    if get_origin(kind) is tuple:
-        each = parts[:1] * len(value) if Ellipsis in parts else parts
+    if get_origin(kind) in (tuple, Sequence):
+        each = parts if get_origin(kind) is tuple and Ellipsis not in parts else parts[:1] * len(value)
         return tuple(read_value(*pair) for pair in zip(each, value, strict=True))
     return value

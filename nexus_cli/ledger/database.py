@@ -139,7 +139,8 @@ class Database:
         self._lock = threading.RLock()
         self._once = threading.local()
         """By thread: the `answers` in `reading_once`, by statement and values."""
-        self._pending: list[tuple[str, Row]] = []
+        self.pending: list[Query] = []
+        """The statements that run with the next transaction, with their values."""
         self._guard: tuple[str, Row, str] | None = None
         self._constants: dict[Query, list[Row]] = {}
         self._recent: dict[Query, tuple[float, list[Row]]] = {}
@@ -323,10 +324,10 @@ class Database:
                 retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()
                 yield
-                for sql, values in self._pending:
+                for sql, *values in self.pending:
                     self.connection.execute(sql, values)
                 commit(self.connection)
-                self._pending.clear()
+                self.pending.clear()
             except sqlite3.DatabaseError as error:
                 self._rollback()
                 raise self._error(error, "could not be written") from error
@@ -363,8 +364,8 @@ class Database:
     def run_later(self, sql: str, *values: Any) -> None:
         """Run a statement with the next transaction; it may be lost."""
         with self._lock:
-            self._pending.append((sql, values))
-            full = len(self._pending) >= _MOST_PENDING
+            self.pending.append((sql, *values))
+            full = len(self.pending) >= _MOST_PENDING
         if full:
             with self.write():
                 pass
@@ -406,9 +407,9 @@ class Database:
         """Write pending statements and close. Never raises for statements that may be lost; may be called twice."""
         with self._lock:
             try:
-                if self._pending:
+                if self.pending:
                     with self.write():
                         pass
             except (NexusError, sqlite3.ProgrammingError):
-                self._pending.clear()
+                self.pending.clear()
             self.connection.close()

@@ -1,52 +1,63 @@
 """The journal of a session in a ledger file. When a commit fails, the session continues in memory.
 
 The first failure in any lane is reported once. The session is then copied into a database in memory with the same keys
-and ids, and all its lanes continue there. With `require_save` the failure is raised instead. Over a ledger that is only
-read everything is recorded in memory, without a warning.
+and ids, and all its lanes continue there. What is committed in memory waits for the file: a later commit and `close`
+try to commit all of it there in one transaction, and the session continues in the file. With `require_save` the failure
+is raised instead. Over a ledger that is only read everything is recorded in memory, without a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import sessions
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lanes import missing_session
 from nexus_cli.ledger.open_database import connect_memory
 
-LOCAL = 1 << 40
-"""Lanes that are opened in memory have higher ids than any lane of the ledger."""
+RETRY_SECONDS = 5.0
+"""Least seconds between two attempts to return to the file. After a slow attempt they are ten times its own."""
 
 
 @dataclass(eq=False)
 class FileJournal(SessionJournal):
-    """A journal that continues in memory when a commit to a file fails."""
+    """A journal that continues in memory while commits to a file fail."""
 
-    _cut: set[int] = field(default_factory=set)
-    """The lanes that end in memory at their own last entry."""
+    _cut: set[object] = field(default_factory=set)
+    """The lanes that end in memory at their own last entry, and those that were opened there."""
+    _file: Database | None = None
+    """The file, while it may still take what waits."""
+    _retry_at = 0.0
+    """The time from which a commit tries to return to the file."""
+    _waiting: list[tuple[Callable[[Database], object], object, Sequence[Query]]] = field(default_factory=list)
+    """What was committed in memory and is not in the file: each call, the id of the lane that it opened, if it did, and
+    the statements that were put off until its transaction."""
+
     _version: object = None
     """The version of the ledger whose notes are known."""
 
     in_memory = False
-    """True once `db` is in memory."""
+    """True while `db` is in memory."""
     # The lock is held while something is committed or a lane is cut: nothing is committed between a failure and the
-    # copy, and what is committed in memory is not cut off.
+    # copy, and what is committed in memory or in the file is not cut off.
 
     @property
     def is_saving(self) -> bool:
-        """False once the ledger has failed, and if it is only read."""
+        """False while the ledger fails, and if it is only read."""
         return not self.in_memory and super().is_saving
 
     def database_of(self, log: LaneLog) -> Database:
         if self.in_memory:
             with self._lock:
-                if log.lane < LOCAL and log.lane not in self._cut:
+                if self.in_memory and log.lane not in self._cut:
                     from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
 
                     cut_lane(self.db, self.session, log.lane, log.last_id())
@@ -55,6 +66,8 @@ class FileJournal(SessionJournal):
 
     def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
         with self._lock:
+            if time.monotonic() >= self._retry_at:
+                self._return_to_file()
             if self.is_saving:
                 try:
                     return super().commit(log, write)
@@ -62,7 +75,12 @@ class FileJournal(SessionJournal):
                     self._fail_over(error)
             elif not self.in_memory:
                 self._copy_to_memory()
-            return super().commit(log, write)
+            put_off = tuple(self.db.pending)
+            result = super().commit(log, write)
+            self._cut.add(result)
+            if self._file:
+                self._waiting.append((write, result, put_off))
+            return result
 
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         with self._lock:
@@ -74,32 +92,27 @@ class FileJournal(SessionJournal):
             return super().notes(log, kind)
 
     def close(self) -> None:
+        with self._lock:
+            self._return_to_file()
         if self.in_memory:
             self.db.close()
 
     def _fail_over(self, error: NexusError) -> None:
         """Continue in memory, and tell the person; raise with `require_save`, or if the error is none of the ledger."""
-        problem = self._diagnose(error)
-        if self.require_save or problem.kind != "ledger":
-            raise problem from error
-        self._copy_to_memory()
-        what = "later work" if problem is not error else "the session"
-        lost = "is kept in memory only and will be lost on exit; in a chat, /export FILE saves a copy"
-        self.warn(f"{problem.message}; {what} {lost}")
-
-    def _diagnose(self, error: NexusError) -> NexusError:
-        """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""
+        problem, what = error, "the session"
         try:
             sessions.info(self.db, self.session)
         except NexusError as missing:
-            if missing.kind == "usage":
-                return NexusError(
-                    "ledger",
-                    "the saved session does not exist",
-                    "it was deleted by another process",
-                    "Start a new session",
-                )
-        return error
+            if missing.kind == "usage":  # it was deleted, which shows in many ways
+                problem, what = missing_session(), "later work"
+        if self.require_save or problem.kind != "ledger":
+            raise problem from error
+        file = self.db
+        self._copy_to_memory()
+        self._file = file if self.has_past else None  # nothing is added to a file that cannot be read
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        lost = "is kept in memory only and will be lost on exit, unless the ledger can be written by then"
+        self.warn(f"{problem.message}; {what} {lost}; in a chat, /export FILE saves a copy")
 
     def _copy_to_memory(self) -> None:
         from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)
@@ -112,7 +125,37 @@ class FileJournal(SessionJournal):
             memory = Database(connect_memory())
             make_empty_session(memory, self.session, self.known.drops, self.known.epochs)
             self.has_past = False
-        with memory.write():
-            memory.set_last_number("lanes", LOCAL)
-        self.db, self.in_memory = memory, True
+        with memory.write():  # other sessions may open lanes, in the file and in memory, before these are in the file
+            memory.set_last_number("lanes", time.time_ns() // 1000)
+        self.in_memory = True
+        self._use(memory)
+
+    def _return_to_file(self) -> None:
+        """Try to commit in the file what waits for it, and continue there. It refuses numbers that another process has
+        used, and then all of it."""
+        file, began = self._file, time.monotonic()
+        if not file:
+            return
+        try:
+            with file.write():
+                for write, lane, put_off in self._waiting:
+                    opened = write(file)
+                    if lane is not None:
+                        file.run("UPDATE lanes SET id = ? WHERE id = ?", lane, opened)
+                    for sql, *values in put_off:
+                        file.run(sql, *values)
+        except Exception:  # whatever another process did to the session meanwhile leads to
+            ended = time.monotonic()
+            self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))
+            return
+        self._file, self.in_memory = None, False
+        self._waiting.clear()
+        self._cut.clear()
+        self._use(file)
+        self.warn("the ledger can be written again: the whole session is saved")
+
+    def _use(self, db: Database) -> None:
+        db.pending += self.db.pending
+        self.db.pending.clear()
+        self.db, self._version = db, None
         self.known_notes = KnownNotes(self.main_lane, is_new=False)

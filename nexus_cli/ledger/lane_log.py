@@ -326,9 +326,7 @@ class LaneLog:
 
     def count_recall(self, drop_id: str) -> None:
         """Count that the original was given, in a transaction of its own."""
-        db = self.db
-        with db.write():
-            drops.count_recall(db, self._session_key(db), drop_id)
+        self._journal.commit(self, lambda db: drops.count_recall(db, self._session_key(db), drop_id))
 
     # Notes of the lane
 
@@ -386,10 +384,12 @@ class LaneLog:
         """Record that a tool is about to run, with its notes; `NexusError("ledger", ...)` if it was started before: it
         must not run again."""
 
+        at = self._now()
+
         def write(db: Database) -> None:
             lanes.session_of(db, self.lane)
             insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
-            db.run(insert, self.lane, call_id, name, self._now(), self.lane)
+            db.run(insert, self.lane, call_id, name, at, self.lane)
             for memo in memos:
                 lanes.record_note(db, self.lane, memo)
 

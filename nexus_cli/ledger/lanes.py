@@ -52,7 +52,9 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
 
 def missing_session() -> NexusError:
     """Return the error for a session that was deleted."""
-    return NexusError("ledger", "the session cannot continue", "it was deleted in the meantime", "Start a new session")
+    return NexusError(
+        "ledger", "the saved session does not exist", "it was deleted in the meantime", "Start a new session"
+    )
 
 
 def ancestry_query(db: Database, lane: int) -> Query:

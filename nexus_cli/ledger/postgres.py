@@ -200,11 +200,11 @@ class PostgresDatabase(Database):
                     self._begin(alone)
                     self._check_guard()
                     yield
-                    for sql, values in self._pending:
-                        self._execute(sql, values)
+                    for sql, *values in self.pending:
+                        self._execute(sql, tuple(values))
                     is_ending = True
                     database.commit(self)
-                self._pending.clear()
+                self.pending.clear()
             except psycopg.Error as error:
                 self._rollback()
                 is_unknown = is_ending and self._is_lost
@@ -391,7 +391,7 @@ class PostgresDatabase(Database):
             if self._ended is not None:
                 return
             with suppress(NexusError, psycopg.Error):
-                if self._pending and not self._is_lost:
+                if self.pending and not self._is_lost:
                     with self.write():
                         pass
             self._ended = NexusError("ledger", "the ledger cannot be used", "it has been closed")

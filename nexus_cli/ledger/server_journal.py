@@ -21,7 +21,7 @@ from nexus_cli.core.shared_types import T
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
 from nexus_cli.ledger.lane_log import LaneLog, Write
-from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, record_calls
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
@@ -170,8 +170,7 @@ class ServerJournal(SessionJournal):
                 return
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
-                for call in batch:
-                    call.record(self.db, self.session, was_tried=was_tried)
+                record_calls(self.db, self.session, batch, was_tried=was_tried)
                 found = self.known_notes.begin_later(self.db)
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:

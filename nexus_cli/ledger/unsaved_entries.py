@@ -21,25 +21,18 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.core.json_schema import type_hints
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, to_record
 from nexus_cli.core.read_event import read_value
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
 """Of the files that this version makes and reads; another form has another suffix."""
-_CALLS: Mapping[str, tuple[Any, ...]] = {
-    "append": (Entry, tuple[Memo, ...]),
-    "begin_epoch": (Epoch, tuple[Drop, ...], tuple[Memo, ...]),
-    "note": (str, str, str, str),
-    "record_drop": (Drop,),
-    "record_memo": (Memo,),
-    "record_reply": (Entry | None, int, Usage, str, bool, str),
-}
-"""The methods of `LaneLog` whose calls have a line, with the types of their arguments."""
+_CALLS = ("append", "begin_epoch", "note", "record_drop", "record_memo", "record_reply")
+"""The methods of `LaneLog` whose calls have a line: their arguments, as JSON."""
 
 
 def unsaved_folder() -> Path:
@@ -61,11 +54,15 @@ class UnsavedCall:
         values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
         return [value for value in values if isinstance(value, Memo)]
 
-    def record(self, db: Database, session: str, *, was_tried: bool) -> None:
-        """Record it inside a transaction, unless it `was_tried` before and was recorded."""
-        log = TransactionLog(db, session, self.lane)
-        if not (was_tried and _was_recorded(log, self.name, self.values)):
-            getattr(log, self.name)(*self.values)
+
+def record_calls(db: Database, session: str, calls: Iterable[UnsavedCall], *, was_tried: bool) -> None:
+    """Record calls inside a transaction, without those that were recorded if a commit of them `was_tried` before.
+
+    What is missing is found before anything is recorded: two notes may be equal.
+    """
+    logs = [(call, TransactionLog(db, session, call.lane)) for call in calls]
+    for call, log in [pair for pair in logs if not (was_tried and _was_recorded(*pair))]:
+        getattr(log, call.name)(*call.values)
 
 
 def create_file(url: str, session: str) -> FileLock:
@@ -91,9 +88,9 @@ def _to_json(value: Any) -> Any:
     )
 
 
-def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
+def _was_recorded(call: UnsavedCall, log: LaneLog) -> bool:
     """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
-    match values[0]:
+    match call.values[0]:
         case Entry(id=entry, message=message):
             return entry <= log.last_id() and log.read(entry, entry)[0].message == message
         case Manifest(step=step):
@@ -104,7 +101,7 @@ def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
             return epoch < log.next_epoch()
         case Drop(id=drop):
             return any(known_drop.id == drop for known_drop in log.drops())
-    return name == "record_start" and log.was_started(values[0])
+    return call.name == "record_start" and log.was_started(call.values[0])
 
 
 def _find_files(url: str, session: str) -> list[Path]:
@@ -149,9 +146,13 @@ def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> 
     with db.write():
         own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
         lanes = {row[0] for row in db.all(own, session)}
-        for line in lines:
-            lane, name = line["lane"], line["call"]
-            values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
-            if lane not in lanes:
-                raise ValueError("one of its lines is not a record of the session")
-            UnsavedCall(lane, name, values).record(db, session, was_tried=True)
+        calls = [_read_call(line) for line in lines]
+        if not lanes.issuperset(call.lane for call in calls):
+            raise ValueError("one of its lines is not a record of the session")
+        record_calls(db, session, calls, was_tried=True)
+
+
+def _read_call(line: JsonObject) -> UnsavedCall:
+    name = _CALLS[_CALLS.index(line["call"])]
+    *types, _ = type_hints(getattr(LaneLog, name)).values()
+    return UnsavedCall(line["lane"], name, [read_value(*pair) for pair in zip(types, line["values"], strict=True)])

@@ -39,7 +39,7 @@ from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_entries
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.postgres_connection import hash_address
-from nexus_cli.ledger.unsaved_entries import unsaved_folder
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, record_calls, unsaved_folder
 
 DEEP = "[" * 100_000
 
@@ -327,6 +327,19 @@ def test_a_bad_line_sets_its_file_aside_once(line: Any, url: str) -> None:
     assert f"session {session} was not saved" in told and words == ["words 1"]
     assert kept() == [f"{session}.refused"]
     assert opened(url)[0] == []
+
+
+def test_equal_notes_of_a_commit_that_failed_are_each_recorded_once(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    note = Memo("pin", AT, 1, {"text": "the same words"})
+    values = ("append", (user(1), ())), ("record_memo", (note,)), ("record_memo", (note,))
+    calls = [UnsavedCall(info.main_lane, *value) for value in values]
+    for _ in range(2):  # the second time the outcome of the first commit is unknown
+        with ledger.db.write():
+            record_calls(ledger.db, info.id, calls, was_tried=True)
+    assert ledger.log(info.id).memos("pin") == [note, note] and ledger.log(info.id).last_id() == 1
+    ledger.close()
 
 
 def test_a_file_writes_into_no_other_session(url: str) -> None:
