@@ -21,14 +21,13 @@ from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.core.wire import canonical
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import begins_process, find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
-from nexus_cli.provider.message_lines import fill_body, filling
+from nexus_cli.provider.message_lines import MessageEncoder, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
@@ -100,13 +99,17 @@ def _client_class() -> Any:
 
 
 def _fill_bodies() -> None:
-    """Make litellm create openai clients that put the encoded messages into each request (`message_lines`)."""
+    """Make litellm create openai clients that put the encoded messages into each request (`message_lines`), and leave
+    the chunks of an answer as plain JSON: making their objects takes longer than all else that is done with a chunk."""
     from litellm.llms.openai import openai as adapter  # noqa: PLC0415
 
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
         async def _prepare_request(self, request: Any) -> None:
             fill_body(request)
             await note_request(request)
+
+        def _process_response_data(self, *, data: object, **_: Any) -> object:
+            return data
 
     adapter.AsyncOpenAI = AsyncOpenAI
 
@@ -140,6 +143,7 @@ class LitellmBackend:
         self._info = info
         self._templates = templates
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
+        self._encoder = MessageEncoder()
 
     def prepare(self) -> None:
         """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
@@ -207,8 +211,7 @@ class LitellmBackend:
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(where, request.tools, request.effort)
         arguments = build_arguments(request, where, info, walk=walk)
-        plain = ({key: value for key, value in m.items() if value is not None} for m in request.messages)
-        filling.set(None if walk else canonical(list(plain)))
+        filling.set(None if walk else self._encoder.encode(request.messages))
         arguments["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():

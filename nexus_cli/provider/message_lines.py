@@ -6,9 +6,11 @@ The SDK walks all messages several times at each call, which takes ten times as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import canonical
 
 STAND_IN = "nexus puts the messages here"
@@ -16,6 +18,24 @@ STAND_IN = "nexus puts the messages here"
 _KEY = b'"messages":'
 filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
 """The encoded messages of the current call, without null fields: the bytes that litellm would send."""
+
+
+class MessageEncoder:
+    """Encodes the messages of requests that grow at the end: what the last one held is not encoded again."""
+
+    def __init__(self) -> None:
+        self._known: list[JsonObject] = []
+        self._encoded = b""
+
+    def encode(self, messages: Sequence[JsonObject]) -> bytes:
+        """Return `messages` as JSON, without null fields."""
+        if self._known != messages[: len(self._known)]:
+            self._known, self._encoded = [], b""
+        new = messages[len(self._known) :]
+        plain = [{key: value for key, value in message.items() if value is not None} for message in new]
+        self._encoded = b",".join(filter(None, (self._encoded, canonical(plain)[1:-1])))
+        self._known += new
+        return b"[%b]" % self._encoded
 
 
 def fill_body(request: Any) -> None:

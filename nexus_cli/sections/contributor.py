@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -89,8 +89,8 @@ class Sources:
     """The session's goals and their steps, in order."""
     files: Callable[[], Sequence[SeenFile]] = tuple
     """Returns the files that the session saw, newest first, compared with the disk. Blocking."""
-    touched: Callable[[], Sequence[str]] = tuple
-    """Returns the files that the session read, edited or was given: absolute, or relative to `cwd`."""
+    touched: Callable[[], Collection[str]] = tuple
+    """Returns the real paths of the files that the session read, edited or was given."""
     footprint: Callable[[], Footprint] = Footprint
     """Returns the record of the part that is no longer in the window. Blocking."""
     style: str = ""

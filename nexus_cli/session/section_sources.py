@@ -10,11 +10,11 @@ import re
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -147,19 +147,17 @@ class SessionSources:
     folder: Path = Path()
     """The working folder."""
     noted: Collection[str] | None = None
-    """Files that this process notes for the session, as it does; None where nobody keeps them."""
+    """Real paths of files that this process notes for the session, as it does; None where nobody keeps them."""
     _looked: JsonDict = field(default_factory=lambda: {"head": "", "subjects": []})
     """The newest state of the repository; {} once git has not answered."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
     """Footprint of the present epoch, by its id."""
-    _earlier: Sequence[str] | None = None
-    """Files that the session had seen when they were first asked for; None before that."""
-    _about: tuple[Any, str] = ((), "")
-    """The person's newest message, after the state of the window that it was read from."""
-    _attached: tuple[int, Sequence[str]] = (-1, ())
-    """The newest request, and the files that were attached to it and the ones before."""
+    _earlier: Collection[str] | None = None
+    """Real paths of files that the session had seen when they were first asked for; None before that."""
+    _attached: tuple[int, Collection[str]] = (-1, ())
+    """The newest request, and the real paths of files that were attached to it and the ones before."""
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
@@ -171,20 +169,13 @@ class SessionSources:
             "run": self.run,
             "notices": lambda: self.waiting,
             "away": lambda: self.away,
-            "about": self.about,
+            "about": lambda: self.context.conversation.newest_words(),
             "goals": lambda: list_goals(self.context.conversation),
             "repository": self.repository,
             "has_tool": lambda name: any(
                 tool["function"]["name"] == name for tool in self.context.conversation.epoch.tools
             ),
         }
-
-    def about(self) -> str:
-        """Return the person's newest message. Many sections ask for it; the ledger is read once."""
-        conversation = self.context.conversation
-        if self._about[0] != (state := (conversation, conversation.version)):
-            self._about = state, conversation.newest_words()
-        return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""
@@ -199,8 +190,8 @@ class SessionSources:
             looked.append(replace(seen_file, disk=disk, moment=moment))
         return looked
 
-    def touched(self) -> Sequence[str]:
-        """Return the files that the session read, edited or was given; none if the ledger fails.
+    def touched(self) -> Collection[str]:
+        """Return the real paths of the files that the session read, edited or was given; none if the ledger fails.
 
         Asked before every request: the ledger is read once, and again for what a new message attaches.
         """
@@ -208,11 +199,11 @@ class SessionSources:
         newest = max((item.entry for item in conversation.items if item.is_request), default=0)
         try:
             if self._earlier is None or self.noted is None:
-                self._earlier = [seen_file.path for seen_file in self.seen()]
+                self._earlier = _real_paths(self.folder, (seen_file.path for seen_file in self.seen()))
             if self._attached[0] != newest:
                 memos = conversation.memos(ATTACHMENTS)
-                paths = [os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"]]
-                self._attached = newest, paths
+                paths = (os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])
+                self._attached = newest, _real_paths(self.folder, paths)
         except NexusError:
             return ()
         return [*self._earlier, *(self.noted or ()), *self._attached[1]]
@@ -312,6 +303,16 @@ class SessionSources:
             self._known[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
         disk = self._known[key]
         return disk, _format_moment(status.st_mtime) if disk == "changed" else "", used
+
+
+def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
+    """Return the real paths of files; the folder of several is resolved once."""
+    resolve, found = cache(os.path.realpath), set[str]()
+    for path in (os.path.join(cwd, relative) for relative in paths):
+        folder, name = os.path.split(path)
+        is_plain = name.strip(".") and not os.path.islink(path)
+        found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
+    return found
 
 
 def _format_moment(at: float) -> str:

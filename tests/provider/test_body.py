@@ -14,7 +14,9 @@ from search import sample
 from server.play import ScriptedServer
 
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.wire import canonical
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.message_lines import MessageEncoder
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
 
@@ -89,6 +91,19 @@ TURN = st.one_of(
         TEXT,
     ),
 )
+
+
+@given(st.lists(st.lists(TURN, max_size=3), max_size=4), st.booleans())
+def test_growing_and_rewritten_messages_are_encoded_as_all_at_once(
+    growth: list[list[list[dict[str, Any]]]], rewrites: bool
+) -> None:
+    encoder, messages = MessageEncoder(), list[dict[str, Any]]()
+    for turns in growth:
+        messages += [message for turn in turns for message in turn]
+        plain = [{key: value for key, value in one.items() if value is not None} for one in messages]
+        assert encoder.encode(messages) == canonical(plain)
+        if rewrites and len(messages) > 1:
+            messages = messages[1:]
 
 
 @pytest.mark.matrix

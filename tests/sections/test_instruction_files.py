@@ -12,7 +12,6 @@ from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.sections.contributors.instructions import _real_paths
 from nexus_cli.sections.instruction_files import (
     DEEPEST,
     MOST,
@@ -22,6 +21,7 @@ from nexus_cli.sections.instruction_files import (
     layers_below,
 )
 from nexus_cli.sections.path_rules import drop_comments, list_path_rules
+from nexus_cli.session.section_sources import _real_paths
 
 
 @pytest.fixture

@@ -275,8 +275,8 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
 @cache
 def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[str], list[int]]:
     """Return the encoder of the table at `path`, made once: the sessions of one process share it."""
-    words = path.read_bytes().split()
-    ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+    with path.open("rb") as file:  # a list of its words would take 25 MB
+        ranks = {a2b_base64(token): int(rank) for token, rank in filter(None, map(bytes.split, file))}
     pattern = PATTERNS[name.partition("_")[0]]
     encoder = encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     # The core alone, where there is one: the object around it keeps `ranks`, 30 MB.

@@ -8,10 +8,7 @@ on a tool result.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
@@ -166,7 +163,7 @@ def _source(path: Path, root: Path) -> str:
 def read_path_rules(sources: Sources) -> Value:
     """Return one record per layer of a folder that leads to a file of the session, and per rule with `paths` that name
     one, as those of `read`."""
-    touched = _real_paths(sources.cwd, sources.touched())
+    touched = sources.touched()
     if not touched:
         return []
     root = real_path(project_root(sources.cwd))
@@ -179,16 +176,6 @@ def read_path_rules(sources: Sources) -> Value:
     return [
         _record(f"path_rules.{_source(rule.path or rule.folder, root)}", header, rule, root) for header, rule in found
     ]
-
-
-def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
-    """Return the real paths of files; the folder of several is resolved once. Called before every request."""
-    resolve, found = cache(os.path.realpath), set[str]()
-    for path in (os.path.join(cwd, relative) for relative in paths):
-        folder, name = os.path.split(path)
-        is_plain = name.strip(".") and not os.path.islink(path)
-        found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
-    return found
 
 
 def render_path_rules(value: Value, view: View) -> Sections:
