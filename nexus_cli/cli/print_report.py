@@ -35,8 +35,9 @@ def print_diff(value: JsonObject) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a report's text, sanitized, ending in one newline."""
-    Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
+    """Print a report's text, sanitized, ending in one newline; nothing if it is empty."""
+    if text:
+        Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
 
 
 def print_for_consent(text: Callable[[int], str], *, is_json: bool) -> None:

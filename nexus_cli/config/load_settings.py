@@ -57,7 +57,7 @@ def join_key(parts: Sequence[str]) -> str:
 def split_key(key: str) -> list[str]:
     """Split a dotted key into unquoted parts. Names that the person chose may contain dots."""
     table, _, rest = key.partition(".")
-    of_folder = table == "rules" and rest.startswith('"')
+    of_folder = table == "rules" and rest.startswith(('"', "'"))
     if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
         return [table, *key.split(".")[1:]]
     if of_folder or table in NAMED_TABLES:
@@ -69,9 +69,10 @@ def split_key(key: str) -> list[str]:
 
 
 def _unquote_part(part: str) -> str:
-    if len(part) < 2 or not part[0] == part[-1] == '"':
-        return part
-    return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    name = part[1:-1]
+    if part == f"'{name}'":
+        return name
+    return name.replace('\\"', '"').replace("\\\\", "\\") if part == f'"{name}"' else part
 
 
 def rule_for(parts: list[str]) -> Rule | None:

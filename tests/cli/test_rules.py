@@ -142,6 +142,7 @@ def test_a_file_with_a_wrong_rule_is_exit_2_with_its_line(nexus: Run, text: str,
         done = nexus("rules", *words)
         said = done.stderr.decode()
         assert done.returncode == 2 and said.count("\n") == 1 and all(fact in said for fact in ("config.toml", *facts))
+        assert done.stdout != b"\n"
 
 
 @pytest.mark.matrix

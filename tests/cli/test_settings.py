@@ -181,6 +181,11 @@ def test_any_name_survives_quoting(name: str) -> None:
     assert split_key(f"models.{quote_part(name)}.window") == ["models", name, "window"]
 
 
+@pytest.mark.parametrize(("table", "last"), [("models", "window"), ("rules", "allow")])
+def test_a_name_in_single_quotes_is_taken_word_for_word(table: str, last: str) -> None:
+    assert split_key(rf"{table}.'/a.b\"c'.{last}") == [table, r"/a.b\"c", last]
+
+
 def test_a_table_is_no_setting_and_its_keys_are_named(here: Places) -> None:
     with pytest.raises(NexusError, match="this is a table of settings") as raised:
         write_setting(here, "limits", "3")
