@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
+from nexus_cli import __version__
 from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
@@ -44,7 +45,7 @@ def build_status(
     if permission.added:
         value["added"] = list(map(str, permission.added))
     if live:
-        value["model"] = live.model
+        value |= {"model": live.model, "session": live.id, "nexus": __version__}
     value["tools"] = _list_tools(source)  # last, because it sets a damaged ledger aside
     return Report("status", value)
 
