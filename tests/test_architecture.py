@@ -473,9 +473,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (7_884, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_624, 0, 5),
+    "cli": (47_874, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_719, 0, 55),
+    "commands": (42_758, 0, 55),
     "config": (35_568, 0, None),
     "context": (8_972, 0, 18),
     "conversation": (47_242, 0, 47),
@@ -490,7 +490,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
     "provider": (28_951, 0, 57),
-    "reports": (89_067, 8_414, None),
+    "reports": (89_075, 8_414, None),
     "rpc": (17_340, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_350, 49_784)
+SUM = (971_647, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
