@@ -38,12 +38,35 @@ def make_command(noun: Noun) -> Any:
             named = app.command(verb.name or noun.name, context_settings=settings)
             named(_make_function(noun, verb))
         else:
-            app.callback(invoke_without_command=True)(_make_function(noun, verb))
+            takes_words = any(parameter.option.is_argument for parameter in verb.parameters)
+            group = _ArgumentGroup if takes_words else None
+            app.callback(cls=group, invoke_without_command=True)(_make_function(noun, verb))
     if len(verbs) == 1 and verbs[0].name:
         app.callback()(_do_nothing)  # else typer makes the only verb the command itself
     command = typer.main.get_command(app)
     command.name = noun.name
     return command
+
+
+class _ArgumentGroup(typer.core.TyperGroup):
+    """The command of a noun that alone takes an argument too: a first word that is no verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give the verb as the argument too, which then nobody reads; without one let options follow the argument."""
+        place = next((place for place, word in enumerate(args) if not word.startswith("-")), len(args))
+        verb = [word for word in args[place : place + 1] if word in self.commands]
+        ctx.allow_interspersed_args = not verb
+        return super().parse_args(ctx, [*args[:place], *verb, *args[place:]])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Take no verb behind the argument."""
+        if ctx.allow_interspersed_args:
+            ctx.fail(f"got unexpected extra argument(s) ({' '.join(args)})")
+        return super().resolve_command(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Leave the argument out of the usage of a verb."""
+        return super().get_params(ctx) if ctx.command is self else []
 
 
 def _do_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 
@@ -77,14 +78,22 @@ OTHERS = ("export", "plan")
 """Slash commands that are others than the shell commands of their name."""
 
 
+IS_CLIENT: ContextVar[bool] = ContextVar("is_client", default=False)
+"""True in a client of a server, where the slash commands that a client may not give are shell commands there."""
+
+
 @cache
-def _shell_names() -> re.Pattern[str]:
+def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
     """Return the pattern of a shell command that a session has too, up to its name, and of words of others."""
     names = []
     for command in discover().values():
-        verbs = "|".join(verb.name for verb in command.verbs if verb.name)
-        further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
-        names += [] if command.name in OTHERS else [alias + further for alias in (command.name, *command.aliases)]
+        given = [verb for verb in command.verbs if verb.is_served or verb.at_terminal or not is_client]
+        verbs = "|".join(verb.name for verb in given if verb.name)
+        alone = r"(?![\w-]| [a-z])" if command.verbs[1:] else r"(?![\w-])"
+        forms = [rf" (?:{verbs})\b"] * bool(verbs) + [alone] * (command.verbs[0] in given)
+        further = f"(?:{'|'.join(forms)})"
+        named = forms and command.name not in OTHERS
+        names += [alias + further for alias in (command.name, *command.aliases)] if named else []
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
@@ -96,8 +105,16 @@ def _shell_names() -> re.Pattern[str]:
 
 
 def use_slash_names(text: str) -> str:
-    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too."""
-    return _shell_names().sub(lambda match: "/" if match[0] == "nexus " else match[0], text)
+    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too. In a client it
+    says where the others can be given."""
+
+    def shorten(match: re.Match[str]) -> str:
+        return "/" if match[0] == "nexus " else match[0]
+
+    is_client = IS_CLIENT.get()
+    named = _shell_names(is_client=is_client).sub(shorten, text)
+    is_elsewhere = is_client and _shell_names().sub(shorten, named) != named
+    return f"{named} (in a shell on the server's machine)" if is_elsewhere else named
 
 
 def parse(text: str) -> tuple[str, str] | None:

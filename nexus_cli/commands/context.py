@@ -47,7 +47,7 @@ def build_context(
     if source.live and not (model or recipe):
         return Report("context" if whole else "context_summary", context_summary(source.live.state))
     found, settings = _find_session(source), source.settings()
-    options = _prepare_options(source, settings, found, model)
+    options = prepare_options(source, settings, found, model)
     options = replace(options, resume=found, recipe=recipe or options.recipe, save=False, newest=False)
     return Report("context", context_report(options, settings, found or None, services=SERVICES))
 
@@ -66,12 +66,12 @@ def look_at_session(source: Source) -> SessionState:
     from nexus_cli.session.limits_record import NextLimits  # noqa: PLC0415
 
     session, settings = source.ledger.session(source.session()), source.settings()
-    options = replace(_prepare_options(source, settings, session.id, ""), resume=session.id, save=False, newest=False)
+    options = replace(prepare_options(source, settings, session.id, ""), resume=session.id, save=False, newest=False)
     recipe = NextLimits.load(source.ledger.log(session.id), session, options, settings).recipe
     return look_at(source.ledger, session, options, settings, recipe, SERVICES)
 
 
-def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:
+def prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:
     """Return the options with which `nexus` would begin or resume the session here."""
     try:
         resumes = bool(session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
+from nexus_cli import __version__
 from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
@@ -44,7 +45,7 @@ def build_status(
     if permission.added:
         value["added"] = list(map(str, permission.added))
     if live:
-        value["model"] = live.model
+        value |= {"model": live.model, "session": live.id, "nexus": __version__}
     value["tools"] = _list_tools(source)  # last, because it sets a damaged ledger aside
     return Report("status", value)
 
@@ -67,16 +68,26 @@ def session_tools() -> list[str]:
 
 
 def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsReport"]]:
-    """List tools with their effect, the tokens of their schema in each request, and the level below which they ask."""
+    """List tools with their effect, the tokens of their schema in each request, and the level below which they ask.
+
+    In a shell these are the tools of a new session.
+    """
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 
-    assert source.live is not None
-    return Report("tools", tools_report(source.live.state))
+    if source.live:
+        return Report("tools", tools_report(source.live.state))
+    from nexus_cli.commands.context import prepare_options  # noqa: PLC0415  (as below)
+    from nexus_cli.service_list import SERVICES  # noqa: PLC0415  (as below)
+    from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
+
+    settings = source.settings()
+    with new_session(prepare_options(source, settings, "", ""), settings, SERVICES) as state:
+        return Report("tools", tools_report(state))
 
 
 NOUN = Noun(
     "status",
     "setup",
-    (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", only="slash")),
+    (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", opens="nothing")),
     "Show model, tools, skills and MCP servers in use.",
 )

@@ -92,7 +92,7 @@ NOUN = Noun(
     "setup",
     (
         Verb(trust_project, "", Authority.PERMITS, "nothing"),
-        Verb(build_trust, "show", opens="nothing", only="slash"),
+        Verb(build_trust, "show", opens="nothing"),
     ),
     "Show the project's configuration, and trust it.",
 )

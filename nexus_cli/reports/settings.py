@@ -6,6 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -34,5 +35,6 @@ def settings_text(value: JsonObject, width: int) -> Lines:
         text = sanitize(f"{key} = {toml_literal(setting['value'])}")
         line = f"{text:<58}  # {sanitize(setting['origin'])}" if is_named else text
         lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
-    foot = apart(f"Your file: {path}. /config KEY VALUE changes a setting.", width) if path else []
+    way = name_commands(f"Your file: {path}. nexus config set KEY VALUE changes a setting.")
+    foot = apart(way, width) if path else []
     return [*lines, *foot]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
@@ -97,6 +97,10 @@ class StatusReport(KnownCapabilities, LevelFields):
     memory: dict[str, int] | None
     notices: list[str]
     sandbox: JsonOf[BackendProbe]
+    session: NotRequired[str]
+    """Of an open session: its id."""
+    nexus: NotRequired[str]
+    """Of an open session: the version of nexus that runs it."""
 
 
 def capabilities_text(value: JsonObject, width: int) -> Lines:
@@ -119,6 +123,11 @@ def _line(name: str, said: str, width: int) -> Lines:
 
 
 def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
+    if "session" in value:
+        yield "version", f"nexus {value['nexus']}"
+        yield "session", value["session"]
+    if "level" in value:
+        yield "level", value["level"]
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` has details"
     yield "host", value["host"]
     yield "tools", join_names(value["tools"])

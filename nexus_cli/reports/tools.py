@@ -104,5 +104,6 @@ def tools_text(value: JsonObject, width: int) -> Lines:
         return filled("This session has no tools.", width)
     rows = [(tool["name"], tool["tokens"], tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
-    foot = f"{number(total)} schema tokens in every request. Level: {value['level']}; /permissions changes it."
+    level = f"Level: {value['level']} (to change it: --allow, /permissions)."
+    foot = f"{number(total)} schema tokens in every request. {level}"
     return [*table("name | tokens | does | asks first", rows, width), *apart(foot, width)]

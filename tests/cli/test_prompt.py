@@ -56,13 +56,24 @@ def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine
     assert "limit timeout reached: stdin was open for 0.2 s" in lines[1]
 
 
+@pytest.mark.parametrize("words", [["hi"], [], ["-"]])
+def test_a_stdin_that_begins_and_does_not_end_ends_with_the_timeout(engine: Run, words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    done = engine("echo", "ask", "--timeout", "0.2", *words, preexec_fn=lambda: os.dup2(reader, 0))
+    os.close(reader)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"stdin was open for 0.2 s and did not end; no request was made" in done.stderr
+
+
 def test_late_input_beside_a_prompt_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reader, writer = os.pipe()
     monkeypatch.setattr(ask, "SILENT", 0.02)
     monkeypatch.setattr(ask, "Reader", lambda *_: Reader(reader, "stdin"))
-    prompt = ask.PromptReader(["hi"], [], resumes=False, is_stream=False)
+    prompt = ask.PromptReader(["hi"], [], resumes=False, is_stream=False, timeout=None)
     writing = os.fdopen(writer, "wb", buffering=0)
 
     def send() -> None:
@@ -70,7 +81,7 @@ def test_late_input_beside_a_prompt_is_waited_for(
             writing.write(b"late")
 
     threading.Timer(0.2, send).start()
-    prompt.wait(None, quiet=False)
+    prompt.report_silence()
     assert prompt.read()[0].text == "hi\n\n<stdin>\nlate\n</stdin>"
     os.close(reader)
     assert capfd.readouterr().err.count("waiting for stdin") == 1

@@ -54,6 +54,13 @@ def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> No
         assert SECRET.encode() not in done.stdout
 
 
+def test_the_tools_of_a_new_session_are_listed_in_a_shell(nexus: Any) -> None:
+    report = json.loads(nexus("status", "tools", "--json").stdout)
+    assert [tool["name"] for tool in report["tools"]] == json.loads(nexus("status", "--json").stdout)["tools"]
+    assert {tool["name"] for tool in report["tools"] if tool["tokens"]} >= {"bash", "read_file"}
+    assert not places().ledger.exists()
+
+
 @pytest.mark.matrix
 def test_status_speaks_of_the_sandbox_only_where_there_is_none_and_one_is_needed(nexus: Any) -> None:
     places().settings.parent.mkdir(parents=True, exist_ok=True)

@@ -46,6 +46,13 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert nexus("config", "get", "allow").stdout == b"ask\n"
 
 
+@pytest.mark.parametrize("line", [["show", "--json"], ["--json", "show"]])
+def test_trust_show_shows_the_same_and_trusts_nothing(nexus: Run, project: Path, line: list[str]) -> None:
+    shown = json.loads(nexus("trust", *line).stdout)
+    assert (shown["state"], nexus("config", "get", "limits.max_steps").stdout) == ("untrusted", b"200\n")
+    assert json.loads(nexus("trust", str(project), "--json").stdout) == shown | {"state": "trusted"}
+
+
 @pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("n", "untrusted")])
 def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
     project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, state: str

@@ -12,8 +12,10 @@ from ledger.conftest import fail_writes
 from server.play import closed_port
 from session.played import MODEL, the_ledger
 
+from nexus_cli import __version__
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import dollars
 from nexus_cli.reports.usage import usage_report
 from nexus_cli.sandbox import probe
@@ -378,6 +380,12 @@ def test_compact_tells_how_it_went_and_takes_instructions(context: FakeContext) 
     context.run("cost")
     kinds = {row["name"]: row["requests"] for row in context.shown[-1][1]["kinds"]}
     assert kinds == {"conversation": 8, "compaction": 1}
+
+
+def test_status_names_the_session_its_level_and_the_version_of_nexus(context: FakeContext) -> None:
+    form, value = context.run("status").shown[-1]
+    rows = [line.split(None, 1) for line in find_form(form)(value, 100).splitlines()]
+    assert rows[:3] == [["version", f"nexus {__version__}"], ["session", context.session.id], ["level", "ask"]]
 
 
 @pytest.mark.matrix

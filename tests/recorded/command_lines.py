@@ -115,6 +115,7 @@ replay --session prices [--json]
 replay --session prices --step 2 [--json]
 status [--json]
 status --brief [--json]
+status tools [--json]
 skill [--json]
 skill list [--json]
 skill use release [--json]
@@ -223,6 +224,7 @@ space goal Bob add 'water the plants' --priority 1 --long-term [--json]
 space goal Bob done g2 [--json]
 serve --once [--json]
 trust --revoke [--json]
+trust show [--json]
 trust . [--json]
 plugin update tidy --all [--json]
 plugin remove tidy --json
@@ -267,6 +269,7 @@ rules test
 rules test --allow yes ls
 rules remove 'bash(nothing)'
 trust nowhere [--json]
+trust . show
 memory list --slot nowhere [--json]
 memory search
 memory add

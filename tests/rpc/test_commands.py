@@ -141,7 +141,7 @@ def test_each_command_was_decided() -> None:
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
 
-OWN_VIEW = frozenset({"config show", "context", "diff", "pin list", "status"})
+OWN_VIEW = frozenset({"config show", "context", "diff", "pin list", "status", "status tools"})
 """Verbs whose value in the open session has what only it knows."""
 
 

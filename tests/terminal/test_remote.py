@@ -63,6 +63,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         ("/cost", "1 request"),
         ("/rename the walk", 'Renamed to "the walk".'),
         ("/why", "allow"),
+        ("/config", "nexus config set KEY VALUE"),
         ("/login openai", "/login: not available over --connect"),
         ("/permissions all", "The level all is more than the server allows"),
         ("/permissions deny bash(*)", "/permissions deny: not available over --connect"),

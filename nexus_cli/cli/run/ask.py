@@ -5,7 +5,6 @@ Heavy modules are imported after a model is chosen.
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -142,7 +141,13 @@ def run_ask(options: AskOptions) -> int:
 
         check_watch(options.words, is_terminal=os.isatty(0), until=options.until)
     resumes = bool(shared.resume or shared.newest)
-    prompt = PromptReader(options.words, options.files, resumes=resumes, is_stream=options.watch is not None)
+    prompt = PromptReader(
+        options.words,
+        options.files,
+        resumes=resumes,
+        is_stream=options.watch is not None,
+        timeout=options.limits.timeout,
+    )
     prompt.check()
     if options.schema:
         from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
@@ -165,7 +170,8 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     shared = options.shared
     settings = settings_in(work.path)
     chosen = choose_model(shared.model, settings, resumes=bool(shared.resume or shared.newest))
-    prompt.wait(options.limits.timeout, quiet=shared.quiet)
+    if not shared.quiet:
+        prompt.report_silence()
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
         from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
@@ -197,8 +203,10 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
 class PromptReader:
     """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
-    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool) -> None:
-        """With `is_stream`, stdin is left to another reader."""
+    def __init__(
+        self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool, timeout: float | None
+    ) -> None:
+        """With `is_stream`, stdin is left to another reader; else it has to end within `timeout` seconds."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)
         self._files = files
@@ -206,7 +214,7 @@ class PromptReader:
         self.schema = ""
         self.inputs: list[tuple[str, str]] = []
         """Name and text of each input that was read."""
-        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin")
+        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout)
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
                 "usage", "nothing to ask", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'
@@ -221,18 +229,10 @@ class PromptReader:
             why = why if self._from_stdin else "the prompt is empty"
             raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe text to nexus ask')
 
-    def wait(self, timeout: float | None, *, quiet: bool) -> None:
-        """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait; raise
-        `NexusError("limit", ...)` after `timeout` seconds."""
-        seconds = math.inf if timeout is None else timeout
-        if self._reader is None or self._from_stdin or self._reader.wait(min(SILENT, seconds)):
-            return
-        if not quiet:
+    def report_silence(self) -> None:
+        """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait."""
+        if self._reader and not self._from_stdin and not self._reader.wait(SILENT):
             write_stderr_line("nexus: waiting for stdin, which is open but sends nothing; without input: < /dev/null")
-        while not self._reader.wait(max(0, seconds - SILENT)):
-            if timeout is not None:
-                why = f"stdin was open for {timeout:g} s and sent nothing"
-                raise NexusError("limit", "limit timeout reached", why, "Without input: < /dev/null")
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""

@@ -12,6 +12,7 @@ from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
+from nexus_cli.commands import IS_CLIENT
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError
@@ -55,6 +56,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
 async def _run(url: str, token: str, shared: SharedOptions) -> int:
     """Run until the person leaves; return the exit status."""
     folder = Path.cwd()
+    IS_CLIENT.set(True)
     async with Client(url, token) as client:
         agent = await _find_agent(client, shared)
         status = await client.get_status(agent)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import stat
+import time
 from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
@@ -33,19 +35,28 @@ class Input:
 class Reader:
     """Reads a descriptor once; `empty` checks its first bytes without waiting for the rest."""
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    def __init__(self, descriptor: int, name: str, timeout: float | None = None) -> None:
+        """A read raises `NexusError("limit", ...)` as soon as `timeout` seconds have passed from now on."""
         self._descriptor = descriptor
         self._name = name
+        self._timeout = math.inf if timeout is None else timeout
+        self._ends = time.monotonic() + self._timeout
         self._pieces: list[bytes] = []
         self._ended = False
 
     def wait(self, seconds: float) -> bool:
-        """Return True as soon as there are bytes, an end or an error to read, False after `seconds`."""
+        """Return True as soon as there are bytes, an end or an error to read, False after `seconds`
+        or the timeout."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
-        return bool(poll.poll(min(1000 * seconds, _MOST_WAIT)))
+        left = max(0, min(seconds, self._ends - time.monotonic()))
+        return bool(poll.poll(min(1000 * left, _MOST_WAIT)))
 
     def _read(self) -> bytes:
+        while not self.wait(math.inf):
+            if time.monotonic() >= self._ends:
+                why = f"{self._name} was open for {self._timeout:g} s and did not end; no request was made"
+                raise NexusError("limit", "limit timeout reached", why, "Raise it, or without input: < /dev/null")
         try:
             piece = os.read(self._descriptor, _CHUNK)
         except OSError as error:

@@ -39,6 +39,8 @@ class InputQueue:
     """Messages for after the running turn."""
     held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
+    is_behind: bool = False
+    """True if the held messages were typed behind a command that opens another session: they are for that one."""
     unused: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """Messages for a turn that was stopped or failed before it used them; the next turn gets them."""
     attached: list[Attachment] = field(default_factory=list)
@@ -78,7 +80,18 @@ class InputQueue:
         commands = []
         while self.held and _opens_another(self.held[0]):
             commands.append(self.held.popleft())
+        self.is_behind = bool(commands)
         self.later.extendleft(reversed(commands))
+
+    def list_own(self) -> list[TypedMessage]:
+        """Return the messages that wait for the next turn of the open session, not of one that a command opens."""
+        return [_typed(message) for message in (*self.unused, *(() if self.is_behind else self.held))]
+
+    def drop_own(self) -> None:
+        """Remove what `list_own` returns."""
+        self.unused.clear()
+        self.held = self.held if self.is_behind else deque()
+        self.is_behind = False
 
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
         """Return the messages that the session does not have yet, in the order in which it gets them, and the

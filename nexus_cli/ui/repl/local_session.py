@@ -28,6 +28,7 @@ from nexus_cli.session.session_state import Act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
@@ -204,7 +205,9 @@ class LocalSession(TerminalContext):
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         moves = options.resume != before.id
         await before.end_hooks(options.resume)
-        stored = self.store_queue(moves=moves)
+        queue = self.repl.input_queue
+        left = queue.list_own() if moves and not copied else []
+        stored = self.store_queue(only=left if moves else None)
         try:
             session = self.session = self._reopen(options, settings, before)
         except NexusError:
@@ -212,11 +215,11 @@ class LocalSession(TerminalContext):
             raise
         self._options, self.settings = options, settings
         if moves:
-            attached = self.repl.input_queue.attached
-            self.repl.show_unsent(
-                [attachment.what for attachment in attached], stored=stored, session=" the previous session"
-            )
-            attached.clear()
+            unsent = [*(brief(message.text) for message in left), *(attachment.what for attachment in queue.attached)]
+            self.repl.show_unsent(unsent, stored=stored, session=" the previous session")
+            queue.attached.clear()
+            if not copied:
+                queue.drop_own()
         self.share_queue(loads=moves)
         self.store_queue()
         if moves:
@@ -242,10 +245,10 @@ class LocalSession(TerminalContext):
         after = self.session.record.last_id()
         self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 
-    def store_queue(self, *, moves: bool = False) -> bool:
-        """See `AgentConnection`; messages that move to the session opened next are not stored in this one."""
+    def store_queue(self, *, only: Sequence[TypedMessage] | None = None) -> bool:
+        """See `AgentConnection`; with `only`, other messages move to the session opened next."""
         messages, attached = self.repl.input_queue.unsent(self.undelivered)
-        typed = [] if moves else [astuple(message) for message in messages]
+        typed = [astuple(message) for message in (messages if only is None else only)]
         try:
             stored = self.session.attached_texts.store([asdict(attachment) for attachment in attached], typed)
         except NexusError:

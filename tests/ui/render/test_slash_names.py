@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ui.repl.test_repl import Stage
 
-from nexus_cli.commands import use_slash_names
+from nexus_cli.commands import IS_CLIENT, use_slash_names
 from nexus_cli.core.event import Outcome
 from nexus_cli.reports.event_texts import describe_denials, describe_failure
 from nexus_cli.reports.forms import find_form
@@ -54,6 +54,26 @@ FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source
 )
 def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: str, here: str) -> None:
     assert use_slash_names(told) == here
+
+
+@pytest.mark.parametrize(
+    ("told", "here"),
+    [
+        ("See `nexus sessions list` and nexus config.", "See `/sessions list` and /config."),
+        (
+            "To set it: nexus config set model X",
+            "To set it: nexus config set model X (in a shell on the server's machine)",
+        ),
+        ("nexus mcp list; nexus mcp login x", "/mcp list; nexus mcp login x (in a shell on the server's machine)"),
+        ("`nexus trust` shows it", "`nexus trust` shows it (in a shell on the server's machine)"),
+    ],
+)
+def test_a_client_is_told_where_a_command_can_be_given_that_it_may_not_give(told: str, here: str) -> None:
+    token = IS_CLIENT.set(True)
+    try:
+        assert use_slash_names(told) == here
+    finally:
+        IS_CLIENT.reset(token)
 
 
 def test_a_report_names_the_commands_of_its_front_end() -> None:

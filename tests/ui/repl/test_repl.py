@@ -492,9 +492,15 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
         stage.type("/clear")
         await stage.idle()
         assert stage.session.id != second and len(stage.provider.seen) == sent
-        assert stage.repl.queued() == ["queued: words for the old one"]
+        assert stage.repl.queued() == []
+        stage.type(f"/resume {second}")
+        await stage.idle()
+        assert stage.repl.take_back() == "words for the old one"
+        third = await stopped("/clear", "words for the new one")
+        assert stage.session.id != third and stage.repl.queued() == ["queued: words for the new one"]
 
     stage.play(scene())
+    assert "kept for when you resume the previous session: words for the old one" in stage.text
 
 
 @pytest.mark.matrix
@@ -712,7 +718,7 @@ def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -
         await stage.until(lambda: stage.repl.input_queue.attached)
         for words in ("same words", "same words"):
             stage.repl.enqueue(TypedMessage(words, words))
-        stage.backend.store_queue = lambda *, moves=False: True  # type: ignore[method-assign]
+        stage.backend.store_queue = lambda *, only=None: True  # type: ignore[method-assign]
         await stage.until(lambda: len(_said(stage.provider)) > 1)
         kill.now()
 
