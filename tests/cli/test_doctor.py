@@ -302,3 +302,11 @@ def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_p
     away = checks(nexus("doctor", "--json", env=behind))["network"]
     assert away["status"] == "note" and "refused" in away["detail"]
     assert server.requests == server.others == []
+
+
+def test_a_server_whose_program_is_missing_is_a_note(nexus: Run) -> None:
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[mcp.lost]\ncommand = ["/no/such/program"]\n[mcp.there]\ncommand = ["sh"]\n')
+    settings = build_settings(DEFAULTS)
+    found = doctor._mcp(settings)
+    assert found.status == "note" and "program not found: /no/such/program (lost)" in found.detail
