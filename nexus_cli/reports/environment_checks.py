@@ -54,7 +54,7 @@ from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
-from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.provider.local_servers import BASE_VARIABLES, local_servers
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.instructions import instructions_report
@@ -69,11 +69,12 @@ if TYPE_CHECKING:
 
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
+    *(name for names in BASE_VARIABLES.values() for name in names),
     *FILE_VARIABLES,
     "SSL_CERT_DIR",
     "SSL_VERIFY",
 )
-"""Variables that decide how servers are reached, and which certificates are trusted."""
+"""Variables that decide which servers are reached and how, and which certificates are trusted."""
 HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
@@ -260,7 +261,7 @@ def _local(settings: Settings) -> Check:
 
 
 def _network(settings: Settings, model: str) -> Check:
-    """List the variables of proxies and certificates, and try the way to the provider of the model."""
+    """List the variables of proxies, addresses and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings, model)
     named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
