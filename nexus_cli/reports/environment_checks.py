@@ -322,7 +322,7 @@ def _mcp(settings: Settings) -> Check:
     programs = {name: entry.command[0] for name, entry in catalogue.entries.items() if entry.command}
     lost = ", ".join(f"{program} ({name})" for name, program in programs.items() if shutil.which(program) is None)
     if lost:
-        return Check("mcp", "note", f"{names}; program not found: {lost}", "Install the program, or correct the command")
+        return Check("mcp", "note", f"{names}; program not found: {lost}", "Install it, or correct the command")
     unlisted = ", ".join(entry.name for entry in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
