@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -53,7 +54,7 @@ from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
-from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.provider.local_servers import BASE_VARIABLES, local_servers
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.instructions import instructions_report
@@ -68,11 +69,12 @@ if TYPE_CHECKING:
 
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
+    *(name for names in BASE_VARIABLES.values() for name in names),
     *FILE_VARIABLES,
     "SSL_CERT_DIR",
     "SSL_VERIFY",
 )
-"""Variables that decide how servers are reached, and which certificates are trusted."""
+"""Variables that decide which servers are reached and how, and which certificates are trusted."""
 HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
@@ -259,7 +261,7 @@ def _local(settings: Settings) -> Check:
 
 
 def _network(settings: Settings, model: str) -> Check:
-    """List the variables of proxies and certificates, and try the way to the provider of the model."""
+    """List the variables of proxies, addresses and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings, model)
     named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
@@ -317,6 +319,10 @@ def _mcp(settings: Settings) -> Check:
         return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` describes the format")
     if names and missing:
         return Check("mcp", "broken", f"servers are configured: {names}", install_hint("mcp"))
+    programs = {name: entry.command[0] for name, entry in catalogue.entries.items() if entry.command}
+    lost = ", ".join(f"{program} ({name})" for name, program in programs.items() if shutil.which(program) is None)
+    if lost:
+        return Check("mcp", "note", f"{names}; program not found: {lost}", "Install it, or correct the command")
     unlisted = ", ".join(entry.name for entry in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names

@@ -302,3 +302,19 @@ def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_p
     away = checks(nexus("doctor", "--json", env=behind))["network"]
     assert away["status"] == "note" and "refused" in away["detail"]
     assert server.requests == server.others == []
+
+
+def test_a_server_whose_program_is_missing_is_a_note(nexus: Run) -> None:
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[mcp.lost]\ncommand = ["/no/such/program"]\n[mcp.there]\ncommand = ["sh"]\n')
+    settings = build_settings(DEFAULTS)
+    found = doctor._mcp(settings)
+    assert found.status == "note" and "program not found: /no/such/program (lost)" in found.detail
+
+
+def test_the_address_that_a_variable_sets_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.setenv("OPENAI_API_BASE", "http://me:secret@127.0.0.1:9/v1")
+    found = doctor._network(build_settings(DEFAULTS), "openai/any")
+    assert found.status == "note" and "refused" in found.detail
+    assert "OPENAI_API_BASE=http://127.0.0.1:9/v1" in found.detail and "secret" not in found.detail

@@ -131,6 +131,13 @@ def test_nul_characters_in_text_are_shown_and_told() -> None:
     assert decode(b"a\0b\0", "stdin") == ("a␀b␀", "stdin: NUL characters are shown as ␀")
 
 
+@pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n", b"%PDF-1.7\n"])
+def test_an_image_or_a_pdf_on_stdin_is_refused_with_the_way_to_attach_it(start: bytes) -> None:
+    with pytest.raises(NexusError) as refused:
+        decode(start + bytes(range(256)) * 9, "stdin")
+    assert "with -f" in refused.value.hint
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff")))
 def test_utf_8_is_read_as_it_is(text: str) -> None:
     assert decode(text.encode(), "x") == (text, "")

@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.reports.text.lines import describe_attached, plural
-from nexus_cli.ui.input.piped import KEPT, Input, Reader
+from nexus_cli.ui.input.piped import KEPT, PDF, Input, Reader
 
 NAMES = 200
 """Most names of a mentioned folder that are listed."""
@@ -32,8 +32,6 @@ _MENTION = re.compile(
     r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.){1,4096})(?:"|$)|(?P<plain>[^\s"'`<>|]{1,4096}))""",
     re.MULTILINE,
 )
-_PDF = b"%PDF-"
-"""Beginning of a PDF."""
 IMAGE = "Image"
 """What an attached image is called in the input box."""
 _DRAGGED = re.compile(r"""['"]?(?:/|~/|file:///).+\.(?:png|jpe?g|gif|webp|pdf)['"]?\Z""", re.IGNORECASE)
@@ -120,7 +118,7 @@ def _kind_of_file(path: str) -> str:
             start = file.read(16)
     except (OSError, ValueError):
         return ""
-    return IMAGE if image_type(start) else "PDF" if start.startswith(_PDF) else ""
+    return IMAGE if image_type(start) else "PDF" if start.startswith(PDF) else ""
 
 
 def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
@@ -150,7 +148,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         size = status.st_size
         start = os.pread(descriptor, 16, 0) if stat.S_ISREG(kind) else b""
         kind_of_image = image_type(start)
-        if start.startswith(_PDF):
+        if start.startswith(PDF):
             return _pdf_pages(descriptor, name, what, lines)
         if not kind_of_image:
             read = Reader(descriptor, name).read()

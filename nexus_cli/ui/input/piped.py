@@ -9,8 +9,11 @@ import stat
 import time
 from dataclasses import dataclass
 
+from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
 
+PDF = b"%PDF-"
+"""Beginning of a PDF."""
 KEPT = 64 * 1024 * 1024
 """Most bytes of one input that are kept."""
 COUNTED = 1024 * 1024 * 1024
@@ -104,9 +107,9 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
 
     read = decode_stream(data, cut=cut)
     if read is None:
-        raise NexusError(
-            "usage", f"{name} is binary", "it cannot be sent as text", "Convert it first (base64, xxd, strings)"
-        )
+        is_file = image_type(data) or data.startswith(PDF)
+        hint = "Save it as a file and attach that with -f" if is_file else "Convert it first (base64, xxd, strings)"
+        raise NexusError("usage", f"{name} is binary", "it cannot be sent as text", hint)
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", NUL)

@@ -52,7 +52,7 @@ class InputQueue:
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"queued: {brief(_typed(message).shown)}" for message in (*self.unused, *self.held, *self.later)]
+        then = [queued_line(message) for message in (*self.unused, *self.held, *self.later)]
         return [*now, *then, *(f"attached: {attachment.what}" for attachment in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -149,6 +149,11 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
         begin = command.text.find(paste)
         pasted.append(paste[start - begin :] if begin < start < begin + len(paste) else paste)
     return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted), command.files)
+
+
+def queued_line(message: TypedMessage | QueuedMessage) -> str:
+    """Return the line that shows a queued message."""
+    return f"queued: {brief(_typed(message).shown)}"
 
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:

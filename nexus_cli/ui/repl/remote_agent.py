@@ -10,6 +10,7 @@ import base64
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 
@@ -320,6 +321,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def read_events(self) -> None:
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
         after: int | None = None
+        is_restarted = False
         while True:
             try:
                 async for line in self._client.events(self.agent_id, after, self._note_connection, questions=True):
@@ -327,12 +329,14 @@ class RemoteAgent(TerminalContext, AgentConnection):
                     await self._take(line)
                 why = "the server closed the connection"
             except CallError as error:
-                self._failed, why = TRIES, str(error)
+                is_restarted = error.code == HTTPStatus.UNAUTHORIZED  # each server has its own token
+                self._failed, why = TRIES, "the server was restarted" if is_restarted else str(error)
             except ConnectionError as error:
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"After the server has exited, resume the session there: nexus --resume {self.status.session}"
+                when = "Resume" if is_restarted else "After the server has exited, resume"
+                kept = f"{when} the session there: nexus --resume {self.status.session}"
                 self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()

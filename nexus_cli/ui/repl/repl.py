@@ -32,7 +32,7 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
-from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
+from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, queued_line, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
@@ -176,6 +176,8 @@ class Repl:
         if self.is_leaving:
             typed = message.typed if isinstance(message, QueuedMessage) else message
             self.show_unsent([brief(typed.text)], stored=stored)
+        elif self.view.echoes:  # no live line shows it
+            self.show_note(queued_line(message))
         self.view.invalidate()
 
     def take_back(self) -> str:

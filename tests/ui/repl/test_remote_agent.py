@@ -161,6 +161,18 @@ def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     assert "stopped" not in play(tmp_path, scene, provider).text
 
 
+def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
+            await repl.backend.read_events()
+        said = " ".join(view.text.split())
+        assert "the server was restarted. Resume the session there: nexus --resume " in said
+        assert repl.backend.status_code == 1
+
+    play(tmp_path, scene)
+
+
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

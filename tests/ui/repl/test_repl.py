@@ -228,6 +228,8 @@ def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
     async def scene() -> None:
         stage.type("wait")
         await stage.until(lambda: "bash until [ -e go ]" in stage.text)
+        stage.type("/fork later")
+        assert "queued: /fork later" in stage.text
         (tmp_path / "go").touch()
         await stage.idle()
 
