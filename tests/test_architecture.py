@@ -473,13 +473,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_643, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_689, 0, 5),
+    "cli": (47_877, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_543, 0, 54),
+    "commands": (42_758, 0, 55),
     "config": (35_571, 0, None),
     "context": (8_972, 0, 18),
-    "conversation": (47_242, 0, 46),
-    "core": (44_401, 0, None),
+    "conversation": (47_241, 0, 46),
+    "core": (44_417, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_538, 0, 30),
     "guides": (4_591, 0, 19),
@@ -489,21 +489,21 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_590, 0, 22),
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
-    "provider": (29_114, 0, 57),
-    "reports": (88_989, 8_414, None),
+    "provider": (29_114, 0, 58),
+    "reports": (89_184, 8_414, None),
     "rpc": (17_349, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
     "sandbox": (39_057, 0, 27),
     "sections": (34_860, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_375, 0, 39),
+    "session": (51_457, 0, 39),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_445, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_435, 0, 46),
+    "ui": (95_825, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_786, 49_784)
+SUM = (973_254, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
