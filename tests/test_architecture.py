@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
-    "ledger": (53_269, 0, 34),
+    "ledger": (53_237, 0, 34),
     "mcp": (19_590, 0, 22),
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),

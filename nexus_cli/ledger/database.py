@@ -324,8 +324,8 @@ class Database:
                 retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()
                 yield
-                for sql, *values in self.pending:
-                    self.connection.execute(sql, values)
+                for query in self.pending:
+                    self.run(*query)
                 commit(self.connection)
                 self.pending.clear()
             except sqlite3.DatabaseError as error:

@@ -142,8 +142,8 @@ class FileJournal(SessionJournal):
                     opened = write(file)
                     if lane is not None:
                         file.run("UPDATE lanes SET id = ? WHERE id = ?", lane, opened)
-                    for sql, *values in put_off:
-                        file.run(sql, *values)
+                    for query in put_off:
+                        file.run(*query)
         except Exception:  # whatever another process did to the session meanwhile leads to
             ended = time.monotonic()
             self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))

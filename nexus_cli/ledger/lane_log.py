@@ -272,8 +272,7 @@ class LaneLog:
         def write(db: Database) -> None:
             if entry is not None:
                 entries.append(db, self.lane, entry)
-            if self._journal.has_past:
-                requests.record_outcome(db, self.lane, *outcome)
+            requests.record_outcome(db, self.lane, *outcome)
 
         self._journal.record(self, "record_reply", (entry, *outcome), write)
         if entry is not None:

@@ -200,8 +200,8 @@ class PostgresDatabase(Database):
                     self._begin(alone)
                     self._check_guard()
                     yield
-                    for sql, *values in self.pending:
-                        self._execute(sql, tuple(values))
+                    for query in self.pending:
+                        self.run(*query)
                     is_ending = True
                     database.commit(self)
                 self.pending.clear()
