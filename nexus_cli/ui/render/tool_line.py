@@ -85,6 +85,11 @@ class FinishedCall:
         return result.denied or bool(alone and not result.stopped)
 
     @property
+    def is_foreign(self) -> bool:
+        """True if a server answered it: the end of its output is shown, as that of a command."""
+        return find_called_tool(self.call) is UNKNOWN and not self.result.error
+
+    @property
     def is_sure(self) -> bool:
         """True if no part of it failed: a pipe or a list has the status of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
@@ -172,7 +177,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     room = width - len(indent)
     if result.diff and not done.known:
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
-    elif (result.status is not None or result.stopped) and not done.figures:
+    elif (result.status is not None or result.stopped or done.is_foreign) and not done.figures:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role, error = "error", result.error

@@ -249,6 +249,21 @@ def asking(*questions: Question) -> list[e.Event]:
     return [*map(e.ApprovalRequest, questions), *answered]
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (ToolResult("3 open issues"), ["    3 open issues"]),
+        (ToolResult("".join(f"{n}\n" for n in range(9))), ["    ... 5 lines before: /transcript", *"5678"]),
+        (ToolResult(error="no such\nproject"), ["    no such", "    project"]),
+    ],
+)
+def test_the_result_of_a_server_is_shown_as_that_of_a_command(result: ToolResult, shown: list[str]) -> None:
+    call = ToolCall("c1", "mcp__tracker__issues", {"project": "shop"})
+    lines = put(e.ToolCallEvent(call, "shop"), resulted(result, call), e.TurnEnd(DONE)).splitlines()
+    place = next(number for number, line in enumerate(lines) if "mcp__tracker__issues" in line)
+    assert [line.strip() for line in lines[place + 1 :][: len(shown)]] == [line.strip() for line in shown]
+
+
 def test_the_output_of_the_last_command_is_seen_while_the_model_goes_on() -> None:
     seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"))
     seen.feed(resulted(ToolResult("11 passed\n[exit status 0]", status=0)))
