@@ -489,8 +489,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_590, 0, 22),
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
-    "provider": (28_951, 0, 57),
-    "reports": (88_989, 8_414, None),
+    "provider": (28_951, 0, 58),
+    "reports": (89_127, 8_414, None),
     "rpc": (17_340, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
@@ -503,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_445, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_485, 0, 46),
+    "ui": (95_586, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_038, 49_784)
+SUM = (971_277, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
