@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import statistics
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.load_settings import build_settings, own_settings
 from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde, working_folder
-from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
+from nexus_cli.config.programs import ProgramRefused, find_named_program, find_program, own_interpreter
 from nexus_cli.config.setting_tables import DEFAULTS
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import key_place
@@ -320,13 +319,23 @@ def _mcp(settings: Settings) -> Check:
     if names and missing:
         return Check("mcp", "broken", f"servers are configured: {names}", install_hint("mcp"))
     programs = {name: entry.command[0] for name, entry in catalogue.entries.items() if entry.command}
-    lost = ", ".join(f"{program} ({name})" for name, program in programs.items() if shutil.which(program) is None)
+    lost = ", ".join(f"{program} ({name})" for name, program in programs.items() if _is_missing(program))
     if lost:
         return Check("mcp", "note", f"{names}; program not found: {lost}", "Install it, or correct the command")
     unlisted = ", ".join(entry.name for entry in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
     return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds a server", hint)
+
+
+def _is_missing(program: str) -> bool:
+    """Return True if a program that the person named is nowhere."""
+    try:
+        return not os.path.exists(find_named_program(program))
+    except ProgramRefused:
+        return False
+    except FileNotFoundError:
+        return True
 
 
 WALLS = {
