@@ -61,12 +61,10 @@ class EditorApprover(ClientApprover):
 
     async def choose(self, call: schema.ToolCallUpdate, choices: Sequence[Choice]) -> str | None:
         """Return the key of the choice that the person picks, None without one; the question is shown as `call`."""
-        keys = {choice.key or NO: choice.key for choice in choices[:MOST_OPTIONS]}
-        options = [
-            _option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip()))
-            for choice in choices[:MOST_OPTIONS]
-        ]
-        if left := len(choices) - len(options):
+        shown = choices[:MOST_OPTIONS]
+        keys = {choice.key or NO: choice.key for choice in shown}
+        options = [_option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip())) for choice in shown]
+        if left := len(choices) - len(shown):
             call.title = f"{call.title} {left} more: name the item after the command"
         picked = await self._pick_option(call, options if NO in keys else [*options, _option(NO, "Cancel")])
         return keys.get(picked)

@@ -114,7 +114,8 @@ def test_a_question_after_a_plan_is_cancelled_withdrawn_and_left_alone(place: St
 
 def test_a_command_lets_the_person_choose_and_a_cancel_chooses_nothing(place: Stage, editor: Editor) -> None:
     place.script(["Done."])
-    place.settings(f'model = "{MODEL}"\n{QUICK}{PRICED}[alias]\nother = "openai/gpt-4o"\n')
+    more = "".join(f'other{number} = "openai/m{number}"\n' for number in range(14))
+    place.settings(f'model = "{MODEL}"\n{QUICK}{PRICED}[alias]\nother = "openai/gpt-4o"\n{more}')
 
     async def work() -> None:
         async with connected(place, editor) as (agent, _):
@@ -136,7 +137,8 @@ def test_a_command_lets_the_person_choose_and_a_cancel_chooses_nothing(place: St
 
     live(work)
     asked, keys, _ = editor.questions[0]
-    assert str(asked.title).startswith(f"Model: {MODEL}.") and keys[-1] == "no" and len(keys) <= 13
+    assert str(asked.title).startswith(f"Model: {MODEL}.") and keys[-1] == "no" and len(keys) == 13
+    assert str(asked.title).endswith(" 4 more: name the item after the command")
     assert "Using openai/gpt-4o." in editor.said()
 
 

@@ -54,12 +54,10 @@ class PlanHandOver:
         ]
         with suppress(asyncio.CancelledError), self.jobs.wait_for_user():
             reply = await ask(self.view, AskedQuestion(PROMPT, keys))
-            if reply is not None and reply.meaning:
+            if reply is None:
+                return
+            if reply.meaning:
                 await self.agent.set_level(reply.meaning)
                 self.show_note(f"Plan mode is off. Permission level: {self.agent.status.allow}.")
-                self._send(PROCEED)
-            elif reply is not None and reply.words:
-                self._send(reply.words)
-
-    def _send(self, words: str) -> None:
-        self.queue.later.appendleft(TypedMessage(words, words))
+            if words := PROCEED if reply.meaning else reply.words:
+                self.queue.later.appendleft(TypedMessage(words, words))
