@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
-    "ledger": (52_905, 0, 34),
+    "ledger": (52_941, 0, 34),
     "mcp": (19_590, 0, 22),
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_057, 0, 27),
     "sections": (35_010, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_272, 0, 36),
+    "session": (51_336, 0, 36),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_851, 49_784)
+SUM = (971_951, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
