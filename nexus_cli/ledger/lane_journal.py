@@ -37,6 +37,9 @@ class SessionJournal(Journal):
     defers = False
     """True while a turn or an act runs, which calls `save` where something has to be committed."""
 
+    is_away = False
+    """True once the person was told that the ledger's server is away, until it answers."""
+
     def __post_init__(self) -> None:
         self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
 

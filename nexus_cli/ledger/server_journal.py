@@ -27,9 +27,9 @@ RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
 _FRESH_SECONDS = 1.0
 """Seconds for which the notes that were read are taken for all there are, outside of a turn and as the first begins."""
-_LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
-"""Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
-or a turn ends without the answer."""
+_LONG_WAIT, _SHORT_WAIT, _END_WAIT = 40.0, 3.0, 1.5
+"""Seconds to wait for an answer of the server: longer than its own limit of a statement; until the person is told; and
+until a turn ends without the answer."""
 _NOW = "waiting for the server (Ctrl+C to stop)"
 _LATER = "unsaved entries are kept on this machine until the server responds"
 
@@ -53,8 +53,6 @@ class ServerJournal(SessionJournal):
     """True if a commit of `waiting` failed: a part of it may have been recorded."""
     _turns = 0
     """The number of turns and acts that began."""
-    _is_away = False
-    """True once the person was told that the server is away, until it answers."""
     _file: FileLock | None = None
     """The file with what waits for the server; `close` leaves it to the next command."""
 
@@ -65,7 +63,7 @@ class ServerJournal(SessionJournal):
     @property
     def is_saving(self) -> bool:
         """False if the server is away, and what waits for it cannot be kept in a file either."""
-        return super().is_saving and not (self._is_away and self.waiting and not self._file)
+        return super().is_saving and not (self.is_away and self.waiting and not self._file)
 
     def database_of(self, log: LaneLog) -> Database:
         if self.waiting:
@@ -174,7 +172,7 @@ class ServerJournal(SessionJournal):
                 found = self.known_notes.begin_later(self.db)
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:
-                self._was_tried = self._is_away = False
+                self._was_tried = self.is_away = False
                 self._asked = time.monotonic()
                 self.known_notes.add(found())
                 self._figures |= {begin: read() for begin, read in figures.items()}
@@ -193,7 +191,7 @@ class ServerJournal(SessionJournal):
         is_asked = error is not None or (self.defers and not self.known_notes.is_fresh)
         has_waited = False
         try:
-            while self.waiting or is_asked:
+            while (self.waiting or is_asked) and (waits or not self.is_away):
                 try:
                     await self._try_to_save(is_asked=is_asked, waits=waits)
                     return has_waited
@@ -218,7 +216,7 @@ class ServerJournal(SessionJournal):
         attempt = asyncio.ensure_future(asyncio.to_thread(self.commit_waiting, is_asked=is_asked))
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
         error = LedgerAwayError("the ledger could not be written", "its server does not respond")
-        done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT)
+        done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT if waits else _END_WAIT)
         if waits and not done:
             self._keep(error, _NOW)
             done, _ = await asyncio.wait({attempt}, timeout=_LONG_WAIT)
@@ -237,10 +235,10 @@ class ServerJournal(SessionJournal):
 
     def _keep(self, error: NexusError, what: str) -> None:
         """Write what waits into its file, and tell the person once that the server is away."""
-        if self._is_away:
+        if self.is_away:
             return
         with self._lock:
-            self._is_away = True
+            self.is_away = True
             if not self._file:
                 self._write_file(self.waiting)
         self.warn(f"{error.message}; {what}")

@@ -154,6 +154,11 @@ class SessionLog(LaneLog):
         return self._journal.is_saving
 
     @property
+    def is_away(self) -> bool:
+        """True if the ledger's server does not answer."""
+        return self._journal.is_away
+
+    @property
     def defers(self) -> bool:
         """True from `defer(True)` to `defer(False)`."""
         return self._journal.defers

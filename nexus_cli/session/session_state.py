@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
+
+_AWAY_SECONDS = 0.5
+"""Most seconds in which a ledger is closed whose server does not answer."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,18 @@ class SessionState:
             return
         if not self.shares:
             await close_if_closable(self.engine.provider)
-        self.record.close()  # first: what it still writes back keeps the session from being released as empty
+        close_ledger = partial(self._close_ledger, self.ledger, self.record)
+        if self.record.is_away:  # what it could not save is in a file
+            await asyncio.wait({asyncio.ensure_future(asyncio.to_thread(close_ledger))}, timeout=_AWAY_SECONDS)
+        else:
+            close_ledger()
+
+    def _close_ledger(self, ledger: Ledger, record: SessionLog) -> None:
+        record.close()  # first: what it still writes back keeps the session from being released as empty
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
-            self.ledger.release(self.session_id)
+            ledger.release(self.session_id)
         if not self.shares:
-            self.ledger.close()
+            ledger.close()
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]

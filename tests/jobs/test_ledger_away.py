@@ -8,8 +8,12 @@ the next command goes on, with the result of the command that ran, and nothing i
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -69,6 +73,41 @@ def test_a_killed_turn_goes_on_once_the_server_is_back(place: Stage, postgres: S
     assert len(place.server.requests) == 3, "the reply that arrived while the server was away was kept"
     assert place.run("replay", "--session", done.result["session"]).status == 0
     assert place.run("usage", "--json").result["total"]["requests"] == 3
+
+
+def test_ctrl_c_ends_a_turn_whose_server_hangs_soon_and_keeps_its_work(place: Stage, postgres: Server) -> None:
+    begun = place.folder / "begun"
+    place.script([calls(("bash", {"command": f"touch {begun}; sleep 60"})), {"text": "never"}])
+    child = place.begin("ask", "--allow", "all", "wait a minute")
+    try:
+        assert until(begun.exists)
+        with frozen(postgres):
+            pressed = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            _, told = child.communicate(timeout=60)
+            seconds = time.monotonic() - pressed
+    finally:
+        end(child)
+    assert child.returncode == 130 and seconds < 6, "about two on an idle machine"
+    first, *more = told.decode().splitlines()
+    assert first.endswith("unsaved entries are kept on this machine until the server responds")
+    assert not [line for line in more if "ledger" in line]
+    shown = place.run("sessions", "show", more[-1].split()[-1])
+    assert "work done while the ledger was unreachable is now saved" in shown.told[0] and "sleep 60" in shown.text
+
+
+@contextmanager
+def frozen(postgres: Server) -> Iterator[None]:
+    """Let every process of the server stand still: it accepts connections and answers nothing."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(postgres.process.pid)], capture_output=True, check=True)
+    processes = [postgres.process.pid, *map(int, listed.stdout.split())]
+    try:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 def test_a_map_goes_on_by_itself(place: Stage, postgres: Server) -> None:
