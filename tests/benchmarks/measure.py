@@ -67,6 +67,8 @@ class Child:
     scene: Scene
     cpu: float = 0.0
     """Seconds of CPU, known after `end`."""
+    peak: float = 0.0
+    """Most bytes resident, of it or of one of its children, known after `end`. Linux."""
     printed: str = ""
     """What it wrote to stdout and stderr, known after `end`."""
     process: subprocess.Popen[bytes] = field(init=False)
@@ -99,7 +101,7 @@ class Child:
         _, status, used = os.wait4(self.pid, 0)
         self._alarm.cancel()
         self.process.returncode = os.waitstatus_to_exitcode(status)
-        self.cpu = used.ru_utime + used.ru_stime
+        self.cpu, self.peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024.0
         self.output.seek(0)
         self.printed = self.output.read().decode("utf-8", "replace")
         self.output.close()

@@ -27,6 +27,8 @@ class Watched:
     """Bytes resident, at each request."""
     total: float = 0.0
     """Seconds at the end."""
+    peak: float = 0.0
+    """Most bytes resident at any time, of one process."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Stage:
             meanwhile(self.child)
         finally:
             self.child.end()
-        noted.total = self.child.cpu
+        noted.total, noted.peak = self.child.cpu, self.child.peak
         return noted
 
 
@@ -74,10 +76,11 @@ def bare(turns: int, files: Path) -> list[str]:
 
 @contextmanager
 def stage() -> Iterator[Stage]:
-    """A running server and a scene; the model's window is so large that nothing is ever compacted."""
+    """A running server and a scene; the model's window is so large that nothing is ever compacted, and
+    a turn has as many steps as it needs."""
     with scene() as place, ScriptedServer(max_requests=100_000, lifetime=3600) as server:
         settings = Path(place.environment["NEXUS_HOME"]) / "config" / "config.toml"
         settings.parent.mkdir(parents=True)
-        settings.write_text(f'[models."{MODEL}"]\nwindow = {WINDOW}\n')
+        settings.write_text(f'[models."{MODEL}"]\nwindow = {WINDOW}\n[limits]\nmax_steps = 10000\n')
         reach = {"OPENAI_API_KEY": "none", "OPENAI_API_BASE": server.base("chat")}
         yield Stage(server, replace(place, environment={**place.environment, **reach}))
