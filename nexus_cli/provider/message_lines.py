@@ -25,17 +25,16 @@ class MessageEncoder:
 
     def __init__(self) -> None:
         self._known: list[JsonObject] = []
-        self._encoded = b""
+        self._lines: list[bytes] = []
 
     def encode(self, messages: Sequence[JsonObject]) -> bytes:
         """Return `messages` as JSON, without null fields."""
         if self._known != messages[: len(self._known)]:
-            self._known, self._encoded = [], b""
-        new = messages[len(self._known) :]
-        plain = [{key: value for key, value in message.items() if value is not None} for message in new]
-        self._encoded = b",".join(filter(None, (self._encoded, canonical(plain)[1:-1])))
-        self._known += new
-        return b"[%b]" % self._encoded
+            self._known, self._lines = [], []
+        for message in messages[len(self._known) :]:
+            self._known.append(message)
+            self._lines.append(canonical({key: value for key, value in message.items() if value is not None}))
+        return b"[%b]" % b",".join(self._lines)
 
 
 def fill_body(request: Any) -> None:
