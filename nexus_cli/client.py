@@ -74,9 +74,9 @@ def _calls_method(declared: F) -> F:
 
     @wraps(declared)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        given = parameters.bind(*args, **kwargs).arguments
-        client: Client = given.pop("self")
-        result = await client.call(declared.__name__, **given)
+        arguments = parameters.bind(*args, **kwargs).arguments
+        client: Client = arguments.pop("self")
+        result = await client.call(declared.__name__, **arguments)
         return result if has_result else None
 
     return cast("F", call)
@@ -149,12 +149,12 @@ class Client:
             async for event in self.stream(agent_id, prompt):
                 each(event)
                 if event["type"] == "approval.ask":
-                    made = answer(event)
-                    given = await made if isinstance(made, Awaitable) else made
-                    if not isinstance(given, str):
+                    returned = answer(event)
+                    reply = await returned if isinstance(returned, Awaitable) else returned
+                    if not isinstance(reply, str):
                         raise TypeError("answer must be once, session, no or a reason for the refusal")
-                    told = ("no", given) if given not in ("once", "session", "no") else (given, None)
-                    await self.approve(agent_id, event["id"], *told)
+                    approval = ("no", reply) if reply not in ("once", "session", "no") else (reply, None)
+                    await self.approve(agent_id, event["id"], *approval)
                 elif event["type"] == "result":
                     return cast("AskResult", event)
             raise ConnectionError(_NO_RESULT)
@@ -332,11 +332,11 @@ class Client:
 
     async def call(self, method: str, **params: Any) -> Any:
         """Return the result of any method. A parameter that is None is not sent."""
-        given = {name: value for name, value in params.items() if value is not None}
-        if self._folder is not None and isinstance(cwd := given.get("cwd"), str):
-            given["cwd"] = os.path.join(self._folder, cwd)
+        arguments = {name: value for name, value in params.items() if value is not None}
+        if self._folder is not None and isinstance(cwd := arguments.get("cwd"), str):
+            arguments["cwd"] = os.path.join(self._folder, cwd)
         with _connection_errors():
-            async with self._connect().post(f"{self._base}/rpc", json=self._request(method, given)) as response:
+            async with self._connect().post(f"{self._base}/rpc", json=self._request(method, arguments)) as response:
                 return _result(await _answer(response))
 
     # -- inside --------------------------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ def check_tool(tool: Tool) -> None:
     assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), (
         "a tool that edits needs a preview and a check"
     )
-    given = example_arguments(tool)
-    assert not check_arguments(given, tool.parameters)[1]
-    paths = tool.find_paths(given)
+    sample = example_arguments(tool)
+    assert not check_arguments(sample, tool.parameters)[1]
+    paths = tool.find_paths(sample)
     assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT)), (
         "a call must name paths if it reads or edits, and only then"
     )
@@ -99,7 +99,7 @@ def _check_schema(tool: Tool) -> None:
 
 def _schemas(schema: JsonDict) -> list[JsonDict]:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-    return [schema, *(found for subschema in inner for found in _schemas(subschema))]
+    return [schema, *(nested for subschema in inner for nested in _schemas(subschema))]
 
 
 def check_command(command: Command) -> None:
@@ -140,17 +140,17 @@ def contract_checks(target: str) -> Iterator[tuple[str, Callable[[], None]]]:
         ("command", Command, discover_commands(), check_command),
         ("contributor", Contributor, {}, _check_in_folder),
     ]
-    for kind, expected, taken, check in kinds:
+    for kind, expected, used_names, check in kinds:
         for candidate in objects[f"{kind}s"]:
             name = str(getattr(candidate, "id" if kind == "contributor" else "name", type(candidate).__name__))
-            yield f"{kind} {name}", partial(_check_one, candidate, expected, name, taken, check)
+            yield f"{kind} {name}", partial(_check_one, candidate, expected, name, used_names, check)
 
 
 def _check_one(
-    candidate: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
+    candidate: object, expected: type, name: str, used_names: Mapping[str, object], check: Callable[[Any], None]
 ) -> None:
     assert isinstance(candidate, expected), f"{candidate!r} is not a {expected.__name__}"
-    assert name not in taken, f"nexus already uses the name {name}"
+    assert name not in used_names, f"nexus already uses the name {name}"
     check(candidate)
 
 

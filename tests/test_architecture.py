@@ -485,25 +485,25 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
-    "ledger": (53_237, 0, 34),
+    "ledger": (53_273, 0, 34),
     "mcp": (19_590, 0, 22),
     "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
-    "provider": (29_114, 0, 58),
-    "reports": (89_184, 8_414, None),
+    "provider": (29_099, 0, 58),
+    "reports": (89_213, 8_414, None),
     "rpc": (17_349, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
     "sandbox": (39_057, 0, 27),
     "sections": (34_860, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_457, 0, 39),
+    "session": (51_521, 0, 39),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
-    "tools": (55_445, 27_256, 54),
+    "tools": (55_450, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_825, 0, 46),
+    "ui": (95_838, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_254, 49_784)
+SUM = (973_354, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -73,8 +73,8 @@ class EditorFiles:
         except (ValueError, AttributeError, TypeError):  # the SDK cannot read the answer
             return None, NO_TEXT
 
-    def _tell_once(self, what: str, line: str) -> None:
+    def _tell_once(self, kind: str, line: str) -> None:
         """Tell the person one line of each kind."""
-        if what not in self._told:
-            self._told.add(what)
+        if kind not in self._told:
+            self._told.add(kind)
             self._loop.call_soon_threadsafe(self._session.engine.control.emit_aside, Notice(line))

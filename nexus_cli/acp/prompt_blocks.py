@@ -24,16 +24,16 @@ Block = (
 
 def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
     """Return the trigger; raise `NexusError("usage", ...)` for a block that cannot be sent."""
-    said: list[str] = []
+    texts: list[str] = []
     quoted: list[str] = []
     parts: list[Part] = []
     files: list[AttachedFile] = []
     for block in blocks:
         match block:
             case schema.TextContentBlock(text=text):
-                said.append(text)
+                texts.append(text)
             case schema.ResourceContentBlock(uri=uri, name=name):
-                said.append(path_of(uri, folder) or f"{name} ({uri})")
+                texts.append(path_of(uri, folder) or f"{name} ({uri})")
             case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(uri=uri, text=text)):
                 path = path_of(uri, folder) or uri
                 safe = path.replace('"', "'").replace("\n", " ")
@@ -56,8 +56,8 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                     "nexus accepts text, images, links to files and embedded text files",
                     "Remove it",
                 )
-    text = "\n\n".join(filter(None, ("".join(said).rstrip() if quoted else "".join(said), *quoted)))
-    typed = "".join(said)
+    text = "\n\n".join(filter(None, ("".join(texts).rstrip() if quoted else "".join(texts), *quoted)))
+    typed = "".join(texts)
     expands = typed.startswith("/") or "$" in typed or "@" in typed
     return Trigger(replace_surrogates(text), "client", tuple(parts), tuple(files), expands=expands)
 

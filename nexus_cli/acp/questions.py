@@ -75,9 +75,9 @@ class EditorApprover(ClientApprover):
         tool = self.stream.registry.get(question.call.name)
         diffs = self.stream.diffs(question.call)
         reasons = [question.why, *question.doubts, question.rule]
-        said = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
+        explanation = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
         detail = [fence_text(mark_hidden_signs(question.detail))] if question.detail and not diffs else []
-        why = [schema.ContentToolCallContent(type="content", content=text_block(said))] if said else []
+        why = [schema.ContentToolCallContent(type="content", content=text_block(explanation))] if explanation else []
         return schema.ToolCallUpdate(
             tool_call_id=question.call.id,
             title=mark_hidden_signs(title_of(tool, question.call, _subject(tool, question))),
@@ -97,12 +97,12 @@ class EditorApprover(ClientApprover):
             answer = await self._client.create_elicitation(text, mode)
         except (RequestError, ConnectionError):
             return []
-        given = getattr(answer, "content", None) or {}
+        values = getattr(answer, "content", None) or {}
         answers: list[str] = []
         for name in fields:
-            if name not in given:
+            if name not in values:
                 break
-            answers.append(str(given[name]))
+            answers.append(str(values[name]))
         return answers
 
 

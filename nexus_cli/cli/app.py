@@ -268,14 +268,14 @@ def root(
     return run_ask(AskOptions(shared=shared))
 
 
-def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
+def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:
     """Return the error for shared options before a command that takes them after its name, or not at all."""
     name = str(context.invoked_subcommand)
     group: Any = context.command
     command = group.get_command(context, name)
     parts = [command, *getattr(command, "commands", {}).values()]
     has = {option for part in parts for param in part.params for option in param.opts}
-    why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
+    why = next((f"`{name}` has no {option}" for option in options if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
     return NexusError("usage", "wrong usage", why or f"options must follow the command `{name}`", hint)
 

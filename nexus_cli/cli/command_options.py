@@ -31,8 +31,8 @@ CD_HINT = "Run `cd DIR` first"
 def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any) -> Any:
     """Return `value`, a text or several; raise `NexusError("usage", ...)` if one is given but empty. A callback of
     typer."""
-    given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
-    if given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
+    is_given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
+    if is_given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name.strip("[].")
         hint = "Give a value" if option.required else f"Give a value, or omit {name}"
         raise NexusError("usage", name, "the value is empty", hint)
@@ -181,9 +181,9 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        given = [parameter for parameter in SHARED if getattr(self, parameter.name) != parameter.default]
+        parameters = [parameter for parameter in SHARED if getattr(self, parameter.name) != parameter.default]
         return [
-            parameter.annotation.__metadata__[0].default for parameter in given
+            parameter.annotation.__metadata__[0].default for parameter in parameters
         ]  # the first argument of typer's `Option`
 
     @property

@@ -74,7 +74,7 @@ def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
                 hits = {line: sum(bool(word.search(line)) for word in wanted) for line in (heading, *lines)}
                 best = max(lines, key=hits.__getitem__, default=heading)
                 ranked.append((2 * hits[heading] + hits[best], topic, heading, best))
-    ranked.sort(key=lambda found: -found[0])
+    ranked.sort(key=lambda row: -row[0])
     return [(topic, heading, line) for _, topic, heading, line in ranked[:MOST_FOUND]]
 
 
@@ -112,7 +112,7 @@ def commands_page() -> str:
         usage = f"/{command.name} {command.usage}".rstrip()
         page += [f"- `{usage}`: {' '.join(command.help.split())}"]
     page += ["", "## Keys", "", "| key | what it does |", "|---|---|"]
-    page += [f"| `{keys}` | {what} |" for keys, what in KEYS]
+    page += [f"| `{keys}` | {action} |" for keys, action in KEYS]
     return "\n".join(page)
 
 

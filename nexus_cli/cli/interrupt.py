@@ -88,11 +88,11 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     try:
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=CLOSE_SECONDS))
         loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), CLOSE_SECONDS))
     except TimeoutError:
         pass

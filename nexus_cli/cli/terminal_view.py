@@ -100,9 +100,9 @@ class TerminalView:
 
     def _run_notify_command(self, command: str, text: str) -> None:
         """Run the person's command for the notification `text` beside the loop."""
-        given = {"hook_event_name": "Notification", "title": "nexus", "message": text, "cwd": str(self._folder)}
+        payload = {"hook_event_name": "Notification", "title": "nexus", "message": text, "cwd": str(self._folder)}
         if self._repl is not None:
-            work = run_personal_command("ui.notify_command", command, self._folder, given)
+            work = run_personal_command("ui.notify_command", command, self._folder, payload)
             self._repl.jobs.start_background(work)
 
     def make_approver(self) -> PersonApprover:

@@ -127,8 +127,8 @@ def parse(text: str) -> tuple[str, str] | None:
         return match[1], (match[2] or "").strip()
     match = _MESSAGE.fullmatch(line)
     named = [command for command in discover().values() if command.takes_message] if match else []
-    taken = match and any(match[1].casefold() in (command.name, *command.aliases) for command in named)
-    return (match[1], match[2].strip()) if match and taken else None
+    is_message = match and any(match[1].casefold() in (command.name, *command.aliases) for command in named)
+    return (match[1], match[2].strip()) if match and is_message else None
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:

@@ -25,12 +25,12 @@ async def add_folder(
     if not path:
         return print_act("\n".join(map(str, permission.added)) or "No added folders")
     project = session.dispatcher.project_root
-    found: Path = await asyncio.to_thread(check_folder, path, project, permission.added, "/add-dir")
-    permission.added = (*permission.added, found)
+    new_folder: Path = await asyncio.to_thread(check_folder, path, project, permission.added, "/add-dir")
+    permission.added = (*permission.added, new_folder)
     conversation, folders = engine.conversation, [str(folder) for folder in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
-    engine.tell_model(f"The person added the folder {found}: work in it as in the project.")
-    return print_act(f"Added {found}", str(found))
+    engine.tell_model(f"The person added the folder {new_folder}: work in it as in the project.")
+    return print_act(f"Added {new_folder}", str(new_folder))
 
 
 NOUN = Noun("add-dir", "setup", (Verb(add_folder, authority=Authority.PERMITS),), is_idle=True)

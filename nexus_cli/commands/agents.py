@@ -72,11 +72,11 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
 def _find_row(source: Source, name: str) -> JsonObject:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(source)
-    found: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
-    if found is None:
+    worker: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
+    if worker is None:
         named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
         raise NexusError("usage", f"worker {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
-    return found
+    return worker
 
 
 def _require_running(context: CommandContext, name: str) -> tuple[JsonObject, RunningWorkers[Session]]:

@@ -44,9 +44,9 @@ async def compact(
 
 
 async def _preview(context: CommandContext, instructions: str) -> Compacted:
-    found: list[JsonObject] = []
-    await run_act(context, "looking", preview(instructions, found.append))
-    return Report("compaction", found[0]) if found else report_act("")
+    previews: list[JsonObject] = []
+    await run_act(context, "looking", preview(instructions, previews.append))
+    return Report("compaction", previews[0]) if previews else report_act("")
 
 
 async def uncompact(context: CommandContext) -> Act:

@@ -48,19 +48,19 @@ def show_settings(
 ) -> Report[Annotated[Any, ConfigReport]]:
     """Print all settings that have a value; in a session, with the origin of those that are not defaults."""
     loaded = _load(source)
-    found = {
+    settings = {
         key: {"value": value, "origin": loaded.origins[key]}
         for key, value in loaded.values.items()
         if name.casefold() in key
     }
-    if not found:
+    if not settings:
         raise NexusError(
             "usage", f"config {name}", "no matching setting has a value", "`nexus docs settings` describes all settings"
         )
-    value = {"version": 1, "settings": found}
+    value = {"version": 1, "settings": settings}
     if source.is_json:
         return Report("settings", value)
-    for setting in found.values():
+    for setting in settings.values():
         setting["origin"] = with_tilde(str(setting["origin"])) if source.live else setting["origin"]
     path = with_tilde(places().settings) if source.live else ""
     return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)

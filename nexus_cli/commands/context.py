@@ -46,10 +46,10 @@ def build_context(
         return Report("context", sent_request_report(source.ledger, source.session(), source.settings(), step))
     if source.live and not (model or recipe):
         return Report("context" if whole else "context_summary", context_summary(source.live.state))
-    found, settings = _find_session(source), source.settings()
-    options = prepare_options(source, settings, found, model)
-    options = replace(options, resume=found, recipe=recipe or options.recipe, save=False, newest=False)
-    return Report("context", context_report(options, settings, found or None, services=SERVICES))
+    session, settings = _find_session(source), source.settings()
+    options = prepare_options(source, settings, session, model)
+    options = replace(options, resume=session, recipe=recipe or options.recipe, save=False, newest=False)
+    return Report("context", context_report(options, settings, session or None, services=SERVICES))
 
 
 def _find_session(source: Source) -> str:

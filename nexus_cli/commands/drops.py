@@ -92,9 +92,9 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)
     block = f'<recalled id="{drop}" characters="{start}:{piece.end} of {len(text)}">\n{piece.text}\n</recalled>'
     tokens, rest = count(block), ""
-    if left := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
+    if remaining := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
         more = f"/drops recall {drop} {piece.end}:{end}"
-        rest = f"About {left:,} of {tokens + left:,} tokens are left out. To send more: {more}"
+        rest = f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {more}"
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, about {plural(tokens, 'token')}")

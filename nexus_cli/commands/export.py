@@ -76,7 +76,7 @@ def export_session(
     See nexus docs moving for the session folder of Claude Code.
     """
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
-    forms = {form, *(name for name, given in flags.items() if given)} - {""}
+    forms = {form, *(name for name, is_set in flags.items() if is_set)} - {""}
     if len(forms) > 1:
         raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Use one of them")
     return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)

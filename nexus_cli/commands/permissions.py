@@ -168,9 +168,9 @@ async def set_level(
         raise usage_error("permissions", level, f"must be one of {', '.join(known)}")
     session.set_level(asked)
     now = session.status().allow
-    held = "" if now == asked else f" The level {asked} is more than {_describe_limit(session, asked)}."
+    note = "" if now == asked else f" The level {asked} is more than {_describe_limit(session, asked)}."
     runs = await asyncio.to_thread(describe_level, session.state, now)
-    return print_act(f"Permission level: {now} ({runs}).{held}", now)
+    return print_act(f"Permission level: {now} ({runs}).{note}", now)
 
 
 def _describe_limit(session: Session, level: str) -> str:

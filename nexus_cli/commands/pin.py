@@ -30,8 +30,8 @@ def pin_text(
     """
     if not text:
         return build_list(source)
-    quote, said = _read_state(source).engine.compactor.pin(" ".join(text))
-    return report_act(said, quote)
+    quote, sentence = _read_state(source).engine.compactor.pin(" ".join(text))
+    return report_act(sentence, quote)
 
 
 def drop_pin(
@@ -39,8 +39,8 @@ def drop_pin(
     named: Annotated[str, Argument("ID", "The pin, its message, or part of its text.", is_text=True)],
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or a part of its text."""
-    quote, said = _read_state(source).engine.compactor.unpin(named)
-    return report_act(said, quote)
+    quote, sentence = _read_state(source).engine.compactor.unpin(named)
+    return report_act(sentence, quote)
 
 
 def _read_state(source: Source) -> SessionState:

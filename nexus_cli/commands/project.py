@@ -63,9 +63,9 @@ async def review_change(
             change.problem,
             "/review reviews the uncommitted changes of a git repository, /review RANGE a range",
         )
-    what = f"the change `{revision}`" if revision else "the uncommitted changes in this folder"
+    subject = f"the change `{revision}`" if revision else "the uncommitted changes in this folder"
     block = await context.session.share(change.command, change.text)
-    context.start(f"{load_prompt('review', what=what, words=words)}\n\n{block}")
+    context.start(f"{load_prompt('review', what=subject, words=words)}\n\n{block}")
 
 
 NOUNS = (

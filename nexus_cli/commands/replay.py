@@ -16,8 +16,8 @@ def replay_session(
     first different line and exit with status 1."""
     from nexus_cli.session.replay import check  # noqa: PLC0415  (few sessions ask for it)
 
-    found = source.session()
-    value = {"version": 1, "session": found, **check(source.ledger, found, step)}
+    session = source.session()
+    value = {"version": 1, "session": session, **check(source.ledger, session, step)}
     return Report("replay", value, whole=True, status=0 if value["ok"] else 1)
 
 

@@ -192,12 +192,16 @@ def find_resumable(source: Source, run: str) -> Run:
     """Return a run of the person that can go on; raise `NexusError` for another one."""
     from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
 
-    found = source.ledger.runs.find(run)
-    if found.has_ended and found.state != FAILED:
-        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
-        raise NexusError("usage", found.id, f"already {found.state}", hint)
-    require_own(source.ledger, found)
-    return found
+    target_run = source.ledger.runs.find(run)
+    if target_run.has_ended and target_run.state != FAILED:
+        hint = (
+            f"`nexus ask -r {target_run.session}` continues its session"
+            if target_run.session
+            else "See nexus runs list"
+        )
+        raise NexusError("usage", target_run.id, f"already {target_run.state}", hint)
+    require_own(source.ledger, target_run)
+    return target_run
 
 
 async def resume_run(
@@ -215,24 +219,24 @@ async def resume_run(
     source = read_source(context)
     if not run:
         return end_pause(source, every, plan, space, agent)
-    runs, found = source.ledger.runs, find_resumable(source, run)
-    if found.state == FAILED:
-        runs.resume_failed(found, utc_now())
-        return Report("run", run_report(source.ledger, runs.get(found.key), "continues with nexus serve"))
-    was_paused = runs.set_paused(found.key, False, utc_now()).is_paused
-    if found.waits and found.waits.kind == APPROVAL:
-        await _answer(context, source, found)
-        return Report("", run_report(source.ledger, runs.get(found.key)))
-    if found.state != WAITING and not was_paused:
+    runs, target_run = source.ledger.runs, find_resumable(source, run)
+    if target_run.state == FAILED:
+        runs.resume_failed(target_run, utc_now())
+        return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues with nexus serve"))
+    was_paused = runs.set_paused(target_run.key, False, utc_now()).is_paused
+    if target_run.waits and target_run.waits.kind == APPROVAL:
+        await _answer(context, source, target_run)
+        return Report("", run_report(source.ledger, runs.get(target_run.key)))
+    if target_run.state != WAITING and not was_paused:
         raise NexusError(
             "usage",
-            found.id,
-            f"this run is {found.state}",
-            f"If no process executes it, run in a shell: nexus runs resume {found.id}",
+            target_run.id,
+            f"this run is {target_run.state}",
+            f"If no process executes it, run in a shell: nexus runs resume {target_run.id}",
         )
-    if found.state == WAITING and not was_paused:
-        runs.signal(found.key, "person", {}, utc_now())
-    return Report("run", run_report(source.ledger, runs.get(found.key), "continues"))
+    if target_run.state == WAITING and not was_paused:
+        runs.signal(target_run.key, "person", {}, utc_now())
+    return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues"))
 
 
 def _complete_runs(source: Source) -> Sequence[str]:

@@ -310,10 +310,10 @@ async def clear_session(context: CommandContext) -> Act:
     The model, effort and permission level are kept. /resume returns to the previous session.
     """
     before = context.session
-    said = context.session.ledger.session(before.id).entries > 0
+    has_entries = context.session.ledger.session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
     previous = f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}"
-    return print_act(previous if said else "", context.session.id)
+    return print_act(previous if has_entries else "", context.session.id)
 
 
 async def continue_in_copy(
@@ -340,18 +340,18 @@ def _check_name(command: str, name: str) -> str:
     return name
 
 
-async def reopen_fork(context: CommandContext, made: str) -> None:
+async def reopen_fork(context: CommandContext, fork_id: str) -> None:
     """Continue in a fork of the session; the fork is deleted if that is impossible."""
     ledger, before = context.session.ledger, context.session.id
     try:
-        await context.reopen(resume_options(context, resume=made))
+        await context.reopen(resume_options(context, resume=fork_id))
     except BaseException:
         if context.session.id == before:  # an unused copy would stay in the list
             from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
             with suppress(NexusError):  # an empty one is gone already
-                ledger.delete_session(made)
-            forget_session(places().data, made)
+                ledger.delete_session(fork_id)
+            forget_session(places().data, fork_id)
         raise
 
 
@@ -363,17 +363,17 @@ async def edit_message(
     The session continues in a copy that ends before the message, which is put into the input box. Files are not
     changed; /rewind can restore them too.
     """
-    found = await asyncio.to_thread(_messages, read_log(read_source(context)), MOST if chooses else 1)
-    if not found:
+    messages = await asyncio.to_thread(_messages, read_log(read_source(context)), MOST if chooses else 1)
+    if not messages:
         raise usage_error("edit", "", "you have not sent a message in this session yet", "Type your first message")
     place = 0
     if chooses:
-        choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]
+        choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(messages)]
         chosen = await context.choose("Go back to which message?", choices)
         if chosen is None:
             return report_act("")
         place = int(chosen)
-    entry, words, _ = found[place]
+    entry, words, _ = messages[place]
     context.session.refuse_to_leave()
     before = await fork_to_edit(context, entry, words)
     line = f"Edit the message and send it again. Files are not changed. Previous session: /resume {before}"
@@ -398,9 +398,9 @@ async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Se
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     """Return the person's newest messages that began a turn: entry, text, age."""
-    said = ((entry, text) for entry, text in Replay(record).messages() if entry.actor == reports.PERSON)
+    messages = ((entry, text) for entry, text in Replay(record).messages() if entry.actor == reports.PERSON)
     now = local_now()
-    return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(said, most)]
+    return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(messages, most)]
 
 
 def rename_session(source: Source, name: Annotated[str, Argument("NAME", "The new name.", is_text=True)]) -> Act:

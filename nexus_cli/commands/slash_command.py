@@ -29,9 +29,9 @@ def make_slash_command(noun: Noun) -> Command:
 
     async def run(context: CommandContext, rest: str) -> None:
         verb, line = find_verb(noun, rest)
-        given = read_arguments(noun.name, verb, line)
+        values = read_arguments(noun.name, verb, line)
         if verb.is_live:
-            if (report := await verb.run(context, **given)) is not None:
+            if (report := await verb.run(context, **values)) is not None:
                 show_report(context, report)
             return
         if verb.of_session and verb.authority is Authority.READS:
@@ -42,7 +42,7 @@ def make_slash_command(noun: Noun) -> Command:
             raise NexusError(
                 "usage", what, "changes to this session are not saved", f"Use nexus {noun.name} in a shell"
             )
-        await _run_verb(context, source, what, verb, given)
+        await _run_verb(context, source, what, verb, values)
 
     run.__doc__ = _describe(noun, verbs)
     takes_text_alone = not verbs[-1].name and all(parameter.option.is_text for parameter in verbs[0].parameters)
@@ -61,7 +61,7 @@ def make_slash_command(noun: Noun) -> Command:
     )
 
 
-async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: JsonObject) -> None:
+async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, values: JsonObject) -> None:
     """Run a verb in a thread, which may ask the person, and show its report."""
     loop = asyncio.get_running_loop()
 
@@ -86,7 +86,7 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     asked = replace(source, confirm=confirm if context.can_choose else None, say=say, show=show)
 
     async def work() -> None:
-        running = asyncio.to_thread(verb.run, asked, **given)
+        running = asyncio.to_thread(verb.run, asked, **values)
         show_report(context, await (wait_settled(running) if verb.busy else running))
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
@@ -128,8 +128,8 @@ def _find_authority(noun: Noun, rest: str) -> Authority:
         verb, line = find_verb(noun, rest)
         if not verb.is_served:
             return Authority.PERMITS
-        given = read_arguments(noun.name, verb, line)
-        permits = any(parameter.option.permits and parameter.name in given for parameter in verb.parameters)
+        values = read_arguments(noun.name, verb, line)
+        permits = any(parameter.option.permits and parameter.name in values for parameter in verb.parameters)
         return Authority.PERMITS if permits else verb.authority
     except NexusError:
         return Authority.READS
@@ -146,14 +146,14 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
     arguments = [parameter for parameter in verb.parameters if parameter.option.is_argument]
     before = len(arguments) - (not options)
     takes_text = bool(arguments) and arguments[-1].option.is_text
-    given: dict[str, Any] = {}
-    left: list[re.Match[str]] = []
-    words = _WORD.finditer(_take_text(name, verb, given, line))
+    values: dict[str, Any] = {}
+    free_words: list[re.Match[str]] = []
+    words = _WORD.finditer(_take_text(name, verb, values, line))
     for word in words:
         flag, sign, value = _unquote(word).partition("=")
         is_option = word[3] and (flag in options or (flag.startswith("--") and word[3] != "--"))
-        if not is_option or (takes_text and len(left) >= before):
-            left.append(word)
+        if not is_option or (takes_text and len(free_words) >= before):
+            free_words.append(word)
             continue
         flag = flag if flag in options else flag.casefold()
         if flag not in options:
@@ -161,13 +161,15 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
             value = next(map(_unquote, words), "")
-        _take(name, verb, given, chosen, value)
-    _take_words(name, verb, given, arguments, left)
-    missing = [argument for argument in arguments if argument.default is Parameter.empty and argument.name not in given]
+        _take(name, verb, values, chosen, value)
+    _take_words(name, verb, values, arguments, free_words)
+    missing = [
+        argument for argument in arguments if argument.default is Parameter.empty and argument.name not in values
+    ]
     if missing:
         about = missing[0].option.help.rstrip(".")
         raise _refuse(name, verb, line, f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}")
-    return given
+    return values
 
 
 def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> NexusError:
@@ -175,8 +177,8 @@ def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> Nexu
     return usage_error(name, f"{verb.name} {words}".strip(), why, hint or (verb.usage and f"/{name} {verb.usage}"))
 
 
-def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
-    """Add the option whose value is a text to `given`; return the line without it."""
+def _take_text(name: str, verb: Verb, values: dict[str, Any], line: str) -> str:
+    """Add the option whose value is a text to `values`; return the line without it."""
     chosen = next(
         (parameter for parameter in verb.parameters if parameter.option.is_text and not parameter.option.is_argument),
         None,
@@ -195,7 +197,7 @@ def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
         text = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
     elif quoted is None and text[:1] in ("'", '"'):
         raise _refuse(name, verb, line, f"the quote {text[0]} is not closed")
-    _take(name, verb, given, chosen, text.strip())
+    _take(name, verb, values, chosen, text.strip())
     return before
 
 
@@ -209,12 +211,12 @@ def _read_rest(word: re.Match[str]) -> str:
     return word.string[word.start() :]
 
 
-def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, text: str) -> None:
-    """Read the value of a parameter, and add it to `given`."""
+def _take(name: str, verb: Verb, values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
+    """Read the value of a parameter, and add it to `values`."""
     if chosen.kind is bool:
         if text:
             raise _refuse(name, verb, f"{chosen.flag}={text}", "takes no value", f"Use {chosen.flag}")
-        given[chosen.name] = True
+        values[chosen.name] = True
         return
     label, least = chosen.flag, chosen.option.least
     if not text.strip() and least:
@@ -224,7 +226,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
         if text not in choices:
             raise _refuse(name, verb, text, f"must be one of {', '.join(choices)}")
     if chosen.kind in TEXTS:
-        given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
+        values[chosen.name] = [*values.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
     kind = next((argument for argument in get_args(chosen.kind) if argument is not type(None)), chosen.kind)
     text = text.removeprefix("#")
@@ -234,38 +236,44 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
         value = math.nan
     if not (least <= value <= chosen.option.most if kind is int else 0 < value < math.inf):
         bound = f" of at least {least}" if least >= 0 else ""
-        what = f"a whole number{bound}" if kind is int else "a number above 0"
-        raise _refuse(name, verb, text, f"{label} must be {what}")
-    given[chosen.name] = value
+        expected = f"a whole number{bound}" if kind is int else "a number above 0"
+        raise _refuse(name, verb, text, f"{label} must be {expected}")
+    values[chosen.name] = value
 
 
 def _take_words(
-    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[re.Match[str]]
+    name: str, verb: Verb, values: dict[str, Any], arguments: Sequence[VerbParameter], free_words: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
     positional = [parameter for parameter in verb.parameters if parameter.option.is_positional]
     last = [parameter for parameter in positional if not parameter.is_first]
-    numbers = [parameter for parameter in positional if parameter.is_first and parameter.name not in given]
-    if numbers and left and _INTEGER.fullmatch(_unquote(left[0])):
-        _take(name, verb, given, numbers[0], _unquote(left.pop(0)))
-    for argument in arguments[: len(left)]:
+    numbers = [parameter for parameter in positional if parameter.is_first and parameter.name not in values]
+    if numbers and free_words and _INTEGER.fullmatch(_unquote(free_words[0])):
+        _take(name, verb, values, numbers[0], _unquote(free_words.pop(0)))
+    for argument in arguments[: len(free_words)]:
         if argument is arguments[-1] and argument.kind in TEXTS and not last:
             if argument.kind in LISTS and not argument.option.is_text:
-                for word in left:
-                    _take(name, verb, given, argument, _unquote(word))
+                for word in free_words:
+                    _take(name, verb, values, argument, _unquote(word))
                 return
-            is_text = argument.option.is_text and len(left) > 1
-            _take(name, verb, given, argument, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))
+            is_text = argument.option.is_text and len(free_words) > 1
+            _take(
+                name,
+                verb,
+                values,
+                argument,
+                _read_rest(free_words[0]) if is_text else " ".join(map(_unquote, free_words)),
+            )
             return
-        _take(name, verb, given, argument, _unquote(left.pop(0)))
-    for word in left:
+        _take(name, verb, values, argument, _unquote(free_words.pop(0)))
+    for word in free_words:
         text = _unquote(word)
         flag = f"--{text.casefold()}"
         flags = [parameter for parameter in verb.parameters if parameter.kind is bool and parameter.flag == flag]
-        chosen = next((parameter for parameter in (*flags, *last) if parameter.name not in given), None)
+        chosen = next((parameter for parameter in (*flags, *last) if parameter.name not in values), None)
         if chosen is None:
             raise _refuse(name, verb, _read_rest(word), "unexpected argument")
-        _take(name, verb, given, chosen, "" if chosen in flags else text)
+        _take(name, verb, values, chosen, "" if chosen in flags else text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:
@@ -298,7 +306,7 @@ def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
 
 def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
     """Return the verbs, their flags, and possible values of their arguments."""
-    found: list[str] = []
+    words: list[str] = []
     flags: list[str] = []
     source: Source | CommandContext | None = None
     with suppress(NexusError):
@@ -307,9 +315,9 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
     for verb in verbs:
         values = [word for parameter in verb.parameters for word in parameter.option.choices]
         values += verb.complete(source) if verb.complete and source is not None else ()
-        found += values if verb is default and verb.name else ()
-        found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
+        words += values if verb is default and verb.name else ()
+        words += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
         flags += [
             f"{verb.name} {parameter.flag}".strip() for parameter in verb.parameters if not parameter.option.is_argument
         ]
-    return [*found, *flags]
+    return [*words, *flags]

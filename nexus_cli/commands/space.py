@@ -60,27 +60,30 @@ def create(
     if recipe:
         recipe_for(recipe, folder)
     level = require_level(allow, "--allow") if allow else ""
-    said: JsonDict = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
-    said |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
-    given = {key: value for key, value in said.items() if value}
+    options: JsonDict = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
+    options |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
+    chosen_options = {key: value for key, value in options.items() if value}
     agents = [*(agent or ()), *(person for person in member or () if is_agent_name(ledger, settings, person))]
-    if given and not agents:
-        option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(given)), first)
+    if chosen_options and not agents:
+        option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(chosen_options)), first)
         raise NexusError("usage", f"--{option}", "applies only to agents", "Name an agent: --agent NAME")
     for entity_name in (*(member or ()), *agents):
         check_name(entity_name, "the name")
     ledger.spaces.check_free(name)
     people = [own_entity(ledger, settings)]
     people += [make_member(ledger, settings, person, folder, {}) for person in member or () if person not in agents]
-    known = {one: ledger.spaces.find_entity(one) for one in agents}
-    made_agents = {one: make_member(ledger, settings, one, folder, given, agent=True) for one in agents}
+    known = {participant: ledger.spaces.find_entity(participant) for participant in agents}
+    made_agents = {
+        participant: make_member(ledger, settings, participant, folder, chosen_options, agent=True)
+        for participant in agents
+    }
     people += made_agents.values()
-    made = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
+    created = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
     for agent_name, who in made_agents.items():
-        others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != made.id]
+        others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != created.id]
         if others and (before := known[agent_name]) and before.options != who.options:
             source.say(f"The options also apply to {who.name} in {name_first(others, 3)}.")
-    return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
+    return Report("", {"version": 1, "space": to_json_value(created)}, line=created.id)
 
 
 def join(
@@ -93,17 +96,17 @@ def join(
     from nexus_cli.spaces.people import make_member, own_entity  # noqa: PLC0415
 
     ledger, settings = source.ledger, read_settings(source)
-    found = ledger.spaces.find(space)
+    target_space = ledger.spaces.find(space)
     if agent and not name:
         raise NexusError("usage", "--agent", "requires the name of the agent", "Add --as NAME")
     if name:
         who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
     else:
         who = own_entity(ledger, settings)
-    joined = ledger.spaces.join(found, who)
+    joined = ledger.spaces.join(target_space, who)
     kind = " (agent)" if who.kind == AGENT else ""
     state = "joined" if joined else "was already in"
-    return report_act(f"member {who.name}{kind} {state} {found.name}.", *([who.name] if joined else []))
+    return report_act(f"member {who.name}{kind} {state} {target_space.name}.", *([who.name] if joined else []))
 
 
 def leave(source: Source, space: SpaceName, name: As = "") -> Act:
@@ -174,8 +177,8 @@ def post(
     space, *text = words if source.live is None else _split_name(source, words[0])
     settings = read_settings(source)
     member, sender = find_member(source, settings, space, name)
-    said = " ".join(text) if source.live or text not in ([], ["-"]) else source.read_stdin()
-    posted = post_message(source.ledger, settings, member, sender, said, source.say)
+    message = " ".join(text) if source.live or text not in ([], ["-"]) else source.read_stdin()
+    posted = post_message(source.ledger, settings, member, sender, message, source.say)
     lines = [f"agent {agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
     lines += [f"resumed run-{run}" for run in posted.resumed]
     if posted.message.notice:
@@ -232,8 +235,8 @@ def find_member(source: Source, settings: Settings, space: str, name: str) -> tu
     """Return a space, and its member `name` or the person."""
     from nexus_cli.spaces.people import find_reader  # noqa: PLC0415
 
-    found = source.ledger.spaces.find(space)
-    return found, find_reader(source.ledger, settings, found, name)
+    target_space = source.ledger.spaces.find(space)
+    return target_space, find_reader(source.ledger, settings, target_space, name)
 
 
 def read_settings(source: Source) -> Settings:

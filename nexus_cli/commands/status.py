@@ -34,8 +34,8 @@ def build_status(
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
         model = live.model if live else unnamed_model(settings)
-        taken = reports.snapshot(folder, settings, model, _list_tools(source))
-        return Report("capabilities", {"version": 1, **taken}, whole=True)
+        capabilities = reports.snapshot(folder, settings, model, _list_tools(source))
+        return Report("capabilities", {"version": 1, **capabilities}, whole=True)
     value = reports.status(folder, settings, ())
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow

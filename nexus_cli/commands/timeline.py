@@ -32,8 +32,10 @@ def build_timeline(
     if space:
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 
-        found = source.ledger.spaces.find(space)
-        return Report("timeline", space_timeline(source.ledger, found, find_reader(found, reader), last), whole=True)
+        target_space = source.ledger.spaces.find(space)
+        return Report(
+            "timeline", space_timeline(source.ledger, target_space, find_reader(target_space, reader), last), whole=True
+        )
     if run:
         from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 

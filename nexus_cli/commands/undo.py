@@ -109,7 +109,7 @@ def save_editor_texts(session: Session | None) -> Iterator[None]:
     if session is None or texts is None:
         yield
         return
-    paths = [Path(seen.path) for seen in session.record.seen_files()]
+    paths = [Path(seen_file.path) for seen_file in session.record.seen_files()]
     for path in paths:
         save_text(path, texts, StopFlag())
     try:
@@ -129,8 +129,8 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
         from nexus_cli.commands.worktree import NAMED, record_act, tell_its_session  # noqa: PLC0415  (rare)
 
         name = request.session.removeprefix("worktree-")
-        what = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(done, NAMED)}"
-        tell_its_session(source, request.project, name, lambda log: record_act(log, what, log.count_turns()))
+        description = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(done, NAMED)}"
+        tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

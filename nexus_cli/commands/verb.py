@@ -68,7 +68,7 @@ class Authority(StrEnum):
     process. For the person at a terminal of this machine alone."""
 
 
-def _keep_silent(told: object) -> None:
+def _keep_silent(line: object) -> None:
     """Print nothing."""
 
 

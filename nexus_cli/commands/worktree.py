@@ -135,8 +135,8 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
 def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> Applied:
     """Return the report of an apply that `undo` takes back."""
     names = ", ".join(conflict.path for conflict in result.conflicts)
-    left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept."
-    notes = [*([left] if names else []), *([undo] if result.written else [])]
+    note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept."
+    notes = [*([note] if names else []), *([undo] if result.written else [])]
     return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
 
 
@@ -155,9 +155,9 @@ def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str
         record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
 
 
-def record_act(log: Log, what: str, turn: int) -> None:
+def record_act(log: Log, description: str, turn: int) -> None:
     """Record what the person did with the changes of a worktree; the model is told with its next request."""
-    value = {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"}
+    value = {"told": f"the person {description}", "turn": turn, "shown": f"you {description}"}
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 

@@ -16,14 +16,14 @@ from nexus_cli.core.shared_types import Paths
 _HINT = "Name an existing folder that you can read"
 
 
-def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
+def check_folder(path_text: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
     """Return the real path of a folder to add.
 
     Raises `NexusError("usage", ...)` for one that cannot be read, is part of the project or of an `added` folder, or
     contains one of them, the home folder, or credentials.
     """
     try:
-        real = real_path(os.path.expanduser(named))
+        real = real_path(os.path.expanduser(path_text))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
         raise NexusError("usage", option, "not a valid path", _HINT) from error
     home = real_path(home_folder())
@@ -49,7 +49,7 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
         why, hint = f"the subfolder {path} is already added", "Only one of the two can be added"
     else:
         return real
-    raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
+    raise NexusError("usage", f"{option} {one_line(path_text)[:200]}".rstrip(), why, hint)
 
 
 def check_folders(named: Iterable[str], project: Path) -> Paths:
@@ -60,10 +60,10 @@ def check_folders(named: Iterable[str], project: Path) -> Paths:
     return tuple(added)
 
 
-def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> tuple[Paths, list[str]]:
+def merge_folders(kept_folders: Iterable[str], added: Sequence[Path], project: Path) -> tuple[Paths, list[str]]:
     """Return the `added` folders with those that a session kept, and a notice for each of these that is unusable."""
     folders, notices = list(added), []
-    for folder in kept:
+    for folder in kept_folders:
         if Path(folder) in folders:
             continue
         # It was real when it was added: a link has taken its place, or that of a folder above it.

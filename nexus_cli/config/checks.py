@@ -118,11 +118,11 @@ def list_checks(
     if configured is not None and not configured:
         return ()
     mine = (*(configured or ()), *added)
-    named = {check.program for check in mine}
+    configured_programs = {check.program for check in mine}
     programs: list[Path] | None = None
     checks = []
     for files, program, glob, command, seconds in _FOUND:
-        if program in named or not (_has_any(project, files) or _is_in_pyproject(project, program)):
+        if program in configured_programs or not (_has_any(project, files) or _is_in_pyproject(project, program)):
             continue
         if program in _RUNS_PROJECT and not runs_project:
             continue

@@ -40,10 +40,10 @@ def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
     """Return the rules of a statement, at most `most`. Raises `ValueError`, which says what is wrong."""
     match line:
         case ast.Expr(ast.Call(ast.Name("prefix_rule"), [], keywords)):
-            given = {keyword.arg: _read_constant(keyword.value) for keyword in keywords}
+            arguments = {keyword.arg: _read_constant(keyword.value) for keyword in keywords}
         case _:
             raise ValueError("only prefix_rule is supported")
-    pattern, decision = given.get("pattern"), given.get("decision", "allow")
+    pattern, decision = arguments.get("pattern"), arguments.get("decision", "allow")
     if not isinstance(decision, str) or decision not in CODEX_DECISIONS:
         raise ValueError(f"`decision` must be one of {', '.join(CODEX_DECISIONS)}")
     choices = [part if isinstance(part, list) else [part] for part in pattern] if isinstance(pattern, list) else []

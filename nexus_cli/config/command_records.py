@@ -77,6 +77,6 @@ def is_unchecked(project: Path, data: Path) -> bool:
     return any(not runs for _, runs in records)
 
 
-def overlaps(one: str, other: str) -> bool:
+def overlaps(folder: str, other: str) -> bool:
     """Return True if one of two folders is the other, or in it."""
-    return is_below(one, other) or is_below(other, one)
+    return is_below(folder, other) or is_below(other, folder)

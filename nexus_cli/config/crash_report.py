@@ -37,5 +37,5 @@ def report_bug(bug: BaseException) -> NexusError:
         hint = f"Report this bug with the last lines of {path}"
     except (OSError, NexusError):
         hint = "Report this bug"
-    where = frames[-1] if frames else "an unknown place"
-    return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {where}", hint)
+    location = frames[-1] if frames else "an unknown place"
+    return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {location}", hint)

@@ -11,10 +11,10 @@ from nexus_cli.config.paths import places, private_dir
 DAY = 86_400.0
 
 
-def is_first_today(what: str, *, notes: bool) -> bool:
-    """Return True if `what` was not noted in the cache within the last day, or nothing can be noted; note it, if it
+def is_first_today(key: str, *, notes: bool) -> bool:
+    """Return True if `key` was not noted in the cache within the last day, or nothing can be noted; note it, if it
     `notes`."""
-    mark = places().cache / "notices" / sha256(what.encode()).hexdigest()[:32]
+    mark = places().cache / "notices" / sha256(key.encode()).hexdigest()[:32]
     with suppress(OSError):
         if mark.exists() and time.time() - mark.stat().st_mtime < DAY:
             return False

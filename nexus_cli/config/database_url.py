@@ -24,9 +24,11 @@ def _passwords(url: str) -> set[str]:
     before, at, after = place.rpartition("@")
     _, _, password = (before if at else after).partition(":")
     password = "" if not at and re.match(r"\d+(?:[/,]|$)", password) else password
-    named = [value for name, _, value in (option.partition("=") for option in options.split("&")) if "password" in name]
+    secrets = [
+        value for name, _, value in (option.partition("=") for option in options.split("&")) if "password" in name
+    ]
     return {
-        part for secret in (password, *named) for part in (secret, *re.split(r"[/@:]", secret)) if len(part) >= _LEAST
+        part for secret in (password, *secrets) for part in (secret, *re.split(r"[/@:]", secret)) if len(part) >= _LEAST
     }
 
 

@@ -33,19 +33,19 @@ class FileLock:
     def wait(cls, path: Path, *, shared: bool = False) -> FileLock:
         """Wait for the lock at `path`; raise as `take`. Shared locks exclude only exclusive ones."""
         while True:
-            held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-            if held is not None:
-                return held
+            lock = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            if lock is not None:
+                return lock
 
     @classmethod
     def wait_for(cls, path: Path, seconds: float) -> FileLock:
         """Wait for the lock at `path`; raise `TimeoutError` after `seconds`, and as `take`."""
         end = time.monotonic() + seconds
-        while (held := cls.take(path)) is None:
+        while (lock := cls.take(path)) is None:
             if time.monotonic() > end:
                 raise TimeoutError(errno.ETIMEDOUT, "locked by another process")
             time.sleep(0.005)
-        return held
+        return lock
 
     @classmethod
     def _take(cls, path: Path, how: int) -> FileLock | None:

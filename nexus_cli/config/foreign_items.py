@@ -98,12 +98,12 @@ def split_commands(text: str) -> list[str]:
 
 def may_have_servers(cwd: Path) -> bool:
     """Return True if a plugin or a file around `cwd` may name MCP servers. Parses none: most folders have none."""
-    own, names = places().config, (*SERVERS, ".nexus/mcp.json", ".nexus/config.toml")
+    config_folder, names = places().config, (*SERVERS, ".nexus/mcp.json", ".nexus/config.toml")
     around = (f"{folder}/{name}" for folder in (cwd, *cwd.parents) for name in names)
-    if any(os.path.isfile(path) for path in (f"{own}/mcp.json", f"{places().data}/plugins.json", *around)):
+    if any(os.path.isfile(path) for path in (f"{config_folder}/mcp.json", f"{places().data}/plugins.json", *around)):
         return True
     try:
-        with open(f"{own}/config.toml", "rb") as file:
+        with open(f"{config_folder}/config.toml", "rb") as file:
             return b"mcp" in file.read()
     except OSError:
         return False
@@ -158,15 +158,15 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, Jso
             left_out.append(f"has hooks.{one_line(event)}, which is not a list")
             continue
         for number, group in enumerate(groups):
-            where = f"hooks.{one_line(event)}[{number}]"
+            label = f"hooks.{one_line(event)}[{number}]"
             matcher = (group.get("matcher") or "") if isinstance(group, dict) else None
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(matcher, str) or not isinstance(hooks, list):
-                left_out.append(f"has {where}, which is not an object with a string `matcher` and a list `hooks`")
+                left_out.append(f"has {label}, which is not an object with a string `matcher` and a list `hooks`")
                 continue
             yield from ((event, matcher, hook) for hook in hooks if isinstance(hook, dict))
             left_out += [
-                f"has {where}.hooks[{place}], which is not an object"
+                f"has {label}.hooks[{place}], which is not an object"
                 for place, hook in enumerate(hooks)
                 if not isinstance(hook, dict)
             ]
@@ -206,8 +206,8 @@ def server_line(entry: Any) -> str:
     """Return the command line or address of a server in one line, with its folder and the values of its environment."""
     if not isinstance(entry, Mapping):
         return ""
-    named = [entry.get("command"), entry.get("args"), entry.get("cwd"), entry.get("env")]
-    values = [value.values() if isinstance(value, Mapping) else value for value in named]
+    parts = [entry.get("command"), entry.get("args"), entry.get("cwd"), entry.get("env")]
+    values = [value.values() if isinstance(value, Mapping) else value for value in parts]
     lists = [[value] if isinstance(value, str) else value for value in values]
     return " ".join(str(word) for value in lists if isinstance(value, Iterable) for word in value)
 

@@ -36,19 +36,19 @@ def own_environment() -> str:
     return os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else ""
 
 
-def is_of_project(own: str, folder: Path, environ: Environ) -> bool:
-    """Return True if the environment `own` belongs to the project of `folder`.
+def is_of_project(venv: str, folder: Path, environ: Environ) -> bool:
+    """Return True if the environment `venv` belongs to the project of `folder`.
 
     It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
     if it is activated and anywhere in that repository.
     """
     here = real_path(folder)
     root = project_root(here)
-    if not Path(own).is_relative_to(root):
+    if not Path(venv).is_relative_to(root):
         return False
     activated = environ.get("VIRTUAL_ENV", "")
-    by_intent = bool(activated) and os.path.realpath(activated) == own and os.path.exists(root / ".git")
-    return by_intent or here.is_relative_to(Path(own).parent)
+    by_intent = bool(activated) and os.path.realpath(activated) == venv and os.path.exists(root / ".git")
+    return by_intent or here.is_relative_to(Path(venv).parent)
 
 
 def refuse_endless_runs(environ: Environ) -> None:
@@ -78,22 +78,22 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
     working folder). In another repository than that of the working folder it gets none of `_GIT_PLACES`: with what a
     hook of git has, it would commit to the repository of that hook."""
     env = dict(environ)
-    own, folder = own_environment(), folder or working_folder()
-    if (named := [name for name in _GIT_PLACES if name in env]) and project_root(real_path(folder)) != project_root(
+    venv, folder = own_environment(), folder or working_folder()
+    if (variables := [name for name in _GIT_PLACES if name in env]) and project_root(real_path(folder)) != project_root(
         real_path(working_folder())
     ):
-        for name in named:
+        for name in variables:
             del env[name]
-    if not own or is_of_project(own, folder, environ):
+    if not venv or is_of_project(venv, folder, environ):
         return env
-    programs, entries = os.path.join(own, "bin"), env.get("PATH", "").split(os.pathsep)
+    programs, entries = os.path.join(venv, "bin"), env.get("PATH", "").split(os.pathsep)
     # An empty entry means the working folder, and so does an empty PATH.
-    left = [entry for entry in entries if not entry or not _is_same_folder(os.path.join(folder, entry), programs)]
-    if left != entries:
-        env["PATH"] = os.pathsep.join(left) or os.defpath
+    kept = [entry for entry in entries if not entry or not _is_same_folder(os.path.join(folder, entry), programs)]
+    if kept != entries:
+        env["PATH"] = os.pathsep.join(kept) or os.defpath
     for name in _NAMES_IT:
         value = env.get(name, "")
-        if value and real_path(value).is_relative_to(own):
+        if value and real_path(value).is_relative_to(venv):
             del env[name]
             if name == "VIRTUAL_ENV":
                 env.pop("VIRTUAL_ENV_PROMPT", None)
@@ -120,13 +120,13 @@ def own_index(environ: Environ, project: Path) -> dict[str, str]:
     return {name: str(index)} if is_own else {}
 
 
-def add_own_program(env: dict[str, str], own: Places) -> None:
+def add_own_program(env: dict[str, str], folders: Places) -> None:
     """Append a folder with only a link to `nexus` to the PATH of a `host_environment` that does not have it. Never
     raises."""
     program = Path(os.path.realpath(sys.prefix), "bin", "nexus")  # walls hide what a path passes before a `..`
     if shutil.which("nexus", path=env.get("PATH", os.defpath)) or not os.access(program, os.X_OK):
         return
-    link = own.cache / "bin" / "nexus"
+    link = folders.cache / "bin" / "nexus"
     try:
         if not link.is_symlink() or os.readlink(link) != str(program):
             path = private_dir(link.parent) / f"nexus-{os.getpid()}"

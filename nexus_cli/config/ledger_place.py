@@ -24,20 +24,20 @@ def ledger_place() -> LedgerPlace:
     Raises `NexusError("config", ...)` if the settings cannot be read, and `NexusError("ledger", ...)` in a sandboxed
     command: to it, a ledger with years of work looks like none.
     """
-    found = places()
-    if os.environ.get(HIDDEN_DATA) == str(found.data):
+    folders = places()
+    if os.environ.get(HIDDEN_DATA) == str(folders.data):
         why = "sandboxed commands cannot access your conversations"
         raise NexusError("ledger", "the ledger is not accessible in the sandbox", why, "Run this outside the sandbox")
     try:
-        named = b"url" in found.settings.read_bytes()
+        has_url = b"url" in folders.settings.read_bytes()
     except OSError:
-        named = False  # reported when the settings are loaded
-    if not named:
-        return found.ledger
+        has_url = False  # reported when the settings are loaded
+    if not has_url:
+        return folders.ledger
     from nexus_cli.config.load_settings import read_values  # noqa: PLC0415
     from nexus_cli.config.setting_tables import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
 
-    return str(read_values(found.settings).get(LEDGER_URL) or "") or found.ledger
+    return str(read_values(folders.settings).get(LEDGER_URL) or "") or folders.ledger
 
 
 def ledger_exists(place: LedgerPlace) -> bool:

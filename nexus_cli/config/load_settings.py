@@ -93,41 +93,41 @@ def is_rule_folder(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
 
 
-def unknown_key_error(key: str, where: str = "") -> NexusError:
+def unknown_key_error(key: str, source: str = "") -> NexusError:
     """Return the error for an unknown key, with the most similar known one; for a table, with the keys in it."""
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
         keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
         return NexusError("config", key, "this is a table of settings", f"Name one of its settings: {', '.join(keys)}")
     if parts[0] in REMOVED_TABLES:
-        return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
+        return NexusError("config", source or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
-    known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
-    hint = suggest_name(key, known, "`nexus docs settings` describes all settings")
-    return NexusError("config", where or "the settings", f"unknown setting {key}", hint)
+    candidates = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
+    hint = suggest_name(key, candidates, "`nexus docs settings` describes all settings")
+    return NexusError("config", source or "the settings", f"unknown setting {key}", hint)
 
 
-def check_value(key: str, value: Any, where: str = "") -> SettingValue:
+def check_value(key: str, value: Any, source: str = "") -> SettingValue:
     """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
-        raise unknown_key_error(key, where)
+        raise unknown_key_error(key, source)
     folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
     if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
         raise NexusError(
-            "config", where or "the settings", f"{key} does not name an absolute path", "Use an absolute path or ~/..."
+            "config", source or "the settings", f"{key} does not name an absolute path", "Use an absolute path or ~/..."
         )
     try:
         fit = rule.read(value) if rule else None
     except ValueError as error:
-        raise NexusError("config", where or "the settings", f"{key}: {error}", "Correct the value") from error
+        raise NexusError("config", source or "the settings", f"{key}: {error}", "Correct the value") from error
     if fit is None:
         shown = f'"{value}"' if isinstance(value, str) else str(value)
         if len(shown) > LONGEST_SHOWN:
             shown = f"a value of {len(shown)} characters"
         expected = rule.expected if rule else f"a table [{key}]"
         raise NexusError(
-            "config", where or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
+            "config", source or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
         )
     return fit
 
@@ -138,12 +138,12 @@ def find_line(text: str, parts: list[str]) -> int:
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if line.startswith("["):
-            found = table = _parts(line.strip("[]").partition("#")[0].rstrip("] "))
+            key = table = _parts(line.strip("[]").partition("#")[0].rstrip("] "))
         elif "=" in line:
-            found = table + _parts(line.partition("=")[0])
+            key = table + _parts(line.partition("=")[0])
         else:
             continue
-        if found[: len(parts)] == parts:
+        if key[: len(parts)] == parts:
             return number
     return 0
 
@@ -158,8 +158,8 @@ def list_values(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[
     flat: list[tuple[list[str], Any]] = []
     for key, value in table.items():
         parts = (*prefix, key)
-        named = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
-        if isinstance(value, Mapping) and (named or ".".join(parts) in TABLES):
+        is_table_entry = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
+        if isinstance(value, Mapping) and (is_table_entry or ".".join(parts) in TABLES):
             flat += list_values(value, parts)
         else:
             flat.append((list(parts), value))
@@ -213,8 +213,8 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
     for removed in REMOVED_TABLES.keys() & table.keys():
         del table[removed]
         if notices is not None:
-            where = f"{path}, line {find_line(text, [removed])}"
-            notices.append(f"{where}: [{removed}] is no longer supported; {REMOVED_TABLES[removed]}")
+            location = f"{path}, line {find_line(text, [removed])}"
+            notices.append(f"{location}: [{removed}] is no longer supported; {REMOVED_TABLES[removed]}")
     values: dict[str, SettingValue] = {}
     for parts, value in list_values(table):
         key = join_key(parts)
@@ -242,18 +242,18 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         for name in tables:
             level = level.setdefault(name, {})
         level[last] = value
-    made: JsonDict = {}
+    arguments: JsonDict = {}
     if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
-        made["warn_cost"] = tree["limits"].pop("warn_cost")
+        arguments["warn_cost"] = tree["limits"].pop("warn_cost")
     for f in fields(Settings):
         if f.name in tree:
             maker: Any = type(f.default)
-            made[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
-    for name in made:
+            arguments[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
+    for name in arguments:
         rule = SETTINGS[name].rule if name in SETTINGS else None
         if isinstance(rule, TablesRule):
-            made[name] = rule.decode(made[name])
-    return Settings(**made)
+            arguments[name] = rule.decode(arguments[name])
+    return Settings(**arguments)
 
 
 def own_settings() -> Settings:
@@ -271,8 +271,8 @@ def load_settings(places: Places) -> LoadedSettings:
         personal[LEDGER_URL] = hide_password(url)
     values = {**DEFAULTS, **personal}
     origins = {**dict.fromkeys(DEFAULTS, "default"), **dict.fromkeys(personal, str(places.settings))}
-    if named := os.environ.get("NEXUS_MODEL", "").strip():
-        values["model"] = named
+    if model := os.environ.get("NEXUS_MODEL", "").strip():
+        values["model"] = model
         origins["model"] = "environment NEXUS_MODEL"
     settings = check_consistency(build_settings(values), places.settings)
     return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values)

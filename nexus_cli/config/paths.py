@@ -50,9 +50,9 @@ def places() -> Places:
     try:
         return _find_places(tuple(map(os.environ.get, _NAMES)))
     except RuntimeError as error:
-        named, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a writable folder"
-        what = f"NEXUS_HOME {named}" if named else "no home folder"
-        why = "it names no known home folder" if named else f"HOME is not set, and user {os.getuid()} has none"
+        home, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a writable folder"
+        what = f"NEXUS_HOME {home}" if home else "no home folder"
+        why = "it names no known home folder" if home else f"HOME is not set, and user {os.getuid()} has none"
         raise NexusError("config", what, why, hint) from error
 
 
@@ -135,14 +135,14 @@ def with_tilde(path: str | Path) -> str:
     return f"~{text[len(home) :]}" if home and is_below(text, home) else text
 
 
-def working_folder(directory: str = "", named: str = "--cd") -> Path:
+def working_folder(directory: str = "", option: str = "--cd") -> Path:
     """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
-    calls the option `named`, if it does not exist."""
+    calls the option `option`, if it does not exist."""
     try:
         folder = Path(os.path.expanduser(directory)) if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder
         if not folder.is_dir():
-            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name an existing folder")
+            raise NexusError("usage", f"{option} {directory}", "there is no such folder", "Name an existing folder")
         return Path(os.path.realpath(folder))
     except OSError as error:
         why = error.strerror or "it cannot be entered"

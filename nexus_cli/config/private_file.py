@@ -39,16 +39,16 @@ def append_lines(path: Path, lines: bytes, *, synced: bool = True) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with open(os.open(private_dir(path.parent) / path.name, flags, 0o600), "ab") as file:
         handle = file.fileno()
-        about = os.fstat(handle)
-        if about.st_mode & 0o077 and about.st_uid == os.geteuid():
+        status = os.fstat(handle)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             os.fchmod(handle, 0o600)
-        if about.st_size and os.pread(handle, 1, about.st_size - 1) != b"\n":
+        if status.st_size and os.pread(handle, 1, status.st_size - 1) != b"\n":
             lines = b"\n" + lines
         file.write(lines)
         file.flush()
         if synced:
             os.fsync(handle)
-    return about.st_size + len(lines)
+    return status.st_size + len(lines)
 
 
 @contextmanager

@@ -22,12 +22,12 @@ VALUED = frozenset(
 def split_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     """Return the command of a command line, "" for plain `nexus`, and the options before `--` that take no value."""
     command, options = "", list[str]()
-    rest = iter(arguments)
-    for word in rest:
+    remaining_words = iter(arguments)
+    for word in remaining_words:
         if word == "--":
             break
         if word in VALUED:
-            next(rest, None)
+            next(remaining_words, None)
         elif word[:1] == "-":
             options.append(word)
         else:

@@ -133,12 +133,12 @@ def program_environment(environ: Environ, folder: Path | None = None) -> dict[st
 def _project_places(folder: Path | None) -> tuple[str, ...]:
     """Return the real paths of folders whose programs are never started: the projects of `folder` and of the working
     folder, the worktrees of nexus, and their source projects."""
-    found = [str(worktrees_root())]
+    folders = [str(worktrees_root())]
     for place in {folder or working_folder(), working_folder()}:
         root = project_root(real_path(place))
-        found += [str(root), os.path.realpath(find_source(root))]
+        folders += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
-    return tuple(dict.fromkeys(path for path in found if not is_home_or_root(path)))
+    return tuple(dict.fromkeys(path for path in folders if not is_home_or_root(path)))
 
 
 def _outside_entries(environ: Environ, closed: Sequence[str]) -> list[str]:
@@ -191,10 +191,10 @@ def run_git_outside(program: str, folder: Path, environ: Environ, *arguments: st
     of git are inside walls (`sandbox/own_git`)."""
     env = {**git_environment(folder, environ), "GIT_DIR": os.devnull}
     try:
-        done = run_program([program, *arguments], env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=seconds)
+        process = run_program([program, *arguments], env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=seconds)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 # -- starting and ending -----------------------------------------------------------------------------------------------

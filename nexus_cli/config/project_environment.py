@@ -95,8 +95,8 @@ def use_project_environment(
         return env, ""
     if not is_sandboxed:
         return env, f"not used by commands outside the sandbox: {environment.describe()}"
-    rest = [entry for entry in path if entry not in folders]
-    env = {**env, "PATH": os.pathsep.join([*folders, *rest])}
+    other_entries = [entry for entry in path if entry not in folders]
+    env = {**env, "PATH": os.pathsep.join([*folders, *other_entries])}
     if environment.python:
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
             env.pop(name, None)
@@ -125,8 +125,8 @@ def _candidates(folders: list[Path], root: Path, environ: Environ) -> Iterator[t
     for folder in folders:
         for name in _IN_PROJECT:
             yield folder / name, False
-        if (named := environ.get("UV_PROJECT_ENVIRONMENT", "")) and (folder / "uv.lock").is_file():
-            yield folder / named, True
+        if (uv_environment := environ.get("UV_PROJECT_ENVIRONMENT", "")) and (folder / "uv.lock").is_file():
+            yield folder / uv_environment, True
         for environment in _poetry_environments(folder, environ):
             yield environment, True
         for name in _CONDA:
@@ -160,13 +160,13 @@ def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
 def _named_by_conda(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
     """Yield the environment that `environment.yml` names: in the project, or one of the person's own list."""
     for file in ("environment.yml", "environment.yaml"):
-        named = dict(_CONDA_NAME.findall(_read_text(folder / file)))
-        if "prefix" in named:
-            yield folder / named["prefix"], False
-        if "name" in named:
+        fields = dict(_CONDA_NAME.findall(_read_text(folder / file)))
+        if "prefix" in fields:
+            yield folder / fields["prefix"], False
+        if "name" in fields:
             listed = _read_text(Path(environ.get("HOME", ""), ".conda", "environments.txt")).splitlines()
             yield from (
-                (Path(environment), True) for environment in listed if os.path.basename(environment) == named["name"]
+                (Path(environment), True) for environment in listed if os.path.basename(environment) == fields["name"]
             )
 
 

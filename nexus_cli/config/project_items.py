@@ -48,7 +48,7 @@ def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, 
 
 def trusted_variables(cwd: Path) -> dict[str, str]:
     """Return the variables that trusted settings of Claude set for commands in `cwd`. Blocks."""
-    items = (item for _, found in trusted_folders(cwd, ("variable",)) for item in found.items.values())
+    items = (item for _, trusted in trusted_folders(cwd, ("variable",)) for item in trusted.items.values())
     pairs = (item.definition.partition("=") for item in items if item.kind == "variable")
     return {name: value for name, _, value in pairs}
 

@@ -96,17 +96,19 @@ def _key_name(project: Path, settings: Settings) -> str:
     from nexus_cli.config.worktree_record import find_source  # noqa: PLC0415  (few settings have keys by folder)
 
     place = os.path.realpath(find_source(project))
-    named = {os.path.realpath(os.path.expanduser(folder)): name for folder, name in settings.folder_keys.items()}
-    around = [folder for folder in named if Path(place).is_relative_to(folder)]
-    return named[max(around, key=len)] if around else ""
+    names_by_folder = {
+        os.path.realpath(os.path.expanduser(folder)): name for folder, name in settings.folder_keys.items()
+    }
+    around = [folder for folder in names_by_folder if Path(place).is_relative_to(folder)]
+    return names_by_folder[max(around, key=len)] if around else ""
 
 
-def read_project(data: bytes, where: str) -> ProjectSettings:
-    """Parse the content of the project file `where`; raise `NexusError("config", ...)` if it is no valid TOML, not
+def read_project(data: bytes, source: str) -> ProjectSettings:
+    """Parse the content of the project file `source`; raise `NexusError("config", ...)` if it is no valid TOML, not
     UTF-8 or too large."""
     if len(data) > MOST_BYTES:
-        raise NexusError("config", where, f"larger than {MOST_BYTES // 1024} KiB", "Shorten the file")
-    table = parse_tables(decode_settings(data, where), where)
+        raise NexusError("config", source, f"larger than {MOST_BYTES // 1024} KiB", "Shorten the file")
+    table = parse_tables(decode_settings(data, source), source)
     values: dict[str, SettingValue] = {}
     refused: dict[str, None] = {}
     wrong: list[str] = []
@@ -119,27 +121,29 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
             refused[key] = None
         else:
             try:
-                values[key] = check_value(key if setting else _printable_key(key), value, where)
+                values[key] = check_value(key if setting else _printable_key(key), value, source)
             except NexusError as error:
                 wrong.append(error.why)
     problems = wrong[:MOST_PROBLEMS]
-    more = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
-    return ProjectSettings(values, tuple(refused), (*problems, *more))
+    omitted = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
+    return ProjectSettings(values, tuple(refused), (*problems, *omitted))
 
 
-def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
-    """Return `said` without values that contradict the settings or each other; the dropped keys become a problem."""
-    window = {key: said.values[key] for key in WINDOW if key in said.values}
+def drop_conflicts(loaded: LoadedSettings, project: ProjectSettings) -> ProjectSettings:
+    """Return `project` without values that contradict the settings or each other; the dropped keys become a problem."""
+    window = {key: project.values[key] for key in WINDOW if key in project.values}
     problem = _find_conflict(loaded, window)
     if not problem:
-        return said
-    kept: dict[str, SettingValue] = {}
+        return project
+    accepted: dict[str, SettingValue] = {}
     for key, value in window.items():
-        if not _find_conflict(loaded, {**kept, key: value}):
-            kept[key] = value
-    left = [key for key in window if key not in kept]
-    values = {key: value for key, value in said.values.items() if key not in left}
-    return replace(said, values=values, problems=(*said.problems, f"{', '.join(left)} cannot be set: {problem}"))
+        if not _find_conflict(loaded, {**accepted, key: value}):
+            accepted[key] = value
+    dropped = [key for key in window if key not in accepted]
+    values = {key: value for key, value in project.values.items() if key not in dropped}
+    return replace(
+        project, values=values, problems=(*project.problems, f"{', '.join(dropped)} cannot be set: {problem}")
+    )
 
 
 def _find_conflict(loaded: LoadedSettings, values: Mapping[str, SettingValue]) -> str:
@@ -151,15 +155,15 @@ def _find_conflict(loaded: LoadedSettings, values: Mapping[str, SettingValue]) -
     return ""
 
 
-def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
+def apply_project(loaded: LoadedSettings, project: ProjectSettings, origin: str) -> LoadedSettings:
     """Return `loaded` tightened by a project's settings; values that would widen or contradict it are ignored."""
-    said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
-    for key, value in said.values.items():
+    project, values, origins = drop_conflicts(loaded, project), dict(loaded.values), dict(loaded.origins)
+    for key, value in project.values.items():
         met = SETTINGS[key].combine(key.rpartition(".")[2], values.get(key), value)
         if met != values.get(key):
             values[key], origins[key] = met, origin
-    names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
-    limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
+    names = {key.partition(".")[2]: value for key, value in project.values.items() if key.startswith("limits.")}
+    limits: Any = names | ({"allow": project.values["allow"]} if "allow" in project.values else {})
     mine = loaded.settings
     # The person's limits stay separate from the project's, so that the origin of a limit can be named.
     settings = replace(
@@ -172,21 +176,21 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
     if data is None:
         return loaded
     try:
-        said = read_project(data, str(path))
-        said = drop_conflicts(loaded, said)
-        settings = apply_project(loaded, said, str(path))
+        project = read_project(data, str(path))
+        project = drop_conflicts(loaded, project)
+        settings = apply_project(loaded, project, str(path))
     except NexusError as error:
         return _add_notice(loaded, f"{error.message}; the whole file is ignored")
-    if not said.refused and not said.problems:
+    if not project.refused and not project.problems:
         return settings
-    names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
+    names = ", ".join(map(_printable_key, project.refused[:8])) + (", ..." if len(project.refused) > 8 else "")
     notices = (
         [f"{path} cannot set {names}: a project can only tighten settings"]
         if names
         else [f"{path} is not fully in effect"]
     )
-    rest = "the rest is in effect" if said.values else "nothing in this file is in effect"
-    return _add_notice(settings, "; ".join((*notices, *said.problems, rest)))
+    outcome = "the rest is in effect" if project.values else "nothing in this file is in effect"
+    return _add_notice(settings, "; ".join((*notices, *project.problems, outcome)))
 
 
 def _add_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
@@ -194,8 +198,8 @@ def _add_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
 
 
 def _not_in_effect(files: Iterable[str], why: str) -> str:
-    own = (name for name in files if not name.startswith("../"))
-    kinds = list(dict.fromkeys(name.partition("/")[0] for name in own)) or [""]
+    own_files = (name for name in files if not name.startswith("../"))
+    kinds = list(dict.fromkeys(name.partition("/")[0] for name in own_files)) or [""]
     names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
     verb = "is" if len(kinds) == 1 else "are"
     reason = f" ({why})" if why else ""

@@ -297,20 +297,20 @@ index links to their repository."""
 
 def credential_paths(environ: Environ = os.environ) -> Paths:
     """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
-    named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
-    paths, settings = _credential_paths(tuple((name, value) for name in named if (value := environ.get(name))))
+    variables = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
+    paths, settings = _credential_paths(tuple((name, value) for name in variables if (value := environ.get(name))))
     return (*paths, *filter(holds_password, settings))
 
 
 def holds_password(path: Path) -> bool:
     """Return True if a password or key is found in a file, or if the file exists and cannot be read."""
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
-    return _shows_password(path, about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+    return _shows_password(path, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
 
 @lru_cache(64)
@@ -349,14 +349,19 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Pa
     return tuple(dict.fromkeys(path for path in paths if len(path.parts) > 1)), settings
 
 
-def own_paths(own: Places) -> Paths:
+def own_paths(folders: Places) -> Paths:
     """Return nexus's own folders with keys, conversations and permissions; not the cache."""
-    return (own.config, own.data, own.log)
+    return (folders.config, folders.data, folders.log)
 
 
-def shown_paths(own: Places) -> Paths:
+def shown_paths(folders: Places) -> Paths:
     """Return nexus's own folders that commands may read, without secrets: skills, plugins, records of trust."""
-    return (own.config / "skills", own.data / "trust.json", own.data / "plugins", own.data / "plugins.json")
+    return (
+        folders.config / "skills",
+        folders.data / "trust.json",
+        folders.data / "plugins",
+        folders.data / "plugins.json",
+    )
 
 
 _PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
@@ -375,21 +380,21 @@ class SecretPlaces:
     except stored keys and ledger; and a worktree, but nothing beside it.
     """
 
-    def __init__(self, own: Places, project: Path, environ: Environ = os.environ) -> None:
+    def __init__(self, folders: Places, project: Path, environ: Environ = os.environ) -> None:
         """Look up the places as they exist now."""
         root = os.path.realpath(project)
-        worktree = find_worktree(project, own)
+        worktree = find_worktree(project, folders)
         self._worktree = _fold_path(Path(root)) if worktree else None
-        kept = [path for path in own_paths(own) if worktree or not is_below(root, os.path.realpath(path))]
-        paths = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
+        protected = [path for path in own_paths(folders) if worktree or not is_below(root, os.path.realpath(path))]
+        paths = [*credential_paths(environ), *protected, folders.keys, folders.ledger, *_PROCESSES]
         self._places: dict[tuple[str, ...], Path] = {}
         for path in paths:
             self._places[_fold_path(path)] = path
             if os.path.lexists(path) and path not in _PROCESSES:
                 self._places[_fold_path(real_path(path))] = path
-        config = real_path(own.config)
+        config = real_path(folders.config)
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
-        self._open.append(_fold_path(real_path(own.data) / "plugins"))
+        self._open.append(_fold_path(real_path(folders.data) / "plugins"))
 
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that contains the real path `target`, or None; with `inside` only places in it."""
@@ -446,13 +451,13 @@ def fold_name(name: str) -> str:
     return shown.casefold().rstrip(". ")
 
 
-def home_folders(named: str) -> list[Path]:
-    """Return the person's home folders: `named` (the value of `HOME`), and that in the user database."""
+def home_folders(home_value: str) -> list[Path]:
+    """Return the person's home folders: `home_value` (the value of `HOME`), and that in the user database."""
     try:
         listed = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         listed = ""
-    return [Path(os.path.normpath(home)) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
+    return [Path(os.path.normpath(home)) for home in dict.fromkeys((home_value, listed)) if os.path.isabs(home)]
 
 
 @lru_cache(1024)

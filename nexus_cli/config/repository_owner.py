@@ -48,11 +48,11 @@ def is_of_somebody_else(file: Path) -> bool:
 
 def own_ids() -> set[int]:
     """Return the user ids that count as the person: their own, root's, and under sudo that of the caller."""
-    found = {0, os.geteuid()}
+    ids = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")
     if os.geteuid() == 0 and caller.isascii() and caller.isdigit():
-        found.add(int(caller))
-    return found
+        ids.add(int(caller))
+    return ids
 
 
 def _is_safe(root: str) -> bool:

@@ -51,11 +51,11 @@ def store_token(url: str, token: str) -> Path:
 
 def read_token(url: str, path: Path | None = None) -> str:
     """Read the token for the server at `url` from `path` (default: `token_file`); raise `NexusError("config", ...)`."""
-    named, path = path, path or token_file(url)
+    token_path, path = path, path or token_file(url)
     try:
         token = path.read_text(encoding="ascii").strip()
     except FileNotFoundError as error:
-        if named is None:
+        if token_path is None:
             hint = "Start a server with `nexus serve`, or pass another server's token with --token-file"
             raise NexusError("config", url, "found no token for this server", hint) from error
         raise NexusError(

@@ -179,9 +179,9 @@ class NamedTable:
     settings: Mapping[str, Setting]
 
 
-def declare(default: T, rule: Rule, text: str, **more: Any) -> T:
-    """Declare a field of a settings class: its default, range and meaning. `more` are fields of `Setting`."""
-    declared: T = field(default=default, metadata={"setting": Setting(default, rule, text, **more)})
+def declare(default: T, rule: Rule, text: str, **details: Any) -> T:
+    """Declare a field of a settings class: its default, range and meaning. `details` are fields of `Setting`."""
+    declared: T = field(default=default, metadata={"setting": Setting(default, rule, text, **details)})
     return declared
 
 

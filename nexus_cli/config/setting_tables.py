@@ -262,9 +262,9 @@ def _declared(owner: Any) -> dict[str, Setting]:
 
 def _collect_tables() -> dict[str, dict[str, Setting]]:
     """Return the settings of each table with fixed keys; "" is the top of the file."""
-    found = {"": {**_declared(Settings), "mcp": MCP}, "rules": {}}
-    found |= {field_.name: _declared(field_.default) for field_ in fields(Settings) if is_dataclass(field_.default)}
-    return {name: table for name, own in found.items() if (table := {**_TABLES.get(name, {}), **own})}
+    tables = {"": {**_declared(Settings), "mcp": MCP}, "rules": {}}
+    tables |= {field_.name: _declared(field_.default) for field_ in fields(Settings) if is_dataclass(field_.default)}
+    return {name: table for name, own in tables.items() if (table := {**_TABLES.get(name, {}), **own})}
 
 
 FIXED_TABLES: Mapping[str, Mapping[str, Setting]] = _collect_tables()

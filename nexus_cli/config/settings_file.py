@@ -68,7 +68,7 @@ def _parse_list(text: str, by_commas: bool) -> Any:
     return [part for piece in text.split(",") if (part := piece.strip())] if by_commas else [text]
 
 
-def write_setting(own: Places, key: str, text: str | None) -> bool:
+def write_setting(folders: Places, key: str, text: str | None) -> bool:
     """Set `key` to `text`, or remove it from the file if `text` is None; False if nothing changed. Creates a missing
     file.
 
@@ -78,7 +78,7 @@ def write_setting(own: Places, key: str, text: str | None) -> bool:
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
-    return _change_settings(own, lambda document: set_value(document, split_key(key), value))
+    return _change_settings(folders, lambda document: set_value(document, split_key(key), value))
 
 
 def write_server(name: str, entry: JsonObject | None) -> bool:
@@ -109,12 +109,12 @@ def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> None
         listed.append(text)
 
 
-def _change_settings(own: Places, edit: Callable[[Any], None]) -> bool:
+def _change_settings(folders: Places, edit: Callable[[Any], None]) -> bool:
     """Let `edit` change the parsed file, and write it; return False if nothing changed."""
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
 
-    path = real_path(own.settings)
+    path = real_path(folders.settings)
     with lock_settings(path):
         before = read_settings_text(path)
         try:

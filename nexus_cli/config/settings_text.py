@@ -34,8 +34,10 @@ def settings_text(head: str = HEAD, mark: str = "") -> str:
     for table, setting in OPEN_TABLES.items():
         values = [f"{mark}{name} = {toml_literal(value)}" for name, value in setting.default.items()]
         blocks.append([*_comment(setting.help), f"[{table}]", *values])
-    for table, named in NAMED_TABLES.items():
-        blocks.append([*_comment(named.help), f"# [{table}.{named.name}]", *_list(named.settings, mark)])
+    for table, named_table in NAMED_TABLES.items():
+        blocks.append(
+            [*_comment(named_table.help), f"# [{table}.{named_table.name}]", *_list(named_table.settings, mark)]
+        )
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 

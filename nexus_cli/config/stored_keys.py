@@ -63,17 +63,17 @@ def store_key(variable: str, key: str) -> str:
     """Store `key` and return its place; raise `NexusError("internal", ...)` if it cannot be written."""
     _protect(key)
     keyring = _keyring()
-    kept = False
+    in_keyring = False
     if keyring is not None:
         try:
             keyring.set_password(SERVICE, variable, key)
-            kept = bool(keyring.get_password(SERVICE, variable) == key)
+            in_keyring = bool(keyring.get_password(SERVICE, variable) == key)
         except Exception:  # a backend may raise anything (locked, no bus, refused): store it in the file
-            kept = False
+            in_keyring = False
     _from_keyring.cache_clear()
     path = places().keys / variable
     with named_write_errors(path):
-        replace_private_file(path, b"" if kept else key.encode())
+        replace_private_file(path, b"" if in_keyring else key.encode())
     return key_place(variable)
 
 

@@ -65,8 +65,8 @@ def read_configuration(project: Path, beside: Collection[str] = ()) -> Configura
     if beside:
         from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only what is for agents)
 
-        more, left_out = read_beside(project, beside)
-        files |= more
+        beside_files, left_out = read_beside(project, beside)
+        files |= beside_files
     if not files:
         return Configuration(problem=problem, left_out=tuple(left_out))
     from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
@@ -92,12 +92,12 @@ def trust_state(project: Path, configuration: Configuration | None = None) -> St
     configuration = configuration or read_configuration(project)
     if not configuration.files and not configuration.problem:
         return "nothing"
-    known = TRUST_RECORD.read_items().get(_key(project))
-    if known is None:
+    record = TRUST_RECORD.read_items().get(_key(project))
+    if record is None:
         return "untrusted"
     return (
         "trusted"
-        if not configuration.problem and len(_known_items(known, configuration)) == len(configuration.items)
+        if not configuration.problem and len(_known_items(record, configuration)) == len(configuration.items)
         else "changed"
     )
 
@@ -105,20 +105,20 @@ def trust_state(project: Path, configuration: Configuration | None = None) -> St
 def trusted_configuration(project: Path, configuration: Configuration | None = None) -> Configuration:
     """Return the part of the `configuration` of `project` that is in effect: unchanged trusted items."""
     configuration = configuration or read_configuration(project)
-    kept = trusted_items(project, configuration)
-    if not kept:
+    items = trusted_items(project, configuration)
+    if not items:
         return Configuration(left_out=configuration.left_out)
     from nexus_cli.config.trust_items import keep_files  # noqa: PLC0415  (as above)
 
     return Configuration(
-        keep_files(configuration.files, configuration.items, kept), kept, left_out=configuration.left_out
+        keep_files(configuration.files, configuration.items, items), items, left_out=configuration.left_out
     )
 
 
 def trusted_items(project: Path, configuration: Configuration) -> dict[str, TrustItem]:
     """Return the items of `configuration` that may take effect, by key; none if it has a problem."""
-    known = TRUST_RECORD.read_items().get(_key(project)) if configuration.items and not configuration.problem else None
-    return _known_items(known, configuration) if known else {}
+    record = TRUST_RECORD.read_items().get(_key(project)) if configuration.items and not configuration.problem else None
+    return _known_items(record, configuration) if record else {}
 
 
 def trusted_folder(folder: Path) -> Path:
@@ -176,9 +176,9 @@ def part_text(data: bytes) -> str | None:
         return None
 
 
-def _known_items(known: JsonObject, configuration: Configuration) -> dict[str, TrustItem]:
+def _known_items(record: JsonObject, configuration: Configuration) -> dict[str, TrustItem]:
     """Return the items of `configuration` whose hash is on record."""
-    stored = known.get("items")
+    stored = record.get("items")
     hashes = as_table(stored)
     return {key: item for key, item in configuration.items.items() if hashes.get(key) == item.sha256}
 

@@ -34,12 +34,12 @@ UNREAD = b"not read: "
 def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
     """Read the files of `kinds` beside `.nexus`, by path behind `ABOVE`, and what is left out. Never raises."""
     root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
-    left, gate = MOST_IN_ALL, UnaskedFiles(project)
+    remaining, gate = MOST_IN_ALL, UnaskedFiles(project)
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
             item = _read_item(name, parts, gate)
-            left -= sum(map(len, item.values()))
-            if left < 0:
+            remaining -= sum(map(len, item.values()))
+            if remaining < 0:
                 raise UnfitError(name, LARGE_IN_ALL)
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
@@ -95,15 +95,15 @@ def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
     """Return the project's files that the commands of hooks and servers name: they are parts of these items."""
-    root, found, gate = os.path.realpath(project), dict[str, bytes](), UnaskedFiles(project)
+    root, scripts, gate = os.path.realpath(project), dict[str, bytes](), UnaskedFiles(project)
     for line in lines:
         for path in find_scripts(line):
             try:
                 if os.path.isfile(project / path):
                     real = resolve_inside(ABOVE + path, str(project / path), root)
-                    found[ABOVE + path] = read_part(ABOVE + path, real, gate)
+                    scripts[ABOVE + path] = read_part(ABOVE + path, real, gate)
             except (UnfitError, OSError) as error:
-                found[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
+                scripts[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
             except ValueError:
                 continue
-    return found
+    return scripts

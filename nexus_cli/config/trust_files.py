@@ -136,8 +136,8 @@ def read_part(name: str, real: str, gate: UnaskedFiles) -> bytes:
         raise UnfitError(name, why) from error
     if len(data) > MOST_BYTES:
         raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
-    named, base = os.path.basename(name), os.path.basename(real)
-    if is_made_to_be_read(named) or (is_credential_name(base) and base != named):
+    file_name, base = os.path.basename(name), os.path.basename(real)
+    if is_made_to_be_read(file_name) or (is_credential_name(base) and base != file_name):
         try:
             path = Path(os.path.normpath(gate.project / FOLDER / name))
             gate.check_read(path, Path(real), data, status)

@@ -143,14 +143,14 @@ def keep_files(
         return {**whole, SETTINGS: files[SETTINGS]}
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
-    rest = _take_items(table)[0] if "settings" in kept else {}
-    return {**whole, SETTINGS: tomlkit.dumps(rest).encode()}
+    remaining_table = _take_items(table)[0] if "settings" in kept else {}
+    return {**whole, SETTINGS: tomlkit.dumps(remaining_table).encode()}
 
 
 def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustItem:
     """Return the item of a part of `file`, with the files in the project that its command names."""
-    named = (ABOVE + path for path in find_scripts(entry.line))
-    scripts = {name: files[name] for name in named if name in files}
+    script_paths = (ABOVE + path for path in find_scripts(entry.line))
+    scripts = {name: files[name] for name in script_paths if name in files}
     return TrustItem(entry.kind, entry.name, {**scripts, file: entry.part}, file)
 
 
@@ -159,18 +159,18 @@ def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterato
     place = next((place for place in _FOLDERS if f"{name}/".startswith(f"{place}/")), "")
     if not place and name.startswith(ABOVE):
         return
-    rest = name[len(place) + 1 :] if place else name
+    path = name[len(place) + 1 :] if place else name
     kind, is_beside = _FOLDERS.get(place, "identity"), place.startswith(ABOVE)
-    named, is_guide = rest, is_guide_file(name)
+    item_name, is_guide = path, is_guide_file(name)
     if kind == "skill":
-        named, _, inner = rest.partition("/")
+        item_name, _, inner = path.partition("/")
         is_guide = inner == GUIDE
     elif place:
-        named = rest.rpartition(".")[0] or rest
-    named = f"{place.removeprefix(ABOVE)}/{named}" if is_beside else named
-    before = items.get(item_key(kind, named))
+        item_name = path.rpartition(".")[0] or path
+    item_name = f"{place.removeprefix(ABOVE)}/{item_name}" if is_beside else item_name
+    before = items.get(item_key(kind, item_name))
     file = name if is_guide else before.file if before else ""
-    yield TrustItem(kind, named, {**(before.parts if before else {}), name: data}, file)
+    yield TrustItem(kind, item_name, {**(before.parts if before else {}), name: data}, file)
 
 
 def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
@@ -210,12 +210,12 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
             left_out.append(LeftOut(SETTINGS, "is not valid TOML: nexus ignores its hooks"))
         yield _Entry("settings", "", data)
         return
-    rest, rules, hooks, servers = _take_items(table)
+    settings, rules, hooks, servers = _take_items(table)
     listed = table.get("hook", [])
     if not isinstance(listed, list) or len(hooks) != len(listed):
         left_out.append(LeftOut(SETTINGS, "has a `hook` entry that is not a [[hook]] table: nexus ignores that entry"))
-    if rest or not (rules or hooks or servers):
-        yield _Entry("settings", "", _encode("".join(sorted(_lines(rest)))))
+    if settings or not (rules or hooks or servers):
+        yield _Entry("settings", "", _encode("".join(sorted(_lines(settings)))))
     yield from (_rule_entry("", kind, entry) for kind, entry in rules)
     for hook in hooks:
         yield _hook_entry("", str(hook.get("event", "")), str(hook.get("matcher", "")), hook, hook)
@@ -248,13 +248,18 @@ def _take_items(
     rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
     rules = as_table(rules)
     listed = {kind: rules[kind] for kind in _RULE_KINDS if isinstance(rules.get(kind), list)}
-    own = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    named = as_table(servers)
-    taken = {"rules": listed, "hook": own, "mcp": named}
-    rest = {key: value for key, value in table.items() if not taken.get(key)}
+    hook_entries = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
+    server_table = as_table(servers)
+    trusted = {"rules": listed, "hook": hook_entries, "mcp": server_table}
+    settings = {key: value for key, value in table.items() if not trusted.get(key)}
     if listed and (other := {key: value for key, value in rules.items() if key not in listed}):
-        rest["rules"] = other
-    return rest, [(kind, entry) for kind, entries in listed.items() for entry in entries], own, named
+        settings["rules"] = other
+    return (
+        settings,
+        [(kind, entry) for kind, entries in listed.items() for entry in entries],
+        hook_entries,
+        server_table,
+    )
 
 
 def _lines(table: JsonObject, prefix: str = "") -> Iterator[str]:

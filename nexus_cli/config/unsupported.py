@@ -57,14 +57,14 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     they are the person's own. Never raises."""
     is_home = os.path.realpath(project) == os.path.realpath(home_folder())
     places = {} if is_home else PLACES
-    found = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
+    items = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
     for path in RULES:
         table = read_settings(project, path) or {}
         permissions = table.get("permissions")
         if isinstance(permissions, dict):
-            found += [Unsupported(path, f"permissions.{key}") for key in filter(permissions.get, PERMISSION_KEYS)]
-        found += [Unsupported(path, key) for key in filter(table.get, SETTINGS_KEYS)]
-    return tuple(found)
+            items += [Unsupported(path, f"permissions.{key}") for key in filter(permissions.get, PERMISSION_KEYS)]
+        items += [Unsupported(path, key) for key in filter(table.get, SETTINGS_KEYS)]
+    return tuple(items)
 
 
 def read_settings(project: Path, name: str) -> JsonObject | None:
@@ -85,8 +85,8 @@ def describe_unsupported(unsupported: tuple[Unsupported, ...]) -> str:
     whats: dict[str, list[str]] = {}
     for item in unsupported:
         whats.setdefault(item.path, []).append(item.what)
-    named = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
-    return f"Found {', '.join(named)}: not supported (details: `nexus doctor`)" if named else ""
+    descriptions = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
+    return f"Found {', '.join(descriptions)}: not supported (details: `nexus doctor`)" if descriptions else ""
 
 
 def new_unsupported_line(project: Path, front: str = "") -> str:
@@ -100,9 +100,9 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
 def is_news(key: str, line: str) -> bool:
     """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
     now = hashlib.sha256(line.encode()).hexdigest()[:16]
-    told = TOLD.read()
-    if told.get(key, "") == now or not (line or key in told):
+    hashes = TOLD.read()
+    if hashes.get(key, "") == now or not (line or key in hashes):
         return False
     with suppress(OSError):  # the line is shown again then
-        TOLD.write({**told, key: now})
+        TOLD.write({**hashes, key: now})
     return True

@@ -77,12 +77,12 @@ def record_folder(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}")
 
 
-def worktrees_of(source: Path, own: Places | None = None) -> Path:
+def worktrees_of(source: Path, folders: Places | None = None) -> Path:
     """Return the folder of the worktrees of the project `source`, existing or not."""
     real = os.path.realpath(source)
     slug = _SLUG.sub("-", os.path.basename(real).lower()).strip("-")[:40]
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:10]
-    return worktrees_root(own) / f"{slug or 'project'}-{digest}"
+    return worktrees_root(folders) / f"{slug or 'project'}-{digest}"
 
 
 def read_records(folder: Path) -> Iterator[WorktreeRecord]:
@@ -126,14 +126,14 @@ def read_record(folder: Path) -> WorktreeRecord | None:
         return None
 
 
-def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | None:
+def find_worktree(place: Path, folders: Places | None = None) -> WorktreeRecord | None:
     """Return the record of the worktree that `place` is in, None if it is in none (found without reading files)."""
-    root = str(worktrees_root(own))
+    root = str(worktrees_root(folders))
     real = os.path.realpath(place)
     if not real.startswith(root + os.sep):
         return None
-    project, _, rest = real[len(root) + 1 :].partition(os.sep)
-    name = rest.partition(os.sep)[0]
+    project, _, inner_path = real[len(root) + 1 :].partition(os.sep)
+    name = inner_path.partition(os.sep)[0]
     return read_record(Path(root, project, name)) if name and not name.startswith(".") else None
 
 
@@ -145,15 +145,15 @@ def is_removed(folder: Path) -> bool:
 def read_git_file(project: Path) -> Path | None:
     """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
     with suppress(OSError, ValueError):
-        named = named_folder(read_regular(project / ".git", MOST_OF_LINK))
-        return real_path(project / named) if named else None
+        target = named_folder(read_regular(project / ".git", MOST_OF_LINK))
+        return real_path(project / target) if target else None
     return None
 
 
 def named_folder(git_file: bytes) -> str:
     """Return the folder that a `.git` file names, "" if it names none."""
-    kind, _, named = git_file.partition(b": ")
-    return os.fsdecode(named.strip()) if kind == b"gitdir" and b"\0" not in named else ""
+    kind, _, target = git_file.partition(b": ")
+    return os.fsdecode(target.strip()) if kind == b"gitdir" and b"\0" not in target else ""
 
 
 def read_head(git: Path) -> str:
@@ -163,10 +163,10 @@ def read_head(git: Path) -> str:
     return (match[1] or match[2]).decode("utf-8", "replace") if match else ""
 
 
-def find_source(project: Path, own: Places | None = None) -> Path:
+def find_source(project: Path, folders: Places | None = None) -> Path:
     """Return the source project of the root `project` if that is a worktree, else `project`."""
     for _ in range(_NESTED):
-        record = find_worktree(project, own)
+        record = find_worktree(project, folders)
         if record is None or os.path.realpath(project) != str(record.folder):
             break
         project = record.source
@@ -178,6 +178,6 @@ def project_identity(folder: Path) -> Path:
     return find_source(project_root(folder))
 
 
-def worktrees_root(own: Places | None = None) -> Path:
+def worktrees_root(folders: Places | None = None) -> Path:
     """Return the folder of all worktrees, existing or not."""
-    return Path(os.path.realpath((own or places()).data), "worktrees")
+    return Path(os.path.realpath((folders or places()).data), "worktrees")

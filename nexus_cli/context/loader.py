@@ -180,10 +180,10 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, own = project_root(local), Path(os.path.realpath(home_folder())), config.absolute().resolve()
+    root, home, config_folder = project_root(local), Path(os.path.realpath(home_folder())), config.absolute().resolve()
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
-    for folder in (path for path in (*outer, local) if path != own):
+    for folder in (path for path in (*outer, local) if path != config_folder):
         name: Name = "local" if folder == local else "ancestor"
         layers.append(load_folder(folder, gate, name, for_session=for_session))
     return layers
@@ -216,8 +216,8 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
-        found = (path for path in (settings, servers) if os.path.isfile(path))
-        return replace(layer, ignored=(*layer.ignored, *found))
+        paths = (path for path in (settings, servers) if os.path.isfile(path))
+        return replace(layer, ignored=(*layer.ignored, *paths))
     config = _parse_file(settings, _toml)
     table = _parse_file(servers, parse_servers)
     notices = [layer.notice]

@@ -101,10 +101,10 @@ class ContextManager:
         self.conversation = Conversation(logger or MemoryLog(), clock or local_now, self.measure)
         self._low_water, self._markers = low_water, markers
         self._origin = self.conversation.epoch
-        most, reply = self.config.max_tokens, self.config.reserve_tokens
+        window, reply = self.config.max_tokens, self.config.reserve_tokens
         self.cut_run = -1
         """The run in which the person was last told that the server cut a request."""
-        self.use_model(Model(ModelInfo("model", "", most, reply)), TokenBudget(most, reply, 0))
+        self.use_model(Model(ModelInfo("model", "", window, reply)), TokenBudget(window, reply, 0))
         self._hidden = False
         self._preambles: dict[int, str] = {}
         self._built: tuple[int, int, tuple[WindowItem, ...]] = (self._origin.id, 0, ())
@@ -238,21 +238,25 @@ class ContextManager:
 
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
             raise ValueError("the summary must be a user message with text")
-        seen, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
+        visible, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
-            (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
+            (
+                size
+                for size in range(min(len(visible), len(preserved)), 0, -1)
+                if _same(visible[-size:], preserved[:size])
+            ),
             0,
         )
         added = [m for m in preserved[matched:] if m.role is not Role.TOOL or m.content != PLACEHOLDER]
-        request = next((item for item in reversed(seen) if item.is_request), None)
-        held = request is None or any(_same([request], [message]) for message in preserved)
+        request = next((item for item in reversed(visible) if item.is_request), None)
+        has_request = request is None or any(_same([request], [message]) for message in preserved)
         summary = WindowItem(
             self.conversation.last,
             ItemForm.SUMMARY,
             _own(summary_message),
             tokens=self.measure(summary_message, ""),
         )
-        head = [summary, *([] if held or request is None else [request]), *seen[len(seen) - matched :]]
+        head = [summary, *([] if has_request or request is None else [request]), *visible[len(visible) - matched :]]
         header = self.conversation.epoch if new_system_prompt is None else self._header_with(new_system_prompt)
         self._refuse_if_larger(head, added, header)
         self._start_over(head, "compaction", header)
@@ -353,10 +357,10 @@ class ContextManager:
     def sized(self, model: Model) -> tuple[TokenBudget, Estimate]:
         """Return the budget of a conversation for `model`, and an estimate by the model's calibration."""
         name = model.info.served_name
-        known = self.calibrations.calibration(name) if self.calibrations else None
-        own = name == self.model.info.served_name
+        calibration = self.calibrations.calibration(name) if self.calibrations else None
+        is_session_model = name == self.model.info.served_name
         budget = TokenBudget.of(model.info.window, model.info.max_output)
-        return budget, Estimate.of(self.estimate.calibration if own else known)
+        return budget, Estimate.of(self.estimate.calibration if is_session_model else calibration)
 
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
@@ -390,22 +394,22 @@ class ContextManager:
 
     def _leaves_room(self, limit: int) -> bool:
         """Return True if `REQUEST_FLOOR` of the budget of a window stays free."""
-        most = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
-        return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * most
+        room = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * room
 
     def _take_window(self, limit: int, *, for_all: bool) -> Notice:
         """Use the window named in an overflow error; return a notice about it."""
         listed = self.model.info.listed_window or self.model.info.window
         self.size_for(replace(self.model.info, window=limit, window_refused=True, listed_window=listed))
-        told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
+        report = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
             self._keep_window(limit)
-            line = f"{told}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+            line = f"{report}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
         if not for_all:
             self._keep_window(limit)
-            return Notice(f"{told}; used for this session only", warning=False)
-        return Notice(f"{told}; used from now on", warning=False)
+            return Notice(f"{report}; used for this session only", warning=False)
+        return Notice(f"{report}; used from now on", warning=False)
 
     def _keep_window(self, window: int) -> None:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""
@@ -422,9 +426,9 @@ class ContextManager:
         """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.conversation.epoch
         sections = {str(section["id"]): int(section["tokens"]) for section in epoch.section_rows}
-        rest = epoch.system_tokens - sum(sections.values())
+        uncounted = epoch.system_tokens - sum(sections.values())
         name = "text between sections" if sections else "system text"
-        return {**sections, name: rest, "tool schemas": epoch.tools_tokens}
+        return {**sections, name: uncounted, "tool schemas": epoch.tools_tokens}
 
     def learn(self, counted: int, reported: int) -> None:
         """Learn from the input tokens reported for the newest request. With images it does not calibrate our count."""
@@ -432,9 +436,9 @@ class ContextManager:
         if info.window_refused and info.window < reported <= info.listed_window:
             self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
-        known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
-        self.estimate = known.after_report(report, self.conversation.counts(), teaches=not images)
-        if self.estimate.calibration is not known.calibration:
+        estimate, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
+        self.estimate = estimate.after_report(report, self.conversation.counts(), teaches=not images)
+        if self.estimate.calibration is not estimate.calibration:
             self._store_calibration()
 
     def _store_calibration(self) -> None:
@@ -453,9 +457,9 @@ class ContextManager:
     def _resize(self, budget: TokenBudget) -> None:
         """Take window and reserves of a model's budget."""
         self.budget = budget
-        most, reserves = budget.window, budget.window - budget.available
-        if (most, reserves) != (self.config.max_tokens, self.config.reserve_tokens):
-            self.config = replace(self.config, max_tokens=most, reserve_tokens=reserves)
+        window, reserves = budget.window, budget.window - budget.available
+        if (window, reserves) != (self.config.max_tokens, self.config.reserve_tokens):
+            self.config = replace(self.config, max_tokens=window, reserve_tokens=reserves)
 
     def fork(self, agent: str) -> ContextManager:
         """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
@@ -482,16 +486,16 @@ class ContextManager:
         epoch, last, shown = self._built
         if epoch != self.conversation.epoch.id:
             return self.conversation.items
-        seen = list(shown)
-        waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
+        visible = list(shown)
+        waiting = {item.message.tool_call_id: index for index, item in enumerate(visible) if is_placeholder(item)}
         for item in self.conversation.items:
             if item.entry > last:
                 place = waiting.pop(item.message.tool_call_id, None) if item.message.role is Role.TOOL else None
                 if place is None:
-                    seen.append(item)
+                    visible.append(item)
                 else:
-                    seen[place] = item
-        return seen
+                    visible[place] = item
+        return visible
 
     def _dress(self) -> None:
         """Return the date and time, fixed on the newest user message when it is first built."""

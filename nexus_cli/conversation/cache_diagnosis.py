@@ -89,25 +89,25 @@ class CacheFacts:
             return Diagnosis("minimum", why=f"the provider caches nothing below {life.min_tokens:,} tokens")
         if not self.proven:
             return Diagnosis("none", why="the provider has not reported any cache use yet")
-        known = max(0, min(self.before, self.input - self.fresh))
-        missed = known - self.read
-        if missed <= tolerated_miss(life, known):
+        expected = max(0, min(self.before, self.input - self.fresh))
+        missed = expected - self.read
+        if missed <= tolerated_miss(life, expected):
             return Diagnosis("hit")
         return self._diagnose_miss(life, missed)
 
     def _diagnose_miss(self, life: CacheLife, missed: int) -> Diagnosis:
         """Find the cause of a miss. A change explains only the tokens after it."""
-        difference, held = self.difference, self.former or life
+        difference, former_life = self.difference, self.former or life
         lost = difference is None or self._is_lost(life)
         besides = f"; also, {self.describe_change(difference)}" if difference else ""
-        if lost is not False and self.age is not None and self.age > held.max_seconds:
-            return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
+        if lost is not False and self.age is not None and self.age > former_life.max_seconds:
+            return Diagnosis("expired", missed, False, _expired(former_life, self.age) + besides)
         if difference is not None and not lost:
             return Diagnosis(difference.kind, missed, True, self.describe_change(difference))
         if self.age is None:
             return Diagnosis("unknown", missed, None, f"it is unknown when the cache was last used{besides}")
-        if self.age > held.min_seconds:
-            return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
+        if self.age > former_life.min_seconds:
+            return Diagnosis("expired", missed, False, _expired(former_life, self.age) + besides)
         if difference is not None:
             why = f"the provider did not cache even the {self.shared:,} unchanged tokens{besides}"
             return Diagnosis("provider", missed, False, why)
@@ -147,8 +147,8 @@ class CacheFacts:
                     if difference.after
                     else "was removed"
                 )
-                named = difference.what if difference.what == SYSTEM else f"{kind} {difference.what}"
-                return f"the {named} {how}{f' ({self.source})' if self.source else ''}{by}"
+                part = difference.what if difference.what == SYSTEM else f"{kind} {difference.what}"
+                return f"the {part} {how}{f' ({self.source})' if self.source else ''}{by}"
 
 
 def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
@@ -165,10 +165,10 @@ def tolerated_miss(life: CacheLife, tokens: int) -> int:
 
 def _expired(life: CacheLife, seconds: float) -> str:
     least, most = format_duration(life.min_seconds), format_duration(life.max_seconds)
-    kept = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
+    lifetime = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
     usual = "" if life.documented else " (undocumented)"
     surely = "the cache had expired" if seconds > life.max_seconds else "the cache had probably expired"
-    return f"{surely}: unused for {format_duration(seconds)}, lifetime {kept}{usual}"
+    return f"{surely}: unused for {format_duration(seconds)}, lifetime {lifetime}{usual}"
 
 
 def format_duration(seconds: float) -> str:

@@ -149,12 +149,12 @@ class Conversation:
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, both included; the log is asked for those that are not known."""
-        found, read, wanted = self._entries, dict[int, Entry](), range(first, last + 1)
-        if missing := [number for number in wanted if number not in found]:
+        known, read, wanted = self._entries, dict[int, Entry](), range(first, last + 1)
+        if missing := [number for number in wanted if number not in known]:
             read = {entry.id: entry for entry in self.log.read(missing[0], missing[-1])}
             for entry in self._in_use(read.values()):
-                found.setdefault(entry.id, entry)
-        return [known_entry for number in wanted if (known_entry := found.get(number) or read.get(number))]
+                known.setdefault(entry.id, entry)
+        return [known_entry for number in wanted if (known_entry := known.get(number) or read.get(number))]
 
     def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return those of `entries` that the window shows or that belong to the run: the text of any other is read
@@ -165,8 +165,12 @@ class Conversation:
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
-        known = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
-        return [(entry.kind, entry.actor, 1) for entry in known] if len(known) == last else self.log.count_entries(last)
+        entries = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
+        return (
+            [(entry.kind, entry.actor, 1) for entry in entries]
+            if len(entries) == last
+            else self.log.count_entries(last)
+        )
 
     def memo(self, kind: str, value: JsonObject, entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
@@ -382,16 +386,20 @@ class Conversation:
     def renders_as_sent(self) -> bool:
         """True if the sent items of a restored conversation render to the lines that were sent."""
         _, lines, entries = self._render(self.items[: self._sent_size()])
-        head, sent = self._stored_lines
-        return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
+        head, sent_lines = self._stored_lines
+        return (not head or list(head) == lines) and all(sent_lines.get(entry, line) == line for entry, line in entries)
 
     def _render(self, items: Sequence[WindowItem]) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
         """Return the wire of the first items of the window, and the hashes of the head's items and of the entries after
         it."""
         wire, size = Wire(self.epoch), len(self.epoch.head)
         head = wire.extend(arrange(items[:size]))
-        sent = arrange(items[size:])
-        return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
+        entry_items = arrange(items[size:])
+        return (
+            wire,
+            head,
+            [(item.entry, line) for item, line in zip(entry_items, wire.extend(entry_items), strict=True)],
+        )
 
     def _sent_size(self) -> int:
         """Return the number of items in the head and in the tail up to the cursor."""
@@ -403,10 +411,10 @@ class Conversation:
     def make_epoch(self, head: Iterable[WindowItem], cause: str, header: Epoch | None = None) -> Epoch:
         """Return the epoch that would begin now with this head, under the present header or that of another
         epoch. Changes nothing."""
-        kept = tuple(item for item in head if not is_placeholder(item))
+        kept_items = tuple(item for item in head if not is_placeholder(item))
         parent = self.epoch.id if self.is_recorded else None
         header, number = header or self.epoch, self.log.next_epoch()
-        return replace(header, id=number, parent=parent, cause=cause, head=kept, base=self.last)
+        return replace(header, id=number, parent=parent, cause=cause, head=kept_items, base=self.last)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded

@@ -47,8 +47,8 @@ class Fingerprint:
     def of_hashes(cls, epoch: Epoch, head: Iterable[bytes], entries: Iterable[tuple[int, bytes]]) -> Fingerprint:
         """Return the parts of a request from the hashes of its lines: those of the epoch's `head`, and of later
         `entries`."""
-        named = [(name_of(item), line.hex()) for item, line in zip(arrange(epoch.head), head, strict=False)]
-        return cls.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+        head_parts = [(name_of(item), line.hex()) for item, line in zip(arrange(epoch.head), head, strict=False)]
+        return cls.of(epoch, [*head_parts, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
     def first_difference(self, after: Fingerprint) -> Difference | None:
         """Return the first difference; None if `after` only continues this one, or ends earlier."""
@@ -57,10 +57,10 @@ class Fingerprint:
         difference = _among("tool", self.tools, after.tools) or _among("section", self.sections, after.sections)
         if difference:
             return difference
-        for what in ("effort", "tool_choice"):
-            was, now = getattr(self, what), getattr(after, what)
+        for name in ("effort", "tool_choice"):
+            was, now = getattr(self, name), getattr(after, name)
             if was != now:
-                return Difference("effort", what.replace("_", " "), was, now)
+                return Difference("effort", name.replace("_", " "), was, now)
         for (was, old), (now, new) in zip(self.messages, after.messages, strict=False):
             if old != new:
                 return Difference("message", was, was, now)
@@ -84,8 +84,8 @@ class Difference:
         parts."""
         if self.kind != "section":
             return ""
-        named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == self.what)
-        return next((str(row["source"]) for row in named if row.get("source")), "")
+        rows = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == self.what)
+        return next((str(row["source"]) for row in rows if row.get("source")), "")
 
 
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
@@ -99,8 +99,8 @@ def name_of(item: WindowItem) -> str:
     """Return `entry 12`, or for another form `a summary up to entry 40`, `a stub of entry 12`."""
     if item.form is ItemForm.FULL:
         return f"entry {item.entry}"
-    where = "up to" if item.replaces_others else "of"
-    return f"{'an' if item.form is ItemForm.ELIDED else 'a'} {item.form} {where} entry {item.entry}"
+    preposition = "up to" if item.replaces_others else "of"
+    return f"{'an' if item.form is ItemForm.ELIDED else 'a'} {item.form} {preposition} entry {item.entry}"
 
 
 def common_messages(before: Fingerprint, after: Fingerprint) -> int:
@@ -132,7 +132,7 @@ def _among(kind: str, before: Named, after: Named) -> Difference | None:
 
 def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
     """Return the first index of a name in any of the lists."""
-    return min(place for named in lists for place, (part_name, _) in enumerate(named) if part_name == name)
+    return min(place for parts in lists for place, (part_name, _) in enumerate(parts) if part_name == name)
 
 
 def _of_section(section: JsonObject) -> str:

@@ -32,5 +32,5 @@ def list_goals(source: MemoSource) -> tuple[Goal, ...]:
 def open_until(source: MemoSource, session: str) -> Mapping[str, str]:
     """Return the newest memo of a command that the session works for, {} without one. A fork has memos of its source,
     but none of their work."""
-    own = [memo.value for memo in source.memos(UNTIL) if memo.value["session"] == session]
-    return own[-1] if own and own[-1]["command"] else {}
+    commands = [memo.value for memo in source.memos(UNTIL) if memo.value["session"] == session]
+    return commands[-1] if commands and commands[-1]["command"] else {}

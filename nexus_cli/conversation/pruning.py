@@ -93,11 +93,11 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
         for place in reversed(range(len(calls))):
             call, item = calls[place], group[place + 1]
             tool = find_tool(call.name)
-            asked = call.name, call.arguments
+            request = call.name, call.arguments
             refers = item.message.content.startswith(SAME)
             if refers and index >= old:
-                referred.append(asked)
-            is_old = index < len(groups) - OLD and asked not in referred
+                referred.append(request)
+            is_old = index < len(groups) - OLD and request not in referred
             if tool is None or refers or is_placeholder(item):
                 continue
             if tool.runs_commands:
@@ -110,14 +110,14 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             paths = tuple(str(path) for path in tool.find_paths(call.arguments))
             if _has_failed(call, item, paths):
                 continue
-            named = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
+            named_call = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
             if index < old and _is_long(item):
-                why = later.why(named)
+                why = later.why(named_call)
                 if not why and is_old and tool.effect is Effect.READ:
                     why = AGED
                 if why:
                     stale_results.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
-            later.saw(named, item)
+            later.saw(named_call, item)
     return stale_results[::-1]
 
 
@@ -196,8 +196,8 @@ class _NamedCall:
     def file_key(self) -> Key:
         """Key that is equal for readings that differ only in their lines."""
         without = {*self.tool.paths, *LINES} - {self.tool.ranged}
-        rest = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
-        return self.call.name, self.paths, canonical(rest)
+        other_arguments = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
+        return self.call.name, self.paths, canonical(other_arguments)
 
 
 class _Later:
@@ -208,32 +208,32 @@ class _Later:
         self._changed: set[str] = set()
         self._asked: set[Key] = set()
 
-    def why(self, named: _NamedCall) -> str:
+    def why(self, earlier: _NamedCall) -> str:
         """Return the reason that the result of an earlier call is stale, "" if it is not."""
-        if named.tool.finds_files:
-            return f"{LISTED[named.tool.reads]} again below" if named.whole_key in self._asked else ""
-        if not named.tool.reads_content or not named.paths:
+        if earlier.tool.finds_files:
+            return f"{LISTED[earlier.tool.reads]} again below" if earlier.whole_key in self._asked else ""
+        if not earlier.tool.reads_content or not earlier.paths:
             return ""
-        if not self._changed.isdisjoint(named.paths):
+        if not self._changed.isdisjoint(earlier.paths):
             return "changed below"
-        first, last = _lines(named.call)
+        first, last = _lines(earlier.call)
         again = any(
             (start <= first and last <= end and whole) or (start, end) == (first, last)
-            for start, end, whole in self._reads.get(named.file_key, ())
+            for start, end, whole in self._reads.get(earlier.file_key, ())
         )
         return "read again below" if again else ""
 
-    def saw(self, named: _NamedCall, item: WindowItem) -> None:
+    def saw(self, later_call: _NamedCall, item: WindowItem) -> None:
         """Take in a call that succeeded and its result."""
-        if named.tool.effect is Effect.EDIT:
-            self._changed.update(named.paths)
+        if later_call.tool.effect is Effect.EDIT:
+            self._changed.update(later_call.paths)
         elif item.form is not ItemForm.FULL:
             return
-        elif named.tool.finds_files:
-            self._asked.add(named.whole_key)
-        elif named.paths and self._changed.isdisjoint(named.paths):
-            lines = (*_lines(named.call), CUT not in item.message.content)
-            self._reads.setdefault(named.file_key, set()).add(lines)
+        elif later_call.tool.finds_files:
+            self._asked.add(later_call.whole_key)
+        elif later_call.paths and self._changed.isdisjoint(later_call.paths):
+            lines = (*_lines(later_call.call), CUT not in item.message.content)
+            self._reads.setdefault(later_call.file_key, set()).add(lines)
 
 
 def _touches_files(tool: Tool) -> bool:

@@ -91,17 +91,17 @@ def _describe_edit(edit: FileEdit) -> JsonObject:
 def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
     """Merge the `READ` memos (oldest first) into the lines sent of each file. An edit moves the earlier lines; a memo
     with an unexpected file length discards them."""
-    found: dict[str, ReadLines] = {}
+    merged: dict[str, ReadLines] = {}
     for value in (note for memo in memos for note in (memo.value, *memo.value.get("also", ()))):
         path, total, edits = str(value["file"]), int(value["total"]), value.get("edits", ())
-        known = found.get(path, ReadLines((), 0))
+        record = merged.get(path, ReadLines((), 0))
         grown = sum((end - start) - (old_end - old_start) for old_start, old_end, start, end in edits)
-        fits = known.total + grown == total
-        spans, changed = (_move(line_spans, edits) if fits else () for line_spans in (known.spans, known.changed))
+        fits = record.total + grown == total
+        spans, changed = (_move(line_spans, edits) if fits else () for line_spans in (record.spans, record.changed))
         lines = [(int(first), int(last)) for first, last in value["lines"]]
         edited = [(min(start + 1, max(end, 1)), max(end, 1)) for _, _, start, end in edits]
-        found[path] = ReadLines(join_ranges([*spans, *lines]), total, join_ranges([*changed, *edited]))
-    return found
+        merged[path] = ReadLines(join_ranges([*spans, *lines]), total, join_ranges([*changed, *edited]))
+    return merged
 
 
 def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[EntryRange]:
@@ -118,7 +118,7 @@ def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[E
 def count_unread(conversation: Conversation, path: str, total: int) -> int:
     """Return the number of the `total` lines of a file that were neither sent nor written; 0 if nothing is known about
     it."""
-    known = read_lines(conversation.memos(LINES_READ)).get(path)
-    if known is None:
+    record = read_lines(conversation.memos(LINES_READ)).get(path)
+    if record is None:
         return 0
-    return total - _count((first, min(last, total)) for first, last in known.spans if first <= total)
+    return total - _count((first, min(last, total)) for first, last in record.spans if first <= total)

@@ -175,7 +175,11 @@ class SentRequests:
     def _requests(self) -> list[SentRequest]:
         """Return the last request, then the newest of each former epoch."""
         last = self.last
-        return [last, *(one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)] if last else []
+        return (
+            [last, *(request for request in reversed(self.earlier.values()) if request.epoch is not last.epoch)]
+            if last
+            else []
+        )
 
     def is_warm(self, model: str, info: ModelInfo, now: datetime) -> bool:
         """True if the last request may still be cached, or its cache lifetime is unknown. A request to another model
@@ -191,12 +195,12 @@ class SentRequests:
 
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
-        held = (request for request in self._requests() if self._may_hold(request, info, now))
-        return max((request.common(epoch, epoch.head) for request in held), default=0)
+        cached = (request for request in self._requests() if self._may_hold(request, info, now))
+        return max((request.common(epoch, epoch.head) for request in cached), default=0)
 
-    def _may_hold(self, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
+    def _may_hold(self, request: SentRequest, info: ModelInfo, now: datetime) -> bool:
         life = cache_life_of(info)
         if life is None:
             return True
-        seconds = seconds_between(self.uses.get(sent.epoch.id), now)
-        return sent.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)
+        seconds = seconds_between(self.uses.get(request.epoch.id), now)
+        return request.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)

@@ -12,16 +12,16 @@ the indices that always stay. The result contains `required` and, beyond it, nev
 
 def keep_newest(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
     """Return the required ones, counted first, then the newest ones back to the first that does not fit."""
-    kept = set(required)
-    total = sum(sizes[index] for index in kept)
+    chosen = set(required)
+    total = sum(sizes[index] for index in chosen)
     for index in reversed(range(len(sizes))):
-        if index in kept:
+        if index in chosen:
             continue
         if total + sizes[index] > budget:
             break
         total += sizes[index]
-        kept.add(index)
-    return kept
+        chosen.add(index)
+    return chosen
 
 
 def keep_first_and_newest(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:

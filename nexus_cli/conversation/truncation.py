@@ -82,14 +82,19 @@ def truncate_window(
         for index, group in enumerate(lean):
             if group[0].form is ItemForm.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
                 required.add(index)
-    kept = sorted(strategy(sizes, min(hard, soft), required))
+    kept_indexes = sorted(strategy(sizes, min(hard, soft), required))
     if requests:
-        first = next(index for index in kept if lean[index][0].message.role is Role.USER)
-        kept = [index for index in kept if index >= first]
+        first = next(index for index in kept_indexes if lean[index][0].message.role is Role.USER)
+        kept_indexes = [index for index in kept_indexes if index >= first]
     elided = tuple(
-        (old, new) for index in kept for old, new in zip(groups[index], lean[index], strict=True) if old is not new
+        (old, new)
+        for index in kept_indexes
+        for old, new in zip(groups[index], lean[index], strict=True)
+        if old is not new
     )
-    return Truncation(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
+    return Truncation(
+        tuple(lean[i] for i in kept_indexes), tuple(_holes(everything, [places[i] for i in kept_indexes])), elided
+    )
 
 
 def _shrink_requests(
@@ -105,8 +110,8 @@ def _shrink_requests(
     if tail in requests:
         return _level_requests(groups, requests, cap, elider)
     groups[tail] = _fit_group(groups[tail], hard - min(others, cap), elider)
-    left = max(min(cap, hard - sum_tokens(groups[tail])), min(others, floor))
-    return _level_requests(groups, earlier, left, elider) if others > left else groups
+    room = max(min(cap, hard - sum_tokens(groups[tail])), min(others, floor))
+    return _level_requests(groups, earlier, room, elider) if others > room else groups
 
 
 def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, elider: MessageElider) -> list[Group]:
@@ -115,8 +120,8 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
     words = [sum(elider.count(item.message.content) for item in groups[index]) for index in requests]
     around = [sum_tokens(groups[index]) - size for index, size in zip(requests, words, strict=True)]
     height = fill_level(words, budget - sum(around))
-    for index, more in zip(requests, around, strict=True):
-        groups[index] = _fit_group(groups[index], height + more, elider)
+    for index, extra in zip(requests, around, strict=True):
+        groups[index] = _fit_group(groups[index], height + extra, elider)
     return groups
 
 
@@ -140,12 +145,12 @@ def _level_items(group: Group, budget: int, elider: MessageElider, worth: int) -
     return tuple(elider.elide(item, height, worth) if item.tokens > height else item for item in group)
 
 
-def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
+def _holes(groups: Sequence[Group], kept_indexes: Sequence[int]) -> list[Hole]:
     """Return the holes before each kept group. One hole covers all removed groups if an old request comes after later
     messages."""
     holes = []
     previous = -1
-    for position, index in enumerate(kept):
+    for position, index in enumerate(kept_indexes):
         missing = groups[previous + 1 : index]
         if missing:
             real = [group for group in missing if group[0].form is not ItemForm.MARKER]

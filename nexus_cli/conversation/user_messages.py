@@ -31,8 +31,8 @@ class RefusalWords:
 
 def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
     """Return the recorded source of messages that the person did not type, by entry."""
-    found = (memo for kind in (TRIGGER, SOURCE) for memo in memos(kind))
-    return {memo.entry: str(memo.value.get("source")) for memo in found}
+    source_memos = (memo for kind in (TRIGGER, SOURCE) for memo in memos(kind))
+    return {memo.entry: str(memo.value.get("source")) for memo in source_memos}
 
 
 def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
@@ -71,18 +71,18 @@ def with_sources(
     sources = read_sources(memos)
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
     refused = ((refusal.entry, refusal.text, refusal.source) for refusal in read_refusals(memos))
-    said = (
+    typed = (
         (entry, cut(_without_pastes(text, pasted.get(entry, ()))), sources.get(entry, PERSON))
         for entry, text in messages
     )
-    return merge(refused, said, key=lambda pair: -pair[0])
+    return merge(refused, typed, key=lambda pair: -pair[0])
 
 
 def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
     messages = conversation.log.user_messages(conversation.last, members=False)
-    said = with_sources(conversation.memos, messages, lambda message: split_attachments(message)[0])
-    return ((entry, text) for entry, text, source in said if source == PERSON)
+    sourced = with_sources(conversation.memos, messages, lambda message: split_attachments(message)[0])
+    return ((entry, text) for entry, text, source in sourced if source == PERSON)
 
 
 def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
@@ -90,9 +90,9 @@ def words_before(conversation: Conversation, last: int, shown: Collection[int] =
     first. Includes messages that other parties wrote, see `find_others`."""
     refused = ((refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry <= last)
     for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda pair: -pair[0]):
-        own = "" if entry in shown else split_attachments(text)[0]
-        if own:
-            yield entry, own
+        words = "" if entry in shown else split_attachments(text)[0]
+        if words:
+            yield entry, words
 
 
 def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:

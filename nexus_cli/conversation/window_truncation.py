@@ -48,9 +48,9 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     before = join_ranges(hole_ranges(hole.markers))
     went = [item for item in hole.gone if item.form is not ItemForm.SUMMARY]
     spans = join_ranges([*((item.entry, item.entry) for item in went), *subtract_ranges(hole.first, hole.last, before)])
-    known = [_drops_named(item.message.content) for item in hole.markers if hole_ranges([item])]
-    names = tuple(dict.fromkeys(name for several in known for name in several))
-    if len(went) == len(hole.gone) and (not recalls or (all(known) and len(names) + len(spans) <= MOST)):
+    drop_lists = [_drops_named(item.message.content) for item in hole.markers if hole_ranges([item])]
+    names = tuple(dict.fromkeys(name for several in drop_lists for name in several))
+    if len(went) == len(hole.gone) and (not recalls or (all(drop_lists) and len(names) + len(spans) <= MOST)):
         return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
     return RecallLinks((), (_all(hole, went, before),))
 
@@ -77,11 +77,11 @@ def _what(*spans: EntryRange) -> str:
 def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
     """Return one drop for the whole hole, with the tokens that left the window now."""
     now = ranges_of(item.entry for item in went)
-    rest = subtract_ranges(hole.first, hole.last, now)
+    earlier = subtract_ranges(hole.first, hole.last, now)
     summed = len(went) < len(hole.gone)
-    what = _what(*now) if now else f"the summary of messages {format_ranges(rest)}"
-    if rest and now:
-        what += f"; read with {format_ranges(rest)}, {'summarized or left out' if summed else 'left out'} before"
+    what = _what(*now) if now else f"the summary of messages {format_ranges(earlier)}"
+    if earlier and now:
+        what += f"; read with {format_ranges(earlier)}, {'summarized or left out' if summed else 'left out'} before"
     return HolePart(what, hole.tokens, (hole.first, hole.last))
 
 
@@ -144,7 +144,7 @@ class WindowTruncator:
         item: WindowItem,
         ids: dict[int, str],
         cited: Mapping[int, str],
-        named: Callable[[str], Marker],
+        make_marker: Callable[[str], Marker],
     ) -> Marker:
         if not self.markers:
             return plain_marker
@@ -152,7 +152,7 @@ class WindowTruncator:
             return inner_marker(cited[item.entry])
         if item.entry not in ids:
             ids[item.entry] = conversation.log.next_drop()
-        return named(ids[item.entry])
+        return make_marker(ids[item.entry])
 
     def _elision_drop(self, conversation: Conversation, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
         message = old.message
@@ -160,10 +160,10 @@ class WindowTruncator:
         if message.tool_calls:
             calls = (f"{call.name} {call.arguments_text}" for call in message.tool_calls)
             text = "\n".join([text, *calls])
-        what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
+        labels = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
         return Drop(
             ids[old.entry],
-            what.get(message.role, "part of a reply"),
+            labels.get(message.role, "part of a reply"),
             old.tokens - new.tokens,
             Cause.TRUNCATION,
             conversation.now(),

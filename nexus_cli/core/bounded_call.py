@@ -29,9 +29,9 @@ def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
-            most = math.ceil(seconds) + 1
+            cpu_seconds = math.ceil(seconds) + 1
             with suppress(ValueError):  # a lower limit holds
-                resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+                resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
             _write(writer, json.dumps(function()).encode())
         os._exit(0)
     os.close(writer)

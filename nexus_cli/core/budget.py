@@ -89,9 +89,9 @@ class TokenBudget:
         """`normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
 
-    def pressure_beyond(self, found: int) -> PressureLevel:
-        """Return the pressure without the first `found` tokens: of the other used ones, in the room that is left."""
-        share = (self.used.total - found) / max(1, self.available - found)
+    def pressure_beyond(self, skipped: int) -> PressureLevel:
+        """Return the pressure without the first `skipped` tokens: of the other used ones, in the room that is left."""
+        share = (self.used.total - skipped) / max(1, self.available - skipped)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"
 
 
@@ -108,7 +108,9 @@ def preamble_room(window: int) -> int:
 def share_room(sizes: Sequence[int], room: int) -> list[int]:
     """Return the share of `room` for each text: its size while the smaller ones leave it so much."""
     shares = [0] * len(sizes)
-    for left, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
-        shares[place] = min(sizes[place], max(0, room) // left)
+    for remaining, place in zip(
+        range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True
+    ):
+        shares[place] = min(sizes[place], max(0, room) // remaining)
         room -= shares[place]
     return shares

@@ -37,8 +37,8 @@ def named_file() -> tuple[str, str]:
 
 def certificate_file() -> str:
     """Return the file of trusted certificates: the environment's, else the system's; "" if there is none."""
-    if os.path.isfile(named := named_file()[1]):
-        return named
+    if os.path.isfile(path := named_file()[1]):
+        return path
     return next(filter(os.path.isfile, () if HAS_NATIVE_STORE else SYSTEM_FILES), "")
 
 

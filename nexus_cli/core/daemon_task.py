@@ -86,10 +86,10 @@ async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
     if waiting:
         _start_thread(work, waiting)
     try:
-        while left := [task.limit - task.spent for task in tasks if not task.ended and task.spent < task.limit]:
+        while remaining := [task.limit - task.spent for task in tasks if not task.ended and task.spent < task.limit]:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(min(TICK, *left)):
+                async with asyncio.timeout(min(TICK, *remaining)):
                     await all_ended.wait()
             except TimeoutError:
                 pass

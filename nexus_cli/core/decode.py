@@ -176,5 +176,5 @@ def _guess_encoding(sample: bytes) -> str:
 
 def _count_foreign_letters(count: Counter[int], encoding: str, alphabet: str) -> int:
     """Count the non-ASCII bytes that in `encoding` are neither in the alphabet nor in `_SIGNS`."""
-    known = {*_SIGNS, *alphabet, *alphabet.upper()}
-    return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)
+    expected = {*_SIGNS, *alphabet, *alphabet.upper()}
+    return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in expected)

@@ -74,27 +74,27 @@ def returned_drops(
     """
     items, spans = list(items), {drop.id: drop.entries for drop in drops if drop.cause is not Cause.SERVER}
     whole = {item.entry for item in items if item.form is ItemForm.FULL}
-    found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
+    returned = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     if any(span is None for span in spans.values()):
-        sent = _full_sections(sections)
-        values = [memo.value for memo in memos(LEFT_OUT_SECTION)] if sent else ()
-        found.update(str(value["drop"]) for value in values if (value["section"], value["sha256"]) in sent)
+        full_sections = _full_sections(sections)
+        values = [memo.value for memo in memos(LEFT_OUT_SECTION)] if full_sections else ()
+        returned.update(str(value["drop"]) for value in values if (value["section"], value["sha256"]) in full_sections)
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE_COMPACTION)]
     if not taken_back:
-        return frozenset(found)
+        return frozenset(returned)
     there = sorted({item.entry for item in items if not item.replaces_others})
     with_it: dict[str, tuple[str, ...]] = {}
     for names in taken_back:  # an undo restores the pins that had no room, with the messages
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
-    found.update(with_it.get("", ()))
+    returned.update(with_it.get("", ()))
     out_since: list[EntryRange] = []
     for name, span in reversed(spans.items()):
         if span and name in with_it and _count_present(there, span) and not _is_missing(there, span, out_since):
-            found.update(with_it[name])
-        if span and name not in found:
+            returned.update(with_it[name])
+        if span and name not in returned:
             out_since.append(span)
-    return frozenset(found)
+    return frozenset(returned)
 
 
 @lru_cache(maxsize=8)

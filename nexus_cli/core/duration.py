@@ -29,15 +29,19 @@ _BETWEEN = re.compile(r"\s*(?:,|and)?\s*")
 
 def parse_duration(text: str) -> float | None:
     """Return a duration in seconds; None for other text, and for durations of 0 or above `MOST_SECONDS`."""
-    rest, total = text.strip().lower(), 0.0
-    while part := _PART.match(rest):
+    remaining, total = text.strip().lower(), 0.0
+    while part := _PART.match(remaining):
         unit = part[2] if part[2] in _UNITS else part[2].removesuffix("s")
         if unit not in _UNITS:
             return None
         total += float(part[1]) * _UNITS[unit]
-        rest = rest[part.end() :]
-        rest = rest[between.end() :] if (between := _BETWEEN.match(rest)) and rest[between.end() :] else rest
-    return total if not rest and 0 < total <= MOST_SECONDS else None
+        remaining = remaining[part.end() :]
+        remaining = (
+            remaining[between.end() :]
+            if (between := _BETWEEN.match(remaining)) and remaining[between.end() :]
+            else remaining
+        )
+    return total if not remaining and 0 < total <= MOST_SECONDS else None
 
 
 def format_duration(seconds: float) -> str:

@@ -62,9 +62,9 @@ def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, e
     """Return a marker with the call that reads the rest of drop `drop_id`; `lines` names the lines of a hole."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
-        named = lines(start, end)
-        where = f"{named}{', ' * bool(named)}characters {start}:{end} of {total}"
-        return f'[... {tokens:,} tokens ({where}) left out: recall("{drop_id}", "{start}:{end}") ...]'
+        line_range = lines(start, end)
+        position = f"{line_range}{', ' * bool(line_range)}characters {start}:{end} of {total}"
+        return f'[... {tokens:,} tokens ({position}) left out: recall("{drop_id}", "{start}:{end}") ...]'
 
     return marker
 
@@ -89,7 +89,9 @@ def count_large(text: str, cap: int, count: Count) -> int:
     """Return the tokens of `text`, estimated from samples if it has over `SAMPLED` characters and far exceeds `cap`."""
     if len(text) > SAMPLED:
         gaps = len(text) - _SAMPLE
-        sample = "".join(text[at : at + _SAMPLE] for at in (gaps * n // (_SAMPLES - 1) for n in range(_SAMPLES)))
+        sample = "".join(
+            text[offset : offset + _SAMPLE] for offset in (gaps * n // (_SAMPLES - 1) for n in range(_SAMPLES))
+        )
         estimate = count(sample) * len(text) // len(sample)
         if estimate > 2 * cap:
             return estimate
@@ -119,8 +121,8 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: b
         head = _snap_back(text, _forward(text, 0, length, share, count))
         start = _snap_on(text, _backward(text, head, length, room - share, count)) if has_tail else length
         tail = max(head, start)
-        kept = count(text[:head]) + count(text[tail:])
-        left = max(1, whole - kept)
+        kept_tokens = count(text[:head]) + count(text[tail:])
+        left = max(1, whole - kept_tokens)
         shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])
         size = count(shown)
         if size <= cap and tail > head:
@@ -225,9 +227,9 @@ def fold_lines(text: str) -> tuple[str, int]:
     left, shown = 0, list[str]()
     for form, run in groupby(text.split("\n"), partial(_NUMBER.sub, "")):
         lines = list(run)
-        if (more := len(lines) - FOLDED_ENDS) >= LEAST_FOLDED and any(map(str.isalpha, form)):
-            left += more
-            lines[FOLDED_ENDS - 1 : -1] = [f"[... {more:,} lines like these left out ...]"]
+        if (hidden := len(lines) - FOLDED_ENDS) >= LEAST_FOLDED and any(map(str.isalpha, form)):
+            left += hidden
+            lines[FOLDED_ENDS - 1 : -1] = [f"[... {hidden:,} lines like these left out ...]"]
         shown += lines
     return "\n".join(shown), left
 
@@ -259,14 +261,14 @@ def cut_at_word(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     head = text[: most - 1]
-    at = len(head) if text[most - 1].isspace() else head.rfind(" ", most // 2)  # some scripts have no spaces
-    return (head[:at] if at > 0 else head).rstrip(" ,;:-") + "…"
+    cut_end = len(head) if text[most - 1].isspace() else head.rfind(" ", most // 2)  # some scripts have no spaces
+    return (head[:cut_end] if cut_end > 0 else head).rstrip(" ,;:-") + "…"
 
 
 def name_first(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Join the first `most` names for a line of text, and say how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
+    omitted = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + omitted
 
 
 def join_with_and(names: Sequence[str]) -> str:
@@ -274,9 +276,9 @@ def join_with_and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def describe_uncounted(size: int, what: str) -> str:
-    """Return the line in place of `size` bytes of `what`, beyond the hard limit, that were not kept."""
-    return f"\n[... {size:,} more bytes of {what} exceeded the size limit and were not kept ...]"
+def describe_uncounted(size: int, content: str) -> str:
+    """Return the line in place of `size` bytes of `content`, beyond the hard limit, that were not kept."""
+    return f"\n[... {size:,} more bytes of {content} exceeded the size limit and were not kept ...]"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

@@ -348,8 +348,8 @@ class Manifest:
 
     def newest_of(self, memos: Iterable[Memo]) -> JsonObject | None:
         """Return the newest of these memos that was valid for the request, None if there was none yet."""
-        held = [memo.value for memo in memos if self.is_newer_than(memo.entry, memo.at)]
-        return held[-1] if held else None
+        valid = [memo.value for memo in memos if self.is_newer_than(memo.entry, memo.at)]
+        return valid[-1] if valid else None
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:

@@ -15,23 +15,23 @@ def ranges_of(entries: Iterable[int]) -> tuple[EntryRange, ...]:
 
 def join_ranges(spans: Iterable[EntryRange]) -> tuple[EntryRange, ...]:
     """Return the fewest ranges that contain these, in order."""
-    found: list[EntryRange] = []
+    ranges: list[EntryRange] = []
     for first, last in sorted(spans):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], last)
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], max(ranges[-1][1], last)
         else:
-            found.append((first, last))
-    return tuple(found)
+            ranges.append((first, last))
+    return tuple(ranges)
 
 
 def subtract_ranges(first: int, last: int, without: Sequence[EntryRange]) -> tuple[EntryRange, ...]:
     """Return the entries from `first` to `last` without these ranges."""
-    found = []
+    ranges = []
     for start, end in without:
         if first < start and first <= last:
-            found.append((first, min(last, start - 1)))
+            ranges.append((first, min(last, start - 1)))
         first = max(first, end + 1)
-    return (*found, (first, last)) if first <= last else tuple(found)
+    return (*ranges, (first, last)) if first <= last else tuple(ranges)
 
 
 def format_ranges(spans: Sequence[EntryRange]) -> str:

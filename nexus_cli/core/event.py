@@ -434,8 +434,8 @@ class Outcome:
 
     def with_error(self, error: NexusError) -> Outcome:
         """Return the outcome of a turn that `error` has ended."""
-        told = cast("Mapping[str, str]", error.to_json())
-        return replace(self, ok=False, exit=error.exit_status, finish=error.kind, error=told)
+        error_object = cast("Mapping[str, str]", error.to_json())
+        return replace(self, ok=False, exit=error.exit_status, finish=error.kind, error=error_object)
 
 
 LineEvent = (

@@ -86,7 +86,7 @@ def result_of(
     drops: Iterable[Drop] = (),
 ) -> AskResult:
     """Return the result object of a turn; `drops` are those of the turn."""
-    given = {
+    values = {
         **to_json_value(outcome),
         "type": "result",
         "version": 1,
@@ -97,7 +97,7 @@ def result_of(
         "files_changed": list(outcome.changed),
     }
     keys = [key for key in AskResult.__annotations__ if key != "until" or outcome.until]
-    return cast("AskResult", {key: given[key] for key in keys})
+    return cast("AskResult", {key: values[key] for key in keys})
 
 
 def event_value(event: Event) -> tuple[str, JsonObject] | None:
@@ -108,10 +108,10 @@ def event_value(event: Event) -> tuple[str, JsonObject] | None:
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event
     if isinstance(event, ToolQueue):
         return None
-    more: JsonObject = {}
+    extra_keys: JsonObject = {}
     if isinstance(event, ApprovalRequest | ApprovalAnswer | ContextDrop):
-        more = event.line_keys(worker)
-    return event.kind, {**mark, **more, **to_json_value(event)}
+        extra_keys = event.line_keys(worker)
+    return event.kind, {**mark, **extra_keys, **to_json_value(event)}
 
 
 @dataclass

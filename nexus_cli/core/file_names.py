@@ -20,17 +20,17 @@ def find_spelling(path: str) -> str:
     """
     if os.path.lexists(path):
         return path
-    done, waiting = "/", [part for part in path.split("/") if part]
+    parent, waiting = "/", [part for part in path.split("/") if part]
     while waiting:
         part = waiting[0]
-        if not os.path.lexists(os.path.join(done, part)):
-            alike = [] if _is_plain(part) else [name for name in _names(done) if _key(name) == _key(part)]
+        if not os.path.lexists(os.path.join(parent, part)):
+            alike = [] if _is_plain(part) else [name for name in _names(parent) if _key(name) == _key(part)]
             if len(alike) != 1:
                 break
             part = alike[0]
-        done = os.path.join(done, part)
+        parent = os.path.join(parent, part)
         del waiting[0]
-    return os.path.join(done, *waiting)
+    return os.path.join(parent, *waiting)
 
 
 def resolve_spelling(folder: str, path: str) -> str:
@@ -46,18 +46,18 @@ def resolve_spelling(folder: str, path: str) -> str:
 
 def nearest_path(folder: str, path: str) -> str:
     """Return an existing path with similar names, relative to `folder` if it is inside; "" if there is none."""
-    done = "/"
+    parent = "/"
     for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
-        here = os.path.join(done, part)
+        here = os.path.join(parent, part)
         if not os.path.exists(here):
-            near = _close(part, _names(done))
+            near = _close(part, _names(parent))
             if not near:
                 return ""
-            here = os.path.join(done, near)
-        done = here
-    if not os.path.exists(done):
+            here = os.path.join(parent, near)
+        parent = here
+    if not os.path.exists(parent):
         return ""
-    return os.path.relpath(done, folder) if done.startswith(os.path.join(folder, "")) else done
+    return os.path.relpath(parent, folder) if parent.startswith(os.path.join(folder, "")) else parent
 
 
 def _is_plain(part: str) -> bool:

@@ -72,11 +72,11 @@ def choose_images(
     lines: list[str] = []
     refused: dict[str, list[str]] = {}
     for place, (kind, data) in enumerate(images, 1):
-        found = image_type(data[:12])
-        what = f"{found or kind}, {len(data):,} bytes"
+        detected = image_type(data[:12])
+        label = f"{detected or kind}, {len(data):,} bytes"
         if info and info.images and above and data in above:
             lines.append(
-                f"[{what}: unchanged, {above[data]} above shows it. If it is no longer there, repeat the call.]"
+                f"[{label}: unchanged, {above[data]} above shows it. If it is no longer there, repeat the call.]"
             )
             continue
         why = ""
@@ -87,11 +87,13 @@ def choose_images(
         elif len(parts) >= MOST_IMAGES:
             why = f"more than {MOST_IMAGES} images"
         if why:
-            refused.setdefault(why, []).append(f"image {place} of {len(images)} ({what})" if len(images) > 1 else what)
+            refused.setdefault(why, []).append(
+                f"image {place} of {len(images)} ({label})" if len(images) > 1 else label
+            )
         else:
-            parts.append(Part(found, data, f"image {len(parts) + 1}", origin))
-        lines.append(f"[{what}: {f'not shown, {why}' if why else f'attached{price}'}]")
-    return parts, lines, "; ".join(f"{', '.join(named)}: not shown, {why}" for why, named in refused.items())
+            parts.append(Part(detected, data, f"image {len(parts) + 1}", origin))
+        lines.append(f"[{label}: {f'not shown, {why}' if why else f'attached{price}'}]")
+    return parts, lines, "; ".join(f"{', '.join(names)}: not shown, {why}" for why, names in refused.items())
 
 
 def _describe_price(info: ModelInfo) -> str:
@@ -102,14 +104,14 @@ def _describe_price(info: ModelInfo) -> str:
 
 def _png_size(data: bytes) -> Sides | None:
     """Return width and height if every chunk is whole."""
-    at, names = 8, list[bytes]()
+    offset, names = 8, list[bytes]()
     while names[-1:] != [b"IEND"]:
-        length = int.from_bytes(data[at : at + 4])
-        end = at + 8 + length
-        if end + 4 > len(data) or zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4]):
+        length = int.from_bytes(data[offset : offset + 4])
+        end = offset + 8 + length
+        if end + 4 > len(data) or zlib.crc32(data[offset + 4 : end]) != int.from_bytes(data[end : end + 4]):
             return None
-        names.append(data[at + 4 : at + 8])
-        at = end + 4
+        names.append(data[offset + 4 : offset + 8])
+        offset = end + 4
     if names[0] != b"IHDR" or b"IDAT" not in names:
         return None
     return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
@@ -117,16 +119,16 @@ def _png_size(data: bytes) -> Sides | None:
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield marker, start and end of each segment before the pixels, which come last."""
-    at = 2
-    while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
-        marker, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4])
+    offset = 2
+    while data[offset : offset + 1] == b"\xff" and offset + 4 <= len(data):
+        marker, end = data[offset + 1], offset + 2 + int.from_bytes(data[offset + 2 : offset + 4])
         if marker == 0xFF:  # padding
-            at += 1
+            offset += 1
             continue
-        yield marker, at + 4, end
+        yield marker, offset + 4, end
         if marker == 0xDA:
             return
-        at = end
+        offset = end
 
 
 def _jpeg_size(data: bytes) -> Sides | None:

@@ -59,18 +59,20 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
     """Return the keys of an object, each with the class that declares it and the name that it has there."""
     if is_typeddict(kind) or _is_json_of(kind):
         bases = [json_type(base) for base in vars(kind).get("__orig_bases__", kind.__bases__)]
-        own = {key: (kind, key) for key in kind.__annotations__}
+        own_keys = {key: (kind, key) for key in kind.__annotations__}
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
-        own = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
-        own |= declared_keys(json_type(type_hints(kind.line_keys)["return"])) if hasattr(kind, "line_keys") else {}
+        own_keys = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
+        own_keys |= declared_keys(json_type(type_hints(kind.line_keys)["return"])) if hasattr(kind, "line_keys") else {}
         for key, path in shown_paths(kind):
             *above, name = path.split(".")
             owner = kind
             for step in above:
                 owner = _attribute_type(owner, step)
-            own |= declared_keys(_attribute_type(owner, name)) if key == "*" else {key: (owner, name)}
-    return {key: keys for part in (*map(declared_keys, filter(is_object, bases)), own) for key, keys in part.items()}
+            own_keys |= declared_keys(_attribute_type(owner, name)) if key == "*" else {key: (owner, name)}
+    return {
+        key: keys for part in (*map(declared_keys, filter(is_object, bases)), own_keys) for key, keys in part.items()
+    }
 
 
 def _attribute_type(kind: Any, name: str) -> Any:
@@ -86,13 +88,13 @@ def _attribute_type(kind: Any, name: str) -> Any:
 
 def json_keys(kind: Any) -> dict[str, Any]:
     """Return the keys of an object with their types; a key that may be absent is `NotRequired`."""
-    found = {}
+    types = {}
     for key, (owner, name) in declared_keys(kind).items():
         hint = _attribute_type(owner, name)
         optional = owner.__optional_keys__ if is_typeddict(owner) else vars(owner) if _is_json_of(owner) else ()
         may_be_absent = name in optional or get_origin(hint) is NotRequired
-        found[key] = NotRequired[json_type(hint)] if may_be_absent else json_type(hint)
-    return found
+        types[key] = NotRequired[json_type(hint)] if may_be_absent else json_type(hint)
+    return types
 
 
 def is_object(kind: Any) -> bool:
@@ -120,6 +122,6 @@ def json_schema(kind: Any) -> JsonDict:
         return {"type": "object", "additionalProperties": json_schema(parts[1])}
     if is_object(kind):
         keys = json_keys(kind)
-        found = {"type": "object", "properties": {name: json_schema(value) for name, value in keys.items()}}
-        return found | {"required": [name for name, value in keys.items() if get_origin(value) is not NotRequired]}
+        schema = {"type": "object", "properties": {name: json_schema(value) for name, value in keys.items()}}
+        return schema | {"required": [name for name, value in keys.items() if get_origin(value) is not NotRequired]}
     return {"type": NAMES[kind]}

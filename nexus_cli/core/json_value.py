@@ -93,11 +93,11 @@ def _read_attribute(value: Any, name: str) -> Any:
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
     if is_dataclass(value) and not isinstance(value, type):
-        made: JsonDict = {}
+        json_object: JsonDict = {}
         for key, path in shown_paths(type(value)):
             item = to_json_value(reduce(_read_attribute, path.split("."), value))
-            made |= item if key == "*" else {key: item}
-        return made
+            json_object |= item if key == "*" else {key: item}
+        return json_object
     if isinstance(value, Mapping):
         return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):

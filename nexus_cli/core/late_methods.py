@@ -22,7 +22,7 @@ def compile_methods_late() -> None:
 
         method: Any = None
 
-        def first_call(self: Any, *arguments: Any, **named: Any) -> Any:
+        def first_call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             nonlocal method
             if method is None:
                 method = compile_method(name, *source, globals=globals, **options)
@@ -30,7 +30,7 @@ def compile_methods_late() -> None:
                 for owner in type(self).__mro__:
                     if vars(owner).get(name) is first_call:
                         setattr(owner, name, method)
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **keywords)
 
         first_call.__name__ = name
         return first_call

@@ -66,11 +66,11 @@ def parse_level(word: str) -> str:
     return level if level in (PLAN, *LEVELS) else word
 
 
-def require_level(word: str, named: str) -> str:
-    """Parse a level; raise `NexusError("usage", ...)`, which names the option `named`, for another word."""
+def require_level(word: str, option: str) -> str:
+    """Parse a level; raise `NexusError("usage", ...)`, which names the option `option`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
-        raise NexusError("usage", f"{named} {word[:40]!r}", "must be ask, edit, auto or all", "See nexus docs rules")
+        raise NexusError("usage", f"{option} {word[:40]!r}", "must be ask, edit, auto or all", "See nexus docs rules")
     return level
 
 
@@ -127,8 +127,8 @@ class Limits:
     def to_json(self) -> JsonDict:
         """Return the limits that are set, by name; a level also as `level`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        made = to_json_value({name: value for name, value in values.items() if value is not None})
-        return {**made, **level_fields(self.allow)} if self.allow else made
+        json_object = to_json_value({name: value for name, value in values.items() if value is not None})
+        return {**json_object, **level_fields(self.allow)} if self.allow else json_object
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Limits:
@@ -182,9 +182,9 @@ def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[
         value = getattr(effective, f.name)
         if value is None:
             continue
-        said = {name: getattr(limits, f.name) for name, limits in layers if getattr(limits, f.name) is not None}
-        exact = [name for name, its in said.items() if its == value]
-        bounds.append(Bound(f.name, value, exact[0] if exact else " & ".join(said), said))
+        by_layer = {name: getattr(limits, f.name) for name, limits in layers if getattr(limits, f.name) is not None}
+        exact = [name for name, its in by_layer.items() if its == value]
+        bounds.append(Bound(f.name, value, exact[0] if exact else " & ".join(by_layer), by_layer))
     return effective, tuple(bounds)
 
 

@@ -38,19 +38,19 @@ def parse_time(text: str, now: float, zone: str = "") -> float:
         if not 1 <= hour <= 12:
             raise ValueError(f"there is no {words}")
         hour = hour % 12 + 12 * (clock[4] == "pm")
-    named = find_zone(zone or local_zone())
-    today = datetime.fromtimestamp(now, named).date()
+    time_zone = find_zone(zone or local_zone())
+    today = datetime.fromtimestamp(now, time_zone).date()
     days = {"today": (today,), "tomorrow": (today + _DAY,)}.get(clock[1], (today, today + _DAY))
-    times = [to_moment(datetime(day.year, day.month, day.day, hour, minute), named) for day in days]
+    times = [to_moment(datetime(day.year, day.month, day.day, hour, minute), time_zone) for day in days]
     return next((clock_time for clock_time in times if clock_time > now), times[-1])
 
 
 def local_zone() -> str:
     """Return the name of this machine's time zone; raise `NexusError("usage", ...)` if it has none."""
-    named = os.environ.get("TZ")
+    zone = os.environ.get("TZ")
     names = [os.path.realpath("/etc/localtime").partition("zoneinfo/")[2], _read_timezone()]
-    if named is not None:  # a name, the path of its file, or a POSIX rule, which is not a name
-        names = [named.lstrip(":").rpartition("zoneinfo/")[2]]
+    if zone is not None:  # a name, the path of its file, or a POSIX rule, which is not a name
+        names = [zone.lstrip(":").rpartition("zoneinfo/")[2]]
     for name in names:
         if name and _load_zone(name):
             return name

@@ -90,8 +90,12 @@ class Fact:
     @property
     def is_paraphrase(self) -> bool:
         """True if the text differs from the person's quote and they have not accepted it."""
-        said = (self.actor == "person" or self.colleague) and self.entry > 0 and not self.accepted
-        return bool(said) and (bool(self.quote) or self.deleted) and _normalise(self.text) != _normalise(self.quote)
+        is_from_person = (self.actor == "person" or self.colleague) and self.entry > 0 and not self.accepted
+        return (
+            bool(is_from_person)
+            and (bool(self.quote) or self.deleted)
+            and _normalise(self.text) != _normalise(self.quote)
+        )
 
     @property
     def waits(self) -> bool:

@@ -35,12 +35,12 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-def text_of(value: object, what: str) -> str:
-    """Return `value` as storable text, None as ""; raise `TypeError`, which names `what`, for other types."""
+def text_of(value: object, label: str) -> str:
+    """Return `value` as storable text, None as ""; raise `TypeError`, which names `label`, for other types."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be text, not {type(value).__name__}")
+        raise TypeError(f"{label} must be text, not {type(value).__name__}")
     return replace_surrogates(value)
 
 
@@ -57,20 +57,20 @@ def _json_value(value: object) -> Any:
 
 def _arguments(value: object, name: str) -> JsonObject:
     """Convert a call's arguments: a mapping, JSON of an object, None; else raise `TypeError` or `ValueError`."""
-    what = f"arguments of the tool call {name!r}"
+    label = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{what} are not a JSON object: {error}") from None
+            raise ValueError(f"{label} are not a JSON object: {error}") from None
         if not isinstance(value, dict):
-            raise ValueError(f"{what} are not a JSON object: {type(value).__name__}")
+            raise ValueError(f"{label} are not a JSON object: {type(value).__name__}")
     if value is None or isinstance(value, str):
         return {}
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} must be a mapping or JSON text, not {type(value).__name__}")
-    made: JsonObject = _json_value(value)
-    return made
+        raise TypeError(f"{label} must be a mapping or JSON text, not {type(value).__name__}")
+    arguments: JsonObject = _json_value(value)
+    return arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class ToolCall:
     @property
     def sent_arguments(self) -> str:
         """The arguments in requests, in the canonical form."""
-        sent = {"name": self.name, "arguments": self.arguments}
-        return canonical(sent).decode() if self.is_wrapped else self.arguments_text
+        payload = {"name": self.name, "arguments": self.arguments}
+        return canonical(payload).decode() if self.is_wrapped else self.arguments_text
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
@@ -127,14 +127,14 @@ def unwrap_call(call: ToolCall) -> ToolCall:
 
     Arguments may also be JSON text, as some models send them. Without arguments `use_tool` itself is called.
     """
-    name, given = call.arguments.get("name"), call.arguments.get("arguments")
+    name, arguments = call.arguments.get("name"), call.arguments.get("arguments")
     if call.name != USE_TOOL or len(call.arguments) != 2 or not isinstance(name, str):
         return call
     try:
-        given = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return call
-    return unwrap_call(ToolCall(call.id, name, given, is_wrapped=True)) if isinstance(given, Mapping) else call
+    return unwrap_call(ToolCall(call.id, name, arguments, is_wrapped=True)) if isinstance(arguments, Mapping) else call
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,17 +282,17 @@ def result_note(result: ToolResult, seconds: float) -> JsonObject:
     """Return the parts of a result that its entry lacks: `seconds`, `error` (its length), fields other than the
     default."""
     names = (field_.name for field_ in fields(ToolResult) if field_.name not in _TEXT_FIELDS)
-    known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
-    return {"seconds": round(seconds, 1), "error": len(result.error), **known}
+    extras = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
+    return {"seconds": round(seconds, 1), "error": len(result.error), **extras}
 
 
 def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     """Restore a result and its seconds from the text of its entry and its note, which may be empty."""
     names = {field_.name for field_ in fields(ToolResult)} - _TEXT_FIELDS
-    known = {name: value for name, value in note.items() if name in names}
+    kept_fields = {name: value for name, value in note.items() if name in names}
     error = text[-note["error"] :] if note.get("error") else ""
     output = text[: len(text) - len(error)].removesuffix("\n") if error else text
-    return ToolResult(output=output, error=error, **known), float(note.get("seconds", 0.0))
+    return ToolResult(output=output, error=error, **kept_fields), float(note.get("seconds", 0.0))
 
 
 @dataclass(frozen=True, slots=True)

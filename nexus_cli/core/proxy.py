@@ -51,13 +51,13 @@ def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
 
     set_here = library.getproxies_environment()
     name = f"{scheme}_proxy".upper() if set_here.get(scheme) else "ALL_PROXY"
-    given = set_here.get(scheme) or set_here.get("all", "")
+    address = set_here.get(scheme) or set_here.get("all", "")
     without = set_here.get("no", "").replace("*.", ".")
     is_direct = library.proxy_bypass_environment(f"{host}:{port}", {"no": without})  # type: ignore[attr-defined]
-    if not given or is_direct:
+    if not address or is_direct:
         return None
     try:
-        parts = urlsplit(given if "//" in given else f"http://{given}")
+        parts = urlsplit(address if "//" in address else f"http://{address}")
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError
         coded = base64.b64encode(f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()).decode()
@@ -132,9 +132,9 @@ def send_request(
 
     The connection is shut down at the time `ends` (monotonic). Raises `OSError`, `ValueError` and `HTTPException`.
     """
-    connection, target, more = opened
+    connection, target, extra_headers = opened
     with closing(connection), shut_down_at(connection.sock, ends):
-        connection.request("GET" if body is None else "POST", target, body, {**headers, **more})
+        connection.request("GET" if body is None else "POST", target, body, {**headers, **extra_headers})
         yield connection.getresponse()
 
 

@@ -56,9 +56,9 @@ def join_path(folder: str | os.PathLike[str], *names: str) -> str:
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
     """Yield each place on the way to an absolute path and to what its links name, with True for a link; raise `OSError`
     with `ELOOP` for too many links."""
-    here, left, links = os.sep, path.split(os.sep)[::-1], 0
-    while left:
-        part = left.pop()
+    here, pending, links = os.sep, path.split(os.sep)[::-1], 0
+    while pending:
+        part = pending.pop()
         if part in ("", "."):
             continue
         here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
@@ -72,7 +72,7 @@ def follow_path(path: str) -> Iterator[tuple[str, bool]]:
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, "contains too many links")
         here = os.sep if os.path.isabs(target) else os.path.dirname(here)
-        left += target.split(os.sep)[::-1]
+        pending += target.split(os.sep)[::-1]
 
 
 def follow_links(path: str) -> list[str]:
@@ -118,17 +118,17 @@ class FolderChain:
     def open(self, path: str) -> int:
         """Return a descriptor of the folder `path` ("": the root) until the next call. Raises as `open_folder`."""
         names = path.split(os.sep) if path else []
-        known = 0
-        while known < min(len(names), len(self._way)) and self._way[known][0] == names[known]:
-            known += 1
-        self.forget(known)
-        for name in names[known:]:
+        shared = 0
+        while shared < min(len(names), len(self._way)) and self._way[shared][0] == names[shared]:
+            shared += 1
+        self.forget(shared)
+        for name in names[shared:]:
             self._way.append((name, _open_inside(self._way[-1][1] if self._way else self.root, name, False)))
         return self._way[-1][1] if self._way else self.root
 
-    def forget(self, known: int = 0) -> None:
-        """Close the open folders except the first `known`."""
-        while len(self._way) > known:
+    def forget(self, depth: int = 0) -> None:
+        """Close the open folders except the first `depth`."""
+        while len(self._way) > depth:
             os.close(self._way.pop()[1])
 
 
@@ -191,10 +191,10 @@ def stamp_content(path: PurePath | str, most: int) -> str:
     """Return a text that changes with the mode and the content of the regular file at `path`: with size and time, if it
     has more than `most` bytes. Raises as `read_regular`."""
     with open_real(path) as file:
-        about = os.fstat(file.fileno())
-        if about.st_size > most:
-            return f"{about.st_size} {about.st_mtime_ns}"
-        return f"{about.st_mode} {hashlib.sha256(file.read(most)).hexdigest()}"
+        status = os.fstat(file.fileno())
+        if status.st_size > most:
+            return f"{status.st_size} {status.st_mtime_ns}"
+        return f"{status.st_mode} {hashlib.sha256(file.read(most)).hexdigest()}"
 
 
 def list_folder(path: PurePath | str, *, inside: int | None = None) -> list[str]:
@@ -243,10 +243,10 @@ def copy_content(source: int, target: int, most: int) -> bool:
 def copy_file(source: int, target: int) -> bool:
     """Copy an open file to an empty one, with mode and times, and close that. Returns and raises as `copy_content`."""
     try:
-        about = os.fstat(source)
-        is_cloned = copy_content(source, target, about.st_size)
-        os.fchmod(target, stat.S_IMODE(about.st_mode))
-        os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
+        status = os.fstat(source)
+        is_cloned = copy_content(source, target, status.st_size)
+        os.fchmod(target, stat.S_IMODE(status.st_mode))
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
         return is_cloned
     finally:
         os.close(target)

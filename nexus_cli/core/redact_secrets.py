@@ -100,8 +100,8 @@ def named_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 def _secret_behind(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     word_end = match.end("word")
-    known = _IDENTIFIER.search(text, max(0, word_end - _LONGEST_NAME), word_end)
-    name = known[0] if known else match["word"]
+    identifier = _IDENTIFIER.search(text, max(0, word_end - _LONGEST_NAME), word_end)
+    name = identifier[0] if identifier else match["word"]
     before = text[max(0, word_end - len(name) - 1) : word_end - len(name)]
     option = name.startswith("--")
     sign = match["sign"] or ""
@@ -143,16 +143,16 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
     value = _BARE.match(text, start, start + _FAR)
     if value is None:
         return None
-    kept = value[0]
-    while kept and kept[-1] in ")]}" and kept.count(kept[-1]) > kept.count("([{"[")]}".index(kept[-1])]):
-        kept = kept[:-1]
-    end = start + len(kept)
-    if prose and kept.isalpha() and len(kept) < _LEAST_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
+    secret = value[0]
+    while secret and secret[-1] in ")]}" and secret.count(secret[-1]) > secret.count("([{"[")]}".index(secret[-1])]):
+        secret = secret[:-1]
+    end = start + len(secret)
+    if prose and secret.isalpha() and len(secret) < _LEAST_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
         return None
-    if not is_secret(kept, place):
+    if not is_secret(secret, place):
         return None
-    rest = _REST.match(text, end) if len(value[0]) == _FAR else None
-    return start, rest.end() if rest else end
+    remainder = _REST.match(text, end) if len(value[0]) == _FAR else None
+    return start, remainder.end() if remainder else end
 
 
 def is_secret(value: str, place: _Place) -> bool:
@@ -164,19 +164,19 @@ def is_secret(value: str, place: _Place) -> bool:
     reference = _REFERENCE if place.quoted else _BARE_REFERENCE
     if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
         return False
-    named = bool(_NAMED.search(value))
+    is_reference = bool(_NAMED.search(value))
     if any(char.isspace() for char in value):
-        return place.password and not named and bool(place.set_here or _MIXED.search(value))
+        return place.password and not is_reference and bool(place.set_here or _MIXED.search(value))
     meant = place.literal or (place.quoted and place.password)
     digit = any(char.isdigit() for char in value)
-    if not meant and _is_code(value, place, named or not digit):
+    if not meant and _is_code(value, place, is_reference or not digit):
         return False
     if digit:
         return len(value) >= (_LEAST if meant or place.password or place.quoted else _LEAST_BARE)
     if _SYMBOL.search(value):
         return meant or place.password
     if meant and not _letters(value, place):
-        return not named and not value.replace("_", "").isupper()
+        return not is_reference and not value.replace("_", "").isupper()
     return _letters(value, place)
 
 
@@ -306,8 +306,8 @@ def _without_named(text: str) -> str:
 def _replace_match(match: re.Match[str]) -> str:
     if match["basic"] and not _is_basic(match["pair"]):
         return match[0]
-    kept = match["hook"] or match["header"] or match["basic"] or match["bearer"] or match["url"] or ""
-    return kept + REDACTED
+    prefix = match["hook"] or match["header"] or match["basic"] or match["bearer"] or match["url"] or ""
+    return prefix + REDACTED
 
 
 def _is_basic(pair: str) -> bool:

@@ -74,7 +74,7 @@ def resume_lines(came: Sequence[str]) -> list[str]:
     return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
 
 
-def check_name(name: str, what: str, *, colons: bool = False) -> str:
+def check_name(name: str, label: str, *, colons: bool = False) -> str:
     """Normalize the name of a member, or a space (`colons`); raise `NexusError("usage", ...)` if it is invalid."""
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
@@ -83,7 +83,7 @@ def check_name(name: str, what: str, *, colons: bool = False) -> str:
         return name
     unfit = "'@' or '\\'" if colons else "'@', ':' or '\\'"
     why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, {unfit}"
-    raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
+    raise NexusError("usage", f"{label} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 
 def fold_name(name: str) -> str:
@@ -105,8 +105,8 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
         return []
     pattern = re.compile(rf"(?<![\w@])@({'|'.join(map(re.escape, by_length))})(?!\w)", re.IGNORECASE)
     folded = {fold_name(name): name for name in by_length}
-    found = (folded.get(fold_name(match[1])) for match in pattern.finditer(text))
-    return list(dict.fromkeys(name for name in found if name is not None))
+    mentioned = (folded.get(fold_name(match[1])) for match in pattern.finditer(text))
+    return list(dict.fromkeys(name for name in mentioned if name is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class Entity:
         """The goals of an agent, the most important first, those that are done at the end. Some are texts of its
         settings."""
         stored = enumerate(self.options.get(GOALS, ()), 1)
-        found = [make_goal(number, goal) if isinstance(goal, str) else goal for number, goal in stored]
-        return sorted(found, key=lambda goal: (goal["done"] is not None, goal["priority"]))
+        goals = [make_goal(number, goal) if isinstance(goal, str) else goal for number, goal in stored]
+        return sorted(goals, key=lambda goal: (goal["done"] is not None, goal["priority"]))
 
 
 def name_goal(goal: JsonObject) -> str:

@@ -14,9 +14,9 @@ Why = tuple[str | int, ...]
 
 def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
     """Return the form and the reason as one line; with other figures in `why` it uses their unit."""
-    kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
+    detail = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
     text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
-    return form + kept + (f": {text}" if text else "")
+    return form + detail + (f": {text}" if text else "")
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
@@ -25,8 +25,8 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     if whole <= 0 or total <= 0:
         return [0] * len(weights)
     parts = [total * weight // whole for weight in weights]
-    rest = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
-    for place in rest[: total - sum(parts)]:
+    by_remainder = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    for place in by_remainder[: total - sum(parts)]:
         parts[place] += 1
     return parts
 
@@ -42,8 +42,8 @@ def _scale_row(row: JsonDict, tokens: int, scale: float) -> JsonDict:
     counted = int(row["tokens"])
     full = int(row.get("full_tokens", counted))
     whole = tokens if full == counted else max(tokens, round(full * scale))
-    known, why = {full: whole, counted: tokens}, row.pop("why", None)
+    conversions, why = {full: whole, counted: tokens}, row.pop("why", None)
     if why is not None:  # older ledgers have only the reason, in our own count
-        parts = tuple(part if isinstance(part, str) else known.get(part, round(part * scale)) for part in why)
+        parts = tuple(part if isinstance(part, str) else conversions.get(part, round(part * scale)) for part in why)
         row["reason"] = reason_text(row["form"], row["score"], tokens, parts)
     return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full}

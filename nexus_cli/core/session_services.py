@@ -52,8 +52,8 @@ class SessionServices(Mapping[type, object]):
 
     def without(self, protocol: type) -> SessionServices:
         """Return the services without `protocol`."""
-        kept = {name: make for name, make in self._makers.items() if protocol not in name.__mro__}
-        return self._sharing(kept)
+        makers = {name: make for name, make in self._makers.items() if protocol not in name.__mro__}
+        return self._sharing(makers)
 
     def plus(self, protocol: type[S], service: S) -> SessionServices:
         """Return the services with one more."""

@@ -15,5 +15,5 @@ MARKS = {OPEN: " ", "doing": ">", "done": "x", "dropped": "-"}
 
 def count_items(items: Sequence[Mapping[str, str]]) -> str:
     """Return the number of items that are done, and of all that were not dropped: `2 of 5 done`."""
-    kept = [item for item in items if item["state"] != "dropped"]
-    return f"{sum(item['state'] == 'done' for item in kept)} of {len(kept)} done"
+    counted = [item for item in items if item["state"] != "dropped"]
+    return f"{sum(item['state'] == 'done' for item in counted)} of {len(counted)} done"

@@ -220,8 +220,8 @@ class Tool:
         if unknown:
             raise ValueError(f"tool {self.name}: `paths` names {', '.join(unknown)}, not among its arguments")
         if bool(self.paths) != (self.effect in (Effect.READ, Effect.EDIT)):
-            named = "names arguments" if self.paths else "names no argument"
-            raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
+            problem = "names arguments" if self.paths else "names no argument"
+            raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {problem}")
 
     def find_paths(self, arguments: JsonObject) -> tuple[str, ...]:
         """Return the paths of a call, as the model wrote them.
@@ -230,12 +230,12 @@ class Tool:
         which `permission.resolve_targets` refuses.
         """
         names = [name for name in self.paths if name != self.ranged]
-        given = [arguments.get(name, self._default_path(name)) for name in names]
+        values = [arguments.get(name, self._default_path(name)) for name in names]
         ranged = arguments.get(self.ranged, ()) if self.ranged else ()
         for span in ranged if isinstance(ranged, list | tuple) else (ranged,):
-            given.append(split_ranges(span)[0] if isinstance(span, str) else span)
+            values.append(split_ranges(span)[0] if isinstance(span, str) else span)
         return tuple(
-            path for element in given for path in (element if isinstance(element, list | tuple) else (element,))
+            path for element in values for path in (element if isinstance(element, list | tuple) else (element,))
         )
 
     def _default_path(self, name: str) -> Any:

@@ -117,7 +117,7 @@ class QuotedText:
     def __init__(self, text: str) -> None:
         self._paragraphs = _paragraphs(text)
         each = enumerate(self._paragraphs)
-        self._units = [(number, one) for number, part in each for one in _SENTENCE.split(part) if one.strip()]
+        self._units = [(number, unit) for number, part in each for unit in _SENTENCE.split(part) if unit.strip()]
         self._starts, pieces, end = list[int](), list[str](), 0
         for _, sentence in self._units:
             self._starts.append(end)
@@ -139,11 +139,14 @@ class QuotedText:
         wanted = _fold(quote)
         if not any(map(str.isalnum, wanted)):
             return ""
-        at = _find_words(self._joined, wanted)
-        if at < 0:
+        position = _find_words(self._joined, wanted)
+        if position < 0:
             return ""
         units = self._units
-        first, last = bisect_right(self._starts, at) - 1, bisect_right(self._starts, at + len(wanted) - 1) - 1
+        first, last = (
+            bisect_right(self._starts, position) - 1,
+            bisect_right(self._starts, position + len(wanted) - 1) - 1,
+        )
         return _introduction(self._paragraphs, units[first][0]) + "\n".join(
             " ".join(sentence.strip() for number, sentence in units[first : last + 1] if number == each)
             for each in dict.fromkeys(number for number, _ in units[first : last + 1])
@@ -152,14 +155,14 @@ class QuotedText:
 
 def _paragraphs(text: str) -> list[str]:
     """Return the paragraphs and list items of `text`, with wrapped lines joined."""
-    found, is_open = list[str](), False
+    paragraphs, is_open = list[str](), False
     for line in text.split("\n"):
         if is_open and line.strip() and not _ITEM.match(line):
-            found[-1] += f" {line.strip()}"
+            paragraphs[-1] += f" {line.strip()}"
         elif line.strip():
-            found.append(line)
+            paragraphs.append(line)
         is_open = bool(line.strip()) and not line.rstrip().endswith(_ENDS)
-    return found
+    return paragraphs
 
 
 def _introduction(paragraphs: Sequence[str], number: int) -> str:

@@ -111,8 +111,8 @@ class UsageSum(Amounts):
     def of(cls, used: Sequence[Usage], unfinished: int = 0) -> UsageSum:
         """Sum up `used`."""
         paid = round_dollars(sum(usage.cost_usd or 0.0 for usage in used))
-        known = replace(sum(used, Usage()), cost_usd=paid)
-        return cls(known, len(used), sum(usage.cost_usd is None for usage in used), unfinished)
+        total = replace(sum(used, Usage()), cost_usd=paid)
+        return cls(total, len(used), sum(usage.cost_usd is None for usage in used), unfinished)
 
     @property
     def known_usd(self) -> float:

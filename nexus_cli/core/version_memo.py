@@ -21,8 +21,8 @@ class VersionMemo(Generic[Value]):
 
     def find(self, key: Hashable, version: Hashable) -> Value | None:
         """Return the value of this version, None if it is not known."""
-        known = self._values.get(key)
-        return known[1] if known and known[0] == version else None
+        entry = self._values.get(key)
+        return entry[1] if entry and entry[0] == version else None
 
     def keep(self, key: Hashable, version: Hashable, value: Value, size: int) -> None:
         """Store a value whose source has `size` bytes."""

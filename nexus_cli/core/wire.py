@@ -49,8 +49,8 @@ class WireRules:
     @classmethod
     def loads(cls, text: str) -> WireRules:
         """Parse the rules that an epoch stored; unknown keys (of newer versions) are ignored."""
-        known = cls.__dataclass_fields__
-        return cls(**{key: value for key, value in json.loads(text).items() if key in known})
+        fields = cls.__dataclass_fields__
+        return cls(**{key: value for key, value in json.loads(text).items() if key in fields})
 
     def between(self, previous: str | None, role: str) -> dict[str, str] | None:
         """Return the bridging message between messages of the roles `previous` (None: the start) and `role`, or
@@ -77,5 +77,5 @@ def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bo
     try:
         return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
     except ValueError:
-        known = json.loads(json.dumps(value), parse_constant=lambda name: None)
-        return json.dumps(known, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
+        plain = json.loads(json.dumps(value), parse_constant=lambda name: None)
+        return json.dumps(plain, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)

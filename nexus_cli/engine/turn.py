@@ -176,11 +176,11 @@ def _stop_asking(conversation: Conversation, spending: Spending, limits: Limits)
     if limits.max_iterations is None and not limits.is_one_step:
         return
     batches = RunHistory.of(conversation, conversation.run).batches
-    most = len(batches) if limits.max_iterations is None else limits.max_iterations
+    step_limit = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:
         acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
-        most = min(most, next(acted, most))
-    if len(batches) < most + SPARE:
+        step_limit = min(step_limit, next(acted, step_limit))
+    if len(batches) < step_limit + SPARE:
         return
     hint = "Split the task"
     if not limits.is_one_step:

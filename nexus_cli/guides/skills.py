@@ -145,13 +145,13 @@ class Skill:
         """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
         if isinstance(self.source, bytes) or self.kind is not GuideKind.SKILL:
             return sorted(self.files)[:MOST_FILES]
-        root, found = self.source.parent, list[str]()
+        root, paths = self.source.parent, list[str]()
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
-            if len(found) > MOST_FILES:
+            paths += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
+            if len(paths) > MOST_FILES:
                 break
-        return [name for name in found if name != FILE][:MOST_FILES]
+        return [name for name in paths if name != FILE][:MOST_FILES]
 
     def read_file(self, name: str) -> str:
         """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is
@@ -206,10 +206,10 @@ def find_guides(
         there, waiting = list_project_guides(folder, kind)
         inactive += len(waiting)
         candidates += [guide for guide in there if guide.path not in mine]  # the home folder may be a project
-    taken = {guide.name for guide in candidates if not guide.problem}
+    used_names = {guide.name for guide in candidates if not guide.problem}
     for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
-        candidates.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
-        taken.add(guide.name)
+        candidates.append(replace(guide, name=guide.whole_name) if guide.name in used_names else guide)
+        used_names.add(guide.name)
     guides: list[Skill] = []
     names: set[str] = set()
     for guide in sorted(candidates, key=lambda guide: guide.name.casefold()):
@@ -257,14 +257,14 @@ def mark_denied(guides: Iterable[Skill], find_denial: Callable[[str, str], str])
 def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL, GuideKind.COMMAND)) -> dict[str, str]:
     """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
     the model alone. A name may also be that of a guide that can be called. Raises nothing."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for folder, kind in product(project_folders(cwd), kinds):
         waiting = list_project_guides(folder, kind)[1]
-        found |= {guide.name: f"{guide.path} {NEEDS_TRUST}" for guide in waiting}
+        reasons |= {guide.name: f"{guide.path} {NEEDS_TRUST}" for guide in waiting}
     for guide in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
         if not (guide.is_callable or guide.shadowed):
-            found[guide.name] = f"{guide.path} {guide.problem or 'can only be used by the model (user-invocable)'}"
-    return found
+            reasons[guide.name] = f"{guide.path} {guide.problem or 'can only be used by the model (user-invocable)'}"
+    return reasons
 
 
 def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]]:
@@ -356,12 +356,12 @@ def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
     front = split_guide(file_text.text, where, cut=file_text.beyond > 0)
     described = front.fields.get("description", "")
     is_other = kind == GuideKind.AGENT and "name" not in front.fields  # a page about the agents beside them
-    said = described or ("" if front.problem or is_other else _paragraph(front.text))
+    description = described or ("" if front.problem or is_other else _paragraph(front.text))
     problem = front.problem or _problem(file_text.text, front, source, where)
-    if not problem and not said and kind != GuideKind.COMMAND:
+    if not problem and not description and kind != GuideKind.COMMAND:
         problem = "has no description"
     named = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
-    line = "" if problem and not described else _one_line(said)
+    line = "" if problem and not described else _one_line(description)
     return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
 
 
@@ -391,11 +391,11 @@ def _one_line(text: str) -> str:
 
 def _paragraph(body: str) -> str:
     """Return the first text lines of `body`, without headings and rules."""
-    said: list[str] = []
+    lines: list[str] = []
     for line in body.splitlines():
         plain = line.strip()
         if plain and not plain.startswith(("#", FENCE, "```")):
-            said.append(plain)
-        elif said:
+            lines.append(plain)
+        elif lines:
             break
-    return " ".join(said)
+    return " ".join(lines)

@@ -103,9 +103,9 @@ class HookedCall:
         """Return the part of the input that is about the call, for each run of a hook. One that was written for other
         programs, which know one path a call, runs for each path that an edit names. Blocks."""
         name = self._claude_name if hook.is_foreign else self.tool.name
-        given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
+        arguments = self._claude_arguments() if hook.is_foreign else self.own_arguments()
         real = [str(target) for target in self.targets.values()] if self.tool.effect is Effect.EDIT else []
-        each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
+        each = [{**arguments, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [arguments]
         end: JsonDict = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
             if event == FAILED_EVENT:
@@ -125,10 +125,10 @@ class HookedCall:
 
     def own_arguments(self) -> JsonDict:
         """Return the arguments of the call, with those of Claude for a file and an edit beside ours."""
-        given = dict(self.checked)
+        arguments = dict(self.checked)
         if self.tool.paths and self.targets:
-            given.setdefault("file_path", self._path)
-        return given | {name: text for name, text in self._join_edits().items() if name not in given}
+            arguments.setdefault("file_path", self._path)
+        return arguments | {name: text for name, text in self._join_edits().items() if name not in arguments}
 
     @property
     def _path(self) -> str:
@@ -159,7 +159,7 @@ class HookedCall:
         pairs = [edit for edit in edits if isinstance(edit, Mapping)]
         return {f"{key}_string": "\n".join(str(pair.get(key, "")) for pair in pairs) for key in ("old", "new")}
 
-    def _respond(self, event: str, hook: Hook, given: JsonObject) -> JsonDict:
+    def _respond(self, event: str, hook: Hook, arguments: JsonObject) -> JsonDict:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
@@ -169,7 +169,7 @@ class HookedCall:
         is_edit = self.tool.effect is Effect.EDIT
         # Only what the call was allowed to touch is read: an argument may name any file.
         if hook.is_foreign and self.targets and (is_edit or self._path == self.result.file):
-            return {"tool_response": self._file_response(given)}
+            return {"tool_response": self._file_response(arguments)}
         text = self.result.output[:MOST_RESPONSE]
         return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}
 
@@ -185,21 +185,25 @@ class HookedCall:
             **({"backgroundTaskId": result.job} if result.job else {}),
         }
 
-    def _file_response(self, given: JsonObject) -> JsonDict:
-        path = str(given.get("file_path", ""))
+    def _file_response(self, arguments: JsonObject) -> JsonDict:
+        path = str(arguments.get("file_path", ""))
         now = _read_beginning(path) or ""
         if self.tool.effect is not Effect.EDIT:
-            lines, first = now.split("\n"), int(given.get("offset", 1))
-            shown = lines[first - 1 : first - 1 + given["limit"]] if "limit" in given else lines[first - 1 :]
+            lines, first = now.split("\n"), int(arguments.get("offset", 1))
+            shown = lines[first - 1 : first - 1 + arguments["limit"]] if "limit" in arguments else lines[first - 1 :]
             file = {"filePath": path, "content": "\n".join(shown), "numLines": len(shown)}
             return {"type": "text", "file": {**file, "startLine": first, "totalLines": len(lines)}}
         patch = _find_hunks(self._before, now) if self._before is not None else []
         if self._claude_name == "Write":
             kind = "create" if self._before is None else "update"
-            response = {"type": kind, "filePath": path, "content": given.get("content"), "structuredPatch": patch}
+            response = {"type": kind, "filePath": path, "content": arguments.get("content"), "structuredPatch": patch}
             return {**response, "originalFile": self._before, "userModified": False}
-        response = {"filePath": path, "oldString": given.get("old_string"), "newString": given.get("new_string")}
-        end = {"userModified": False, "replaceAll": given.get("replace_all", False)}
+        response = {
+            "filePath": path,
+            "oldString": arguments.get("old_string"),
+            "newString": arguments.get("new_string"),
+        }
+        end = {"userModified": False, "replaceAll": arguments.get("replace_all", False)}
         return {**response, "originalFile": self._before, "structuredPatch": patch, **end}
 
     def _describe_failure(self, result: ToolResult) -> str:

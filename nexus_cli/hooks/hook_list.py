@@ -163,11 +163,11 @@ class Hook:
         if not self.is_plugin:
             named = read_scripts([self.table.command], folder)
             return {name.removeprefix(ABOVE): data for name, data in named.items()}
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for path in self.scripts:
             with suppress(OSError):
-                found[path] = (folder / path).read_bytes()
-        return found
+                contents[path] = (folder / path).read_bytes()
+        return contents
 
 
 def read_stamp(cwd: Path) -> list[tuple[int, ...]]:

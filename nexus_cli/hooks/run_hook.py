@@ -113,8 +113,8 @@ def _read_object(text: str) -> JsonDict | None:
 
 def _take(value: JsonDict, key: str) -> str:
     """Return a text of an answer without blanks around, "" for none, and remove its key: those that stay are unread."""
-    found = value.pop(key, None)
-    return found.strip() if isinstance(found, str) else ""
+    text = value.pop(key, None)
+    return text.strip() if isinstance(text, str) else ""
 
 
 MOST_BYTES = 1_000_000
@@ -172,8 +172,8 @@ def _shorten(output: str) -> str:
     return cut_at_word(text if len(text) <= LENGTH else one_line(output.rstrip().rpartition("\n")[2]), LENGTH)
 
 
-def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
-    """Run `hook` with `given` on stdin. Blocks; never raises, except `ThreadStopped`.
+def run_hook(hook: Hook, input_data: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
+    """Run `hook` with `input_data` on stdin. Blocks; never raises, except `ThreadStopped`.
 
     A project's hook runs in its folder, a plugin's in the project, both in the sandbox profile `write`; if its
     files have changed it does not run.
@@ -184,7 +184,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     began = time.monotonic()
     try:
         with _place_script(hook, permission) as script:
-            done, stderr, variables = _start(hook, given, cwd, permission, stop, script)
+            done, stderr, variables = _start(hook, input_data, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
         return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook could not be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
@@ -197,16 +197,16 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     if done.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
-            said = f"a hook from {hook.source} did not run: {why}. Install the program; to list hooks: nexus hooks"
-            return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
+            notice = f"a hook from {hook.source} did not run: {why}. Install the program; to list hooks: nexus hooks"
+            return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, notice)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
     if not has_answered:
         why = f"exit {done.status}{': ' if words else ''}{words}"
-        said = ""
+        notice = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = f"a hook from {hook.source} failed, perhaps because it has no network access, which only hooks in "
-            said += "your config.toml have. To see the error: nexus timeline"
-        return HookRun(hook, HookAnswer(), FAILED, why, seconds, said)
+            notice = f"a hook from {hook.source} failed, perhaps because it has no network access, which only hooks in "
+            notice += "your config.toml have. To see the error: nexus timeline"
+        return HookRun(hook, HookAnswer(), FAILED, why, seconds, notice)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)
 
@@ -225,7 +225,7 @@ def _place_script(hook: Hook, permission: CallPermission) -> Iterator[Path | Non
 
 
 def _start(
-    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag, script: Path | None
+    hook: Hook, input_data: bytes, cwd: Path, permission: CallPermission, stop: StopFlag, script: Path | None
 ) -> tuple[ProcessResult, str, Mapping[str, str]]:
     """Run the command; return its result with stdout, its stderr, and the variables that it sets."""
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
@@ -249,7 +249,7 @@ def _start(
         done = run(
             [find_shell(folder), "-c", f"exec 2>&{write_end} {write_end}>&-\n{hook.table.command}"],
             seconds=hook.table.timeout,
-            stdin=given,
+            stdin=input_data,
             keep=MOST_BYTES,
             pass_fds=(write_end,),
         )

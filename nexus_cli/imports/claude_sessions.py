@@ -74,12 +74,12 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         if title := read_name(record, "customTitle"):
             session.name = title
             continue
-        what = (
+        omission = (
             "compaction boundaries"
             if record.get("subtype") == BOUNDARY
             else f"records of type {str(kind or 'unknown')[:40]}"
         )
-        session.left_out[what] += 1
+        session.left_out[omission] += 1
         if uuid:
             kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
     return kept
@@ -251,13 +251,13 @@ class _Talk:
             reply = Message(Role.ASSISTANT, text, tuple(calls))
             self._messages[key] = session.add(Kind.ASSISTANT, reply, "agent")
 
-    def _count_usage(self, key: str, model: str, told: object) -> None:
+    def _count_usage(self, key: str, model: str, raw: object) -> None:
         """Count the usage of a message once: each of its records repeats it, the last one has the final count."""
-        if not isinstance(told, dict):
+        if not isinstance(raw, dict):
             return
-        read, written = count(told.get("cache_read_input_tokens")), count(told.get("cache_creation_input_tokens"))
+        read, written = count(raw.get("cache_read_input_tokens")), count(raw.get("cache_creation_input_tokens"))
         usage = Usage(
-            count(told.get("input_tokens")) + read + written, count(told.get("output_tokens")), read, written, 0, None
+            count(raw.get("input_tokens")) + read + written, count(raw.get("output_tokens")), read, written, 0, None
         )
         now = self.session.usage.get(model, Usage())
         self.session.usage[model] = now + usage - self._counted.get(key, Usage())

@@ -131,8 +131,8 @@ class _Talk:
             elif kind == "input_image" and (image := self._image(block.get("image_url"))) is not None:
                 images.append(image)
             else:
-                what = "images without data" if kind == "input_image" else f"blocks of type {str(kind)[:40]}"
-                self.session.left_out[what] += 1
+                omission = "images without data" if kind == "input_image" else f"blocks of type {str(kind)[:40]}"
+                self.session.left_out[omission] += 1
         text = "\n\n".join(texts)
         role = item.get("role")
         if role == "assistant":
@@ -199,7 +199,7 @@ class _Talk:
             blocks = [block for block in value if isinstance(block, dict)]
             texts = [str(block.get("text", "")) for block in blocks if "text" in block]
             images += [image for block in blocks if (image := self._image(block.get("image_url"))) is not None]
-            if left := len(value) - len(texts) - len(images):
-                self.session.left_out["parts of tool results that are not text"] += left
+            if omitted := len(value) - len(texts) - len(images):
+                self.session.left_out["parts of tool results that are not text"] += omitted
             return "\n\n".join(texts)
         return value if isinstance(value, str) else json.dumps(value)

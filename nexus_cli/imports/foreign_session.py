@@ -92,8 +92,8 @@ class ForeignSession:
     def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part]) -> None:
         """Append the result of a call; `names` are the tools by call id."""
         tool = names.get(call, "unknown")
-        given = [(image.media_type, image.data) for image in images]
-        chosen, lines, _ = choose_images(given, None, origin=f"result of {tool}")
+        image_data = [(image.media_type, image.data) for image in images]
+        chosen, lines, _ = choose_images(image_data, None, origin=f"result of {tool}")
         shown = "\n".join(filter(None, [text, *lines]))
         self.add(Kind.TOOL, Message(Role.TOOL, clean_text(shown), tool_call_id=call), f"tool:{tool}")
         self._images += [(tool, chosen)] if chosen else []

@@ -107,10 +107,10 @@ class _Asked:
     plan: ImportPlan
     ask: Choose
 
-    def choose(self, what: str, answers: Sequence[str]) -> str:
-        answer = self.ask(what, answers)
+    def choose(self, subject: str, answers: Sequence[str]) -> str:
+        answer = self.ask(subject, answers)
         if answer == MINE:
-            self.plan.kept.append(f"{what}: your own value is kept")
+            self.plan.kept.append(f"{subject}: your own value is kept")
         return answer
 
 

@@ -161,11 +161,11 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         session = known.session
         if not session:
             at, name = foreign.entries[0].at, _find_free_name(ledger, foreign.name)
-            made = sessions.create(
+            info = sessions.create(
                 ledger.db, folder=folder, project=project, model=model, recipe="chat", name=name, at=at, front=CHAT
             )
-            sessions.open_main(ledger.db, made)
-            session = made.id
+            sessions.open_main(ledger.db, info)
+            session = info.id
         log = TransactionLog(ledger.db, session)
         if not known.session:
             log.begin_epoch(

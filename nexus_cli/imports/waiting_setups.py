@@ -24,5 +24,5 @@ def find_waiting(places: Places) -> Iterator[tuple[str, str]]:
         # A folder is another person's, or the own settings cannot be read, which another check says.
         with suppress(NexusError, ValueError, OSError):
             setup = read(program_folder(program))
-            if plan_import(setup, places, lambda what, answers: MINE).changes:
+            if plan_import(setup, places, lambda subject, answers: MINE).changes:
                 yield program, name_first(setup.files, NAMED)

@@ -20,12 +20,12 @@ def calibration(db: Database, model: str) -> Calibration:
     row = rows.get(model) or rows.get(model.partition(" at ")[0])
     if row is None:
         return Calibration()
-    factor, reports, worst, window, learned, found = row
-    window = window if found == model else 0
-    known = json.loads(learned)
-    if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
+    factor, reports, worst, window, learned, stored_model = row
+    window = window if stored_model == model else 0
+    fields = json.loads(learned)
+    if not isinstance(fields, dict):  # an older release stored the factors of other kinds, and no single misses
         return Calibration(factor, reports, (worst,), window)
-    return Calibration(factor, reports, tuple(known.get("misses", ())), window, tuple(known.get("ratios", ())))
+    return Calibration(factor, reports, tuple(fields.get("misses", ())), window, tuple(fields.get("ratios", ())))
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:

@@ -116,10 +116,10 @@ class _Copy:
 
     def _names(self, table: str) -> tuple[str, ...]:
         """Return the columns that are copied."""
-        more = _SERVER_ALONE.get(table, ()) if self.both else ()
+        extra_columns = _SERVER_ALONE.get(table, ()) if self.both else ()
         if self.splits and table in ("lanes", "epochs", "blobs"):
-            more = ("project",)
-        return (*self.columns.get(table, ()), *more)
+            extra_columns = ("project",)
+        return (*self.columns.get(table, ()), *extra_columns)
 
     def _rows(self, table: str) -> list[Row]:
         names = self._names(table)
@@ -130,8 +130,8 @@ class _Copy:
             projects = self.project_of["lane" if table == "lanes" else "epoch"]
             rows = [(*row, projects.get(row[0], "")) for row in rows]
         if self.paths and "project" in names:
-            at = names.index("project")
-            rows = [(*row[:at], self.paths.get(row[at], row[at]), *row[at + 1 :]) for row in rows]
+            index = names.index("project")
+            rows = [(*row[:index], self.paths.get(row[index], row[index]), *row[index + 1 :]) for row in rows]
         if table == "spaces" and self.joins:
             rows = _with_distinct_names(rows, names.index("name"), names.index("folded"))
         if table in BLOBS_OF and (self.joins or self.splits):
@@ -188,13 +188,13 @@ class _Copy:
             last = rows[-1][0]
 
     def _projects_of_blobs(self) -> dict[int, set[str]]:
-        found: dict[int, set[str]] = {}
+        projects: dict[int, set[str]] = {}
         for table, (home, texts) in BLOBS_OF.items():
             for text in texts:
                 for key, blob in self.source.all(f"SELECT DISTINCT {home}, {text} FROM {table}"):
                     if blob is not None:
-                        found.setdefault(blob, set()).add(self.project_of[home].get(key, ""))
-        return found
+                        projects.setdefault(blob, set()).add(self.project_of[home].get(key, ""))
+        return projects
 
     def _find_paths(self) -> None:
         for project, folder in self.source.all(
@@ -211,13 +211,13 @@ class _Copy:
         for lane, _, parent, *_ in rows:  # a fork is younger than its source
             if parent is not None and lane in lanes:
                 lanes.setdefault(parent, lanes[lane])
-        found = self.source.all("SELECT key, session, parent FROM epochs ORDER BY key DESC")
-        epochs = {key: sessions[session] for key, session, _ in found if session is not None}
+        epoch_rows = self.source.all("SELECT key, session, parent FROM epochs ORDER BY key DESC")
+        epochs = {key: sessions[session] for key, session, _ in epoch_rows if session is not None}
         for lane, _, _, *used in rows:
             for epoch in used:
                 if epoch is not None and lane in lanes:
                     epochs.setdefault(epoch, lanes[lane])
-        for key, _, parent in found:
+        for key, _, parent in epoch_rows:
             if parent is not None and key in epochs:
                 epochs.setdefault(parent, epochs[key])
         self.project_of = {"session": sessions, "lane": lanes, "epoch": epochs, "key": epochs}

@@ -80,7 +80,7 @@ def retry_while_busy(action: Callable[[], T], version: Callable[[], object] = la
     The wait of `BUSY_SECONDS` begins again whenever `version` (None: unknown) has changed: then others are using the
     ledger in turn.
     """
-    deadline, seen = time.monotonic() + BUSY_SECONDS, None
+    deadline, last_version = time.monotonic() + BUSY_SECONDS, None
     pause = 0.005
     while True:
         try:
@@ -88,8 +88,8 @@ def retry_while_busy(action: Callable[[], T], version: Callable[[], object] = la
         except sqlite3.OperationalError as error:
             if primary_code(error) not in _BUSY:
                 raise
-            if (now := version()) not in (None, seen):
-                deadline, seen = time.monotonic() + BUSY_SECONDS, now
+            if (now := version()) not in (None, last_version):
+                deadline, last_version = time.monotonic() + BUSY_SECONDS, now
             elif time.monotonic() > deadline:
                 raise
         time.sleep(pause)
@@ -181,8 +181,8 @@ class Database:
         """Return the rows of a query that are at most a second old, unless something was written here since. A server
         that has to be asked is asked the queries `along` in the same round trip."""
         with self._lock:  # several threads ask at the same time
-            asked, rows = self._recent.get(query, (0.0, list[Row]()))
-            if time.monotonic() - asked > _RECENT_SECONDS:
+            queried, rows = self._recent.get(query, (0.0, list[Row]()))
+            if time.monotonic() - queried > _RECENT_SECONDS:
                 rows = self._add_recent(self._ask_ahead((query, *along)) or {query: self.all(*query)})[query]
             return rows
 
@@ -260,10 +260,10 @@ class Database:
     def find_damage(self) -> str:
         """Return the first damage that SQLite finds in the file, "" if there is none."""
         try:
-            found = str(self.connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            report = str(self.connection.execute("PRAGMA quick_check(1)").fetchone()[0])
         except sqlite3.DatabaseError as error:
-            found = str(error)
-        return "" if found == "ok" else " ".join(found.split())
+            report = str(error)
+        return "" if report == "ok" else " ".join(report.split())
 
     def abandon(self) -> None:
         """Let whoever waits for a server that does not answer fail; any thread may call it."""
@@ -305,8 +305,8 @@ class Database:
     def unlock_session(self, session: str) -> None:
         """Unlock a session."""
 
-    def lock(self, what: str) -> None:
-        """Keep other transactions from locking `what` until this one ends. SQLite has only one writer at a time
+    def lock(self, name: str) -> None:
+        """Keep other transactions from locking `name` until this one ends. SQLite has only one writer at a time
         anyway."""
 
     @contextmanager

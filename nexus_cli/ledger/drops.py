@@ -36,10 +36,10 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     session, seq = lanes.session_of(db, lane), _seq(drop.id)
     db.run(f"UPDATE sessions SET drops = {db.greatest}(drops, ?) WHERE key = ?", seq, session)
     first, last = drop.entries or (None, None)
-    kept = () if drop.text is None else blobs.put(db, session, replace_surrogates(drop.text).encode())
+    stored = () if drop.text is None else blobs.put(db, session, replace_surrogates(drop.text).encode())
     db.run(
         f"INSERT INTO drops VALUES (?, ?, ?, ({lanes.LAST_ID}), ?, ?, ?, ?, ?, ?,"
-        f" {db.blob_id if kept else 'NULL'}, ?, ?)",
+        f" {db.blob_id if stored else 'NULL'}, ?, ?)",
         session,
         seq,
         lane,
@@ -50,7 +50,7 @@ def record(db: Database, lane: int, drop: Drop) -> None:
         drop.at,
         first,
         last,
-        *kept,
+        *stored,
         drop.uncounted,
         drop.recalls,
     )

@@ -36,7 +36,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
     Its number is the lane's alone: the ledger refuses one that another process has recorded.
     """
     session = lanes.session_of(db, lane)
-    kept = blobs.put(db, session, canonical(to_record(entry.message)))
+    stored = blobs.put(db, session, canonical(to_record(entry.message)))
     db.run(
         f"INSERT INTO entries VALUES (?, ?, ?, ?, ?, {db.blob_id}, ?, ?, NULL)",
         lane,
@@ -44,12 +44,12 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         entry.at,
         entry.actor,
         str(entry.kind),
-        *kept,
+        *stored,
         replace_surrogates(entry.preamble),
         entry.tokens,
     )
-    asked = entry.message.content if entry.kind is Kind.USER else None
-    sessions.count_entry(db, session, lane, entry.id, entry.at, asked)
+    first_text = entry.message.content if entry.kind is Kind.USER else None
+    sessions.count_entry(db, session, lane, entry.id, entry.at, first_text)
 
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
@@ -67,29 +67,29 @@ def window_query(lane: int) -> Query:
 def read_window(db: Database, lane: int, base: int) -> list[tuple[Entry, bytes | None]]:
     """Return the entries after the lane's current epoch, which covers those up to `base`; those that were sent with
     their line hash."""
-    own, *others = chain = lanes.ancestry(db, lane)
-    rows = [*_rows(db, others, base + 1, own.first - 1, _ENTRY), *db.all(*window_query(lane))]
+    newest, *others = chain = lanes.ancestry(db, lane)
+    rows = [*_rows(db, others, base + 1, newest.first - 1, _ENTRY), *db.all(*window_query(lane))]
     return _make_entries(rows, _overrides(db, chain, base + 1, lanes.END))
 
 
 def _make_entries(rows: Iterable[Row], settled: Mapping[int, _Settled]) -> list[tuple[Entry, bytes | None]]:
     """Return entries with the line hashes of those that were sent, from rows of `_ENTRY`."""
-    found = []
+    entries = []
     for row in rows:
         preamble, tokens, line = settled.get(row[0], row[4:7])
         message = from_record(json.loads(blobs.unpack(*row[7:])))
-        found.append((Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens), line))
-    return found
+        entries.append((Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens), line))
+    return entries
 
 
 def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
     """Return kind, actor and number of the entries of `lane` up to `last`, without reading one."""
-    found, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
+    counts, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
     for first in range(1, last + 1, _SORTED):
         end = min(last, first + _SORTED - 1)
         for row in _rows(db, chain, first, end, "e.kind, e.actor, count(*)", "GROUP BY e.kind, e.actor"):
-            found[row[0], row[1]] += row[2]
-    return [(Kind(kind), actor, count) for (kind, actor), count in found.items()]
+            counts[row[0], row[1]] += row[2]
+    return [(Kind(kind), actor, count) for (kind, actor), count in counts.items()]
 
 
 def messages_of_people(db: Database, lane: int, last: int, *, members: bool) -> Iterator[tuple[int, str]]:
@@ -113,12 +113,12 @@ def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[in
     """Return id and line hash of the entries `first` to `last` that were sent."""
     chain = lanes.ancestry(db, lane)
     settled = _overrides(db, chain, first, last)
-    found = []
+    hashes = []
     for entry, line in _rows(db, chain, first, last, "e.id, e.line"):
         line = settled[entry][2] if entry in settled else line
         if line is not None:
-            found.append((entry, line))
-    return found
+            hashes.append((entry, line))
+    return hashes
 
 
 def count_turns(db: Database, lane: int, last: int) -> int:
@@ -152,9 +152,9 @@ def _settle_inherited(
     db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: Row, value: _Settled
 ) -> None:
     """Settle an inherited entry, for the session of lane `root` only."""
-    own = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
-    if own is not None:
-        if own != value:
+    settled = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
+    if settled is not None:
+        if settled != value:
             raise _conflict(entry)
         return
     inherited = _overrides(db, chain, entry, entry).get(entry, row)

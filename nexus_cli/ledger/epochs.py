@@ -92,19 +92,19 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
         ],
     )
     key = "(SELECT key FROM epochs WHERE session = ? AND id = ?)"
-    this = session, epoch.id
+    epoch_key = session, epoch.id
     db.many(
         f"INSERT INTO schemas VALUES ({key}, ?, {db.blob_id})",
-        [(*this, position, *kept) for position, kept in enumerate(tools)],
+        [(*epoch_key, position, *blob) for position, blob in enumerate(tools)],
     )
     db.many(
         f"INSERT INTO slots VALUES ({key}, ?, ?, ?, {db.blob_id}, ?, ?, NULL)",
         [
-            (*this, position, slot.entry, str(slot.form), *kept, replace_surrogates(slot.preamble), slot.tokens)
-            for position, (slot, kept) in enumerate(slots)
+            (*epoch_key, position, slot.entry, str(slot.form), *blob, replace_surrogates(slot.preamble), slot.tokens)
+            for position, (slot, blob) in enumerate(slots)
         ],
     )
-    db.run(f"UPDATE lanes SET epoch = {key} WHERE id = ?", *this, lane)
+    db.run(f"UPDATE lanes SET epoch = {key} WHERE id = ?", *epoch_key, lane)
     for drop in left_out:
         drops.record(db, lane, drop)
     for memo in noted:
@@ -165,10 +165,10 @@ def read(db: Database, key: int) -> Epoch:
 
 def _read(db: Database, which: str, value: int) -> Epoch | None:
     """Return the epoch whose key is the SQL `which` with its value, None if there is none."""
-    found, tools, slots = (db.all(sql.format(which), value) for sql in _QUERIES)
-    if not found:
+    rows, tools, slots = (db.all(sql.format(which), value) for sql in _QUERIES)
+    if not rows:
         return None
-    (row,) = found
+    (row,) = rows
     with blobs.damage_at("line 1, the tools"):
         schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
     with blobs.damage_at("line 2, the system text"):

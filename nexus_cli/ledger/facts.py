@@ -157,17 +157,17 @@ class FactTable:
         slot, project = old[0].slot, old[0].project
         same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
         there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
-        rest = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
+        replaced = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
         names = {name for fact in (*old, *same) for name in fact.replaces}
         with self._db.write():
             if there is None:
                 key = self._insert(slot, project, text, FactState.PROPOSED, at, "nexus", "", 0, "")
             else:
                 key = _key(there.id)
-            if any(fact.state is FactState.KEPT for fact in rest):
-                names |= {fact.id for fact in rest}
+            if any(fact.state is FactState.KEPT for fact in replaced):
+                names |= {fact.id for fact in replaced}
             else:
-                self._erase(rest, at)
+                self._erase(replaced, at)
             self._db.run("UPDATE facts SET replaces = ? WHERE key = ?", " ".join(sorted(names, key=_key)), key)
         self._db.shrink()
         return self.get(f"m{key}")

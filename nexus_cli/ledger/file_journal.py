@@ -99,12 +99,12 @@ class FileJournal(SessionJournal):
 
     def _fail_over(self, error: NexusError) -> None:
         """Continue in memory, and tell the person; raise with `require_save`, or if the error is none of the ledger."""
-        problem, what = error, "the session"
+        problem, subject = error, "the session"
         try:
             sessions.info(self.db, self.session)
         except NexusError as missing:
             if missing.kind == "usage":  # it was deleted, which shows in many ways
-                problem, what = missing_session(), "later work"
+                problem, subject = missing_session(), "later work"
         if self.require_save or problem.kind != "ledger":
             raise problem from error
         file = self.db
@@ -112,7 +112,7 @@ class FileJournal(SessionJournal):
         self._file = file if self.has_past else None  # nothing is added to a file that cannot be read
         self._retry_at = time.monotonic() + RETRY_SECONDS
         lost = "is kept in memory only and will be lost on exit, unless the ledger can be written by then"
-        self.warn(f"{problem.message}; {what} {lost}; in a chat, /export FILE saves a copy")
+        self.warn(f"{problem.message}; {subject} {lost}; in a chat, /export FILE saves a copy")
 
     def _copy_to_memory(self) -> None:
         from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)

@@ -58,16 +58,16 @@ def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:
     Calls without any result by `last` stay: the fork answers them.
     """
     before = (entries.read(db, lane, number, number)[0] for number in range(upto, 0, -1) if upto < last)
-    asked = next((entry for entry in before if entry.message.role is Role.ASSISTANT), None)
-    if asked is None or not asked.message.tool_calls:
+    request = next((entry for entry in before if entry.message.role is Role.ASSISTANT), None)
+    if request is None or not request.message.tool_calls:
         return upto
-    calls = {call.id for call in asked.message.tool_calls}
+    calls = {call.id for call in request.message.tool_calls}
     for number in range(upto + 1, last + 1):
         message = entries.read(db, lane, number, number)[0].message
         if message.role is Role.ASSISTANT:
             break
         if message.tool_call_id in calls:
-            return asked.id - 1
+            return request.id - 1
     return upto
 
 

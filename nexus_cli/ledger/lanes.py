@@ -89,7 +89,7 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
     epoch = epoch_at(db, parent, entry)
-    sent = min(cursor(db, parent), entry)
+    sent_end = min(cursor(db, parent), entry)
     return db.run(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -100,8 +100,8 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
         entry,
         epoch,
         epoch,
-        sent,
-        sent,
+        sent_end,
+        sent_end,
     )
 
 
@@ -163,10 +163,10 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record a note about `lane`; inside a transaction."""
     text = replace_surrogates(json.dumps(dict(memo.value), ensure_ascii=False)).encode()
-    kept = blobs.put(db, session_of(db, lane), text)
+    stored = blobs.put(db, session_of(db, lane), text)
     db.noted += 1
     insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
-    db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *kept)])
+    db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *stored)])
 
 
 _NOTES = """SELECT m.key, m.kind, m.at, m.entry, b.hash, b.codec, b.data

@@ -59,13 +59,13 @@ def describe_process(*, is_busy: bool) -> str:
 
 def find_owners(folder: Path) -> dict[str, LockOwner]:
     """Return the owner of each locked session and run of a folder of locks, by id."""
-    found: dict[str, LockOwner] = {}
+    owners: dict[str, LockOwner] = {}
     with suppress(FileNotFoundError):
         for name in sorted(os.listdir(folder)):
             owner = read_owner(folder / name) if name.endswith(SUFFIX) else None
             if owner is not None:
-                found[name.removesuffix(SUFFIX)] = owner
-    return found
+                owners[name.removesuffix(SUFFIX)] = owner
+    return owners
 
 
 def take_lock(path: Path) -> FileLock | None:

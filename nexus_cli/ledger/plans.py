@@ -70,10 +70,10 @@ class PlanTable:
         name."""
         if (key := parse_key(text, "plan")) is not None:
             return self.get(key)
-        named = self._select("name = ?", text)
-        if len(named) == 1:
-            return named[0]
-        why = "several schedules have this name" if named else "there is no such schedule"
+        plans = self._select("name = ?", text)
+        if len(plans) == 1:
+            return plans[0]
+        why = "several schedules have this name" if plans else "there is no such schedule"
         raise NexusError("usage", f"schedule {text[:80]!r}", why, "See nexus schedule list")
 
     def list_plans(self) -> list[Plan]:

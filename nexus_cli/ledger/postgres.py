@@ -48,8 +48,8 @@ _MOST_QUEUED = 100
 """Rows after which the server's answers are awaited, so that they do not pile up."""
 
 
-def _lock_key(what: str) -> int:
-    return int.from_bytes(sha256(f"nexus {what}".encode()).digest()[:8], "big", signed=True)
+def _lock_key(name: str) -> int:
+    return int.from_bytes(sha256(f"nexus {name}".encode()).digest()[:8], "big", signed=True)
 
 
 _LEDGER = _lock_key("ledger")
@@ -255,8 +255,8 @@ class PostgresDatabase(Database):
 
     def abandon(self) -> None:
         """See `Database`: end the connection."""
-        with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(self._server.fileno())) as held:
-            held.shutdown(socket.SHUT_RDWR)
+        with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(self._server.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
 
     def _rollback(self) -> None:
         self._constants.clear()  # keys of rows that are gone
@@ -267,8 +267,8 @@ class PostgresDatabase(Database):
     def data_version(self) -> object:
         return object()  # unknown
 
-    def lock(self, what: str) -> None:
-        self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
+    def lock(self, name: str) -> None:
+        self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(name))
 
     def run_later(self, sql: str, *values: Any) -> None:
         if self.writes:
@@ -326,12 +326,12 @@ class PostgresDatabase(Database):
                 self._in_transaction = False
 
     def last_numbers(self) -> dict[str, int]:
-        found = {}
+        numbers = {}
         for table, key in KEYS.items():
             row = self.one(f"SELECT last_value, is_called FROM {table}_{key}_seq")
             if row and row[1]:
-                found[table] = int(row[0])
-        return found
+                numbers[table] = int(row[0])
+        return numbers
 
     def set_last_number(self, table: str, number: int) -> None:
         if number and table in KEYS:

@@ -165,9 +165,9 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person, without the password in `url`."""
     state = getattr(error, "sqlstate", None) or ""
     is_away = state.startswith(_AWAY) if state else isinstance(error, psycopg.OperationalError)
-    found = _WHY.get(state)
-    if found:
-        return LedgerAwayError(what, *found) if is_away else NexusError("ledger", what, *found)
+    explanation = _WHY.get(state)
+    if explanation:
+        return LedgerAwayError(what, *explanation) if is_away else NexusError("ledger", what, *explanation)
     lines = hide_password(str(error), url).splitlines() or [type(error).__name__]
     text = " ".join(lines[0].removeprefix("connection is bad: ").removeprefix("connection failed: ").split())
     hint = next((hint for part, hint in _HINTS.items() if part in text), "Check the server and ledger.url")
@@ -185,8 +185,8 @@ RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 
 def hash_address(url: str) -> str:
     """Return a hash of the database and the role that a URL means in this environment; the password is left out."""
-    given = conninfo_to_dict(url)
-    parts = {name: str(given.get(name) or os.environ.get(variable, "")) for name, variable in _NAMED.items()}
+    parameters = conninfo_to_dict(url)
+    parts = {name: str(parameters.get(name) or os.environ.get(variable, "")) for name, variable in _NAMED.items()}
     parts["port"] = parts["port"].strip(",") or "5432"
     parts["user"] = parts["user"] or f"uid {os.geteuid()}"
     return sha256(repr(sorted(parts.items())).encode()).hexdigest()[:32]
@@ -199,8 +199,8 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, Ro
     if url in RETRY_AT and time.monotonic() < RETRY_AT[url][0]:
         raise RETRY_AT[url][1].with_traceback(None)
     try:
-        given = conninfo_to_dict(url)
-        connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)
+        parameters = conninfo_to_dict(url)
+        connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **parameters}), autocommit=True)
     except psycopg.Error as error:
         failure = server_error(error, what, url)
         RETRY_AT[url] = time.monotonic() + PAUSE, failure

@@ -233,9 +233,9 @@ def prepare(db: PostgresDatabase) -> None:
     for _ in range(newest):
         with db.write(alone=True):
             db.run("SET LOCAL statement_timeout = 0")
-            done = version(db)
-            if done < newest:
-                _take_step(db, done + 1)
+            current = version(db)
+            if current < newest:
+                _take_step(db, current + 1)
 
 
 def _take_step(db: PostgresDatabase, number: int) -> None:

@@ -32,10 +32,10 @@ def find_project(db: Database, server: str, path: str) -> str:
     digest = sha256(f"{shown_place(server)}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
     record = places().data / "projects" / digest
     try:
-        known, project = record.read_text(encoding="utf-8", errors="surrogateescape").split("\n", 1)
+        recorded_stamp, project = record.read_text(encoding="utf-8", errors="surrogateescape").split("\n", 1)
     except (OSError, ValueError):
-        known, project = "", path
-    if known == stamp or (key := repository_key(Path(path))) is None:
+        recorded_stamp, project = "", path
+    if recorded_stamp == stamp or (key := repository_key(Path(path))) is None:
         return project
     project = key or path
     with suppress(NexusError, OSError):  # the next look tries again

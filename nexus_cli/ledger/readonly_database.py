@@ -106,8 +106,8 @@ def require_ledger(path: Path) -> None:
     """Raise `NexusError("ledger", ...)` if the file at `path` is not a ledger, or is newer or damaged; leave it as it
     is."""
     with closing(ReadOnlyDatabase(path)) as database:
-        found = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
-        if found != (schema.APPLICATION, "ok"):
+        row = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
+        if row != (schema.APPLICATION, "ok"):
             why, hint = "it is not a ledger, or is damaged", "Specify a ledger, or a new path, as TO"
             raise NexusError("ledger", f"the file {path} was left unchanged", why, hint)
         check_version(database.connection, path)

@@ -68,15 +68,15 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
     be half of the text. With `allow_common`, a message of two or more common words and no others ("run the tests")
     matches the texts that contain all of them.
     """
-    said = [word for word in _words(message) if word not in _STOP_WORDS]
-    whole, plain = _weight(said), list(map(_plain, texts))
+    message_words = [word for word in _words(message) if word not in _STOP_WORDS]
+    whole, plain = _weight(message_words), list(map(_plain, texts))
     least = min(1.0, whole) if allow_common and whole >= 2 * COMMON_WEIGHT else 1.0
     scores = dict[int, float]()
-    for index, words in _find(plain, said, MOST_RELEVANT).items():
+    for index, words in _find(plain, message_words, MOST_RELEVANT).items():
         shared = _weight(words)
-        own = _weight(set(plain[index].split()) - _STOP_WORDS)
-        share = shared / own if own else 0.0  # "useful" finds "use it", which has stop words alone
-        near = share >= (0.15 if len(said) <= LONG else 0.5) or (shared >= 2 and len(said) <= LONG)
+        own_weight = _weight(set(plain[index].split()) - _STOP_WORDS)
+        share = shared / own_weight if own_weight else 0.0  # "useful" finds "use it", which has stop words alone
+        near = share >= (0.15 if len(message_words) <= LONG else 0.5) or (shared >= 2 and len(message_words) <= LONG)
         if near and shared >= least - 1e-9:
             scores[index] = shared + share
     return sorted(scores, key=lambda index: -scores[index])
@@ -136,4 +136,4 @@ def _plain(text: str) -> str:
 
 def _pairs(match: re.Match[str]) -> str:
     run = match[0]
-    return f" {' '.join(run[at : at + 2] for at in range(max(1, len(run) - 1)))} "
+    return f" {' '.join(run[index : index + 2] for index in range(max(1, len(run) - 1)))} "

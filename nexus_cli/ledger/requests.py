@@ -98,7 +98,7 @@ def record(
     Its step is the lane's alone: the ledger refuses one that was recorded. Raises as `entries.settle`.
     """
     epoch, session = epochs.key_values(db, lane, manifest.epoch), lanes.session_of(db, lane)
-    kept = blobs.put(db, session, canonical(dict(manifest.arguments)))
+    stored = blobs.put(db, session, canonical(dict(manifest.arguments)))
     entries.settle(db, lane, fixed)
     epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
@@ -108,7 +108,7 @@ def record(
         manifest.step,
         *epoch,
         manifest.last,
-        *kept,
+        *stored,
         bytes.fromhex(manifest.sha256),
         manifest.estimate,
         manifest.at,
@@ -156,8 +156,12 @@ def settle_lost(db: Database, session: str) -> None:
 
 def finish_query(db: Database, lane: int, entry: int) -> Query:
     """Return the query of `finish_of`, with its values."""
-    own = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
-    return "SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1", own, entry
+    source_lane = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
+    return (
+        "SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1",
+        source_lane,
+        entry,
+    )
 
 
 def finish_of(db: Database, lane: int, entry: int) -> str:
@@ -192,7 +196,7 @@ def _notable(own: str, last: int) -> str:
         ("input", _TOLD),
         ("step DESC", f"{_TOLD} AND cache_read + cache_write > 0"),
     )
-    rows = (_OF_EPOCHS.format(what, which, own=own, last=last) for what, which in wanted)
+    rows = (_OF_EPOCHS.format(order, which, own=own, last=last) for order, which in wanted)
     return " UNION ".join(rows)
 
 
@@ -262,32 +266,34 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
     inherited_requests = InheritedRequests()
     chain = lanes.ancestry(db, lane)
-    epoch = sent = lanes.END
+    epoch = last_sent = lanes.END
     for child, parent in pairwise(chain):
         origin = db.one("SELECT e.id FROM lanes l JOIN epochs e ON e.key = l.origin WHERE l.id = ?", child.lane)
         if origin is None:
             break
-        epoch, sent = min(epoch, int(origin[0])), min(sent, child.sent)
+        epoch, last_sent = min(epoch, int(origin[0])), min(last_sent, child.sent)
         sender = db.one("SELECT id FROM sessions WHERE key = ? AND key <> ?", parent.session, chain[0].session)
-        named = str(sender[0]) if sender else ""
-        ends = (lanes.END,) if which == "all" else (sent, lanes.END)
+        sender_session = str(sender[0]) if sender else ""
+        ends = (lanes.END,) if which == "all" else (last_sent, lanes.END)
         both = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
-        shared = [replace(both[step], session=named) for step in sorted(both) if both[step].manifest.epoch <= epoch]
-        before = [row for row in shared if row.manifest.last <= sent]
-        beside = [row for row in shared if row.manifest.last > sent]
+        shared = [
+            replace(both[step], session=sender_session) for step in sorted(both) if both[step].manifest.epoch <= epoch
+        ]
+        before = [row for row in shared if row.manifest.last <= last_sent]
+        beside = [row for row in shared if row.manifest.last > last_sent]
         inherited_requests = InheritedRequests(
             (*before, *inherited_requests.before), (*beside, *inherited_requests.beside)
         )
     return inherited_requests
 
 
-def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Requests are numbered from 1") -> T:
+def pick_request(requests: Sequence[T], step: int, option: str = "", hint: str = "Requests are numbered from 1") -> T:
     """Return request `step`, counted from 1.
 
-    Raises `NexusError("usage", ...)` with the step (or `named`) and the number of requests if it does not exist.
+    Raises `NexusError("usage", ...)` with the step (or `option`) and the number of requests if it does not exist.
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]
-    sent = f"this session has sent {plural(len(requests), 'request')}"
-    why = sent if requests else "this session has not sent a request yet"
-    raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")
+    sent_count = f"this session has sent {plural(len(requests), 'request')}"
+    why = sent_count if requests else "this session has not sent a request yet"
+    raise NexusError("usage", option or f"--step {step}", why, hint if requests else "Send a message first")

@@ -73,11 +73,11 @@ class RunTable:
         self._db = db
 
     def queue(
-        self, kind: str, title: str, trigger: JsonObject, options: JsonObject, at: str, **where: Any
+        self, kind: str, title: str, trigger: JsonObject, options: JsonObject, at: str, **columns: Any
     ) -> int | None:
         """Queue a run and return its key; None if a run of this `cause` exists. See `queue_run`."""
         with self._db.write():
-            return queue_run(self._db, kind, title, trigger, options, at, **where)
+            return queue_run(self._db, kind, title, trigger, options, at, **columns)
 
     def join_or_queue(
         self,
@@ -115,8 +115,8 @@ class RunTable:
 
     def find_open(self, service: str, key: str) -> tuple[int, str] | None:
         """Return the key of the open run of a service with this `KEY`, and when it was queued."""
-        where = f"{OPEN} AND {self._db.own_run} AND type = 'service' AND title = ? ORDER BY key DESC"
-        rows = self._db.all(f"SELECT key, created, options FROM runs WHERE {where}", _line(service))
+        condition = f"{OPEN} AND {self._db.own_run} AND type = 'service' AND title = ? ORDER BY key DESC"
+        rows = self._db.all(f"SELECT key, created, options FROM runs WHERE {condition}", _line(service))
         return next(((int(run), created) for run, created, text in rows if json.loads(text).get(KEY) == key), None)
 
     def next_wake(self) -> float | None:
@@ -139,13 +139,13 @@ class RunTable:
             raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "See nexus runs list")
         return self.get(key)
 
-    def list_runs(self, states: Iterable[str] = (), limit: int = 50, **where: Any) -> list[Run]:
+    def list_runs(self, states: Iterable[str] = (), limit: int = 50, **filters: Any) -> list[Run]:
         """Return runs, newest first: those in some states, and with `entity`, `space`, `plan` or `session` as given."""
         states = tuple(states)
         tests = [f"state IN ({', '.join('?' * len(states))})"] if states else []
-        tests += [f"{name} = ?" for name in where]
+        tests += [f"{name} = ?" for name in filters]
         condition = " AND ".join(tests) or "1 = 1"
-        return self._select(f"{condition} ORDER BY key DESC LIMIT ?", *states, *where.values(), limit)
+        return self._select(f"{condition} ORDER BY key DESC LIMIT ?", *states, *filters.values(), limit)
 
     def of_session(self, session: str) -> Run | None:
         """Return the run of a session, None if it has none."""
@@ -185,15 +185,15 @@ class RunTable:
 
     # Claims
 
-    def due(self, limit: int = 100, but: Iterable[int] = (), **where: Any) -> list[Run]:
+    def due(self, limit: int = 100, but: Iterable[int] = (), **filters: Any) -> list[Run]:
         """Return the runs that this role may claim, oldest first: queued, signalled, or with an expired lease.
 
-        Leaves out the keys in `but`; `where` as in `list_runs`.
+        Leaves out the keys in `but`; `filters` as in `list_runs`.
         """
-        tests = "".join(f" AND {name} = ?" for name in where)
+        tests = "".join(f" AND {name} = ?" for name in filters)
         tests += f" AND key NOT IN ({', '.join(map(str, but))})" if but else ""
         condition = f"{OPEN} AND {self._db.own_run} AND ({self._due()}){tests} ORDER BY key LIMIT ?"
-        return self._select(condition, *where.values(), limit)
+        return self._select(condition, *filters.values(), limit)
 
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
@@ -263,12 +263,12 @@ class RunTable:
         with self._db.write():
             pass
 
-    def lost(self, held: Mapping[int, int]) -> set[int]:
+    def lost(self, fences: Mapping[int, int]) -> set[int]:
         """Return those runs that have a newer claim than the given fence, or were cancelled."""
-        if not held:
+        if not fences:
             return set()
-        rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(held))})", *held)
-        return {int(key) for key, fence in rows if held[int(key)] != fence}
+        rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(fences))})", *fences)
+        return {int(key) for key, fence in rows if fences[int(key)] != fence}
 
     def attach(self, run: Run, session: str) -> None:
         """Record the session of a run."""
@@ -360,16 +360,16 @@ class RunTable:
     def count_usage(self, session: str) -> JsonObject:
         """Return `steps` (requests that were not lost on the way to the provider) and `usage` of a session and of its
         side runs, workers apart. An unknown price is None."""
-        own = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"
-        total = sum_requests(self._db, own, session)
+        condition = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"
+        total = sum_requests(self._db, condition, session)
         return {"steps": total.requests, "usage": to_json_value(total.usage)}
 
     def note(self, run: Run, facts: JsonObject) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""
         with self._db.write():
             options = {**self.get(run.key).options, **facts}
-            found = "UPDATE runs SET options = ? WHERE key = ? AND fence = ?"
-            self._db.run(found, _json(options), run.key, run.fence)
+            statement = "UPDATE runs SET options = ? WHERE key = ? AND fence = ?"
+            self._db.run(statement, _json(options), run.key, run.fence)
         return replace(run, options={**run.options, **facts})
 
     def wait(self, run: Run, wait: Wait, at: str) -> None:
@@ -452,8 +452,8 @@ class RunTable:
     def answers(self, key: int) -> list[Signal]:
         """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
         this role gave."""
-        own = " AND author = current_user" if self._db.is_shared else ""
-        return self._signals(f"run = ? AND kind = '{APPROVAL}'{own}", key)
+        by_author = " AND author = current_user" if self._db.is_shared else ""
+        return self._signals(f"run = ? AND kind = '{APPROVAL}'{by_author}", key)
 
     def is_own(self, run: Run) -> bool:
         """True unless `run` has the rights of another role, on whose machines it works."""
@@ -462,8 +462,8 @@ class RunTable:
     def signalled(self, kind: str, start: JsonObject) -> list[int]:
         """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
         text = _json(start)[:-1]
-        found = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
-        return [int(key) for (key,) in self._db.all(found, kind, len(text), text)]
+        query = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
+        return [int(key) for (key,) in self._db.all(query, kind, len(text), text)]
 
     def origin(self, run: Run) -> tuple[str, bool]:
         """Return the project of a run in a shared ledger, and True unless its agent is another role's."""
@@ -471,10 +471,10 @@ class RunTable:
         row = self._db.one(f"SELECT r.project, NOT EXISTS ({theirs}) FROM runs r WHERE r.key = ?", run.key)
         return (str(row[0]), bool(row[1])) if row else ("", False)
 
-    def spent_since(self, at: str, **where: Any) -> float:
+    def spent_since(self, since: str, **filters: Any) -> float:
         """Return the dollars that unattended runs, in a shared ledger all runs of this role, have cost since a time,
-        open runs included; `where` as in `list_runs`."""
-        tests = "".join(f" AND r.{name} = ?" for name in where) + f" AND {self._db.own_run}"
+        open runs included; `filters` as in `list_runs`."""
+        tests = "".join(f" AND r.{name} = ?" for name in filters) + f" AND {self._db.own_run}"
         types = ", ".join(f"'{run_type}'" for run_type in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
         row = self._db.one(
             f"""WITH RECURSIVE paid (key, id) AS (
@@ -483,17 +483,17 @@ class RunTable:
                 UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
             SELECT coalesce(sum(q.cost), 0.0) FROM requests q JOIN lanes l ON l.id = q.lane
             WHERE q.at >= ? AND l.session IN (SELECT key FROM paid)""",
-            at,
-            *where.values(),
-            at,
+            since,
+            *filters.values(),
+            since,
         )
         return float(row[0]) if row else 0.0
 
-    def rested_since(self, at: str, limit: int) -> list[Run]:
+    def rested_since(self, since: str, limit: int) -> list[Run]:
         """Return the newest unattended runs that ended or began to wait after a time, oldest first."""
         types, rested = (", ".join(f"'{name}'" for name in names) for names in (UNATTENDED, (*ENDED, WAITING)))
         condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
-        return self._select(condition, at, limit)[::-1]
+        return self._select(condition, since, limit)[::-1]
 
     def of_cause(self, cause: str) -> Run | None:
         """Return the run of a cause, None if there is none."""
@@ -526,8 +526,8 @@ def queue_run(
         entity = _find_agent(db, options.get("agent", ""))
     if cause:
         db.lock(f"cause {cause}")
-    known = f"SELECT 1 FROM runs WHERE cause = ? AND cause <> '' AND ({db.own_run} OR message = ?)"
-    if cause and db.one(known, cause, message):
+    existing = f"SELECT 1 FROM runs WHERE cause = ? AND cause <> '' AND ({db.own_run} OR message = ?)"
+    if cause and db.one(existing, cause, message):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
@@ -563,9 +563,10 @@ def cancel_run(db: Database, key: int, at: str) -> None:
 
 def _find_agent(db: Database, name: str) -> int | None:
     member = "" if name else " AND EXISTS (SELECT 1 FROM members m WHERE m.entity = entities.key)"
-    own = f" AND (made_by = current_user OR folded = '{AGENT_NAME}')" if db.is_shared else ""
+    by_author = f" AND (made_by = current_user OR folded = '{AGENT_NAME}')" if db.is_shared else ""
     row = db.one(
-        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}{own}", fold_name(name or AGENT_NAME)
+        f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}{by_author}",
+        fold_name(name or AGENT_NAME),
     )
     return int(row[0]) if row else None
 

@@ -212,8 +212,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
 
 def version(connection: sqlite3.Connection) -> int:
     """Return the number of steps that this file has taken."""
-    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return found
+    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return number
 
 
 def upgrade(connection: sqlite3.Connection) -> None:

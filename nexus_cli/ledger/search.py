@@ -88,11 +88,11 @@ def _newest_first(db: Database, folder: str | None, repository: str) -> Iterator
     """
     where, values = ("TRUE", ()) if folder is None else of_place(folder, repository)
     rows = db.all(f"SELECT key, id, name, folder, main FROM sessions WHERE {where} ORDER BY key", *values)
-    own = {row[4] for row in rows}
+    main_lanes = {row[4] for row in rows}
     shown: dict[int, tuple[int, _Session]] = {}
     for key, name, title, place, main in rows:
         for segment in lanes.ancestry(db, main):
-            if segment.session != key and segment.lane in own:
+            if segment.session != key and segment.lane in main_lanes:
                 continue
             if segment.last > shown.get(segment.lane, (0,))[0]:
                 shown[segment.lane] = (segment.last, (name, title, place))

@@ -114,9 +114,9 @@ class ServerJournal(SessionJournal):
                 self.commit_waiting()
                 super().notes(log, kind)
         with self._lock:
-            known = super().notes(log, kind)
+            memos = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
-            return [*known, *(memo for memo in waiting if memo.kind == kind)]
+            return [*memos, *(memo for memo in waiting if memo.kind == kind)]
 
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
         """See `SessionJournal`. What a status line has shown is read again with each commit, and while a turn runs with
@@ -125,10 +125,10 @@ class ServerJournal(SessionJournal):
         if not (is_shown and begin in self._figures):
             if self.waiting:
                 self.commit_waiting()
-            found = super().figure(begin)
+            result = super().figure(begin)
             if is_shown:
-                self._figures[begin] = found
-            return found
+                self._figures[begin] = result
+            return result
         if self._is_old and not self.defers:
             self.commit_waiting(is_asked=True)
         value: T = self._figures[begin]
@@ -169,12 +169,12 @@ class ServerJournal(SessionJournal):
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
                 record_calls(self.db, self.session, batch, was_tried=was_tried)
-                found = self.known_notes.begin_later(self.db)
+                read_notes = self.known_notes.begin_later(self.db)
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:
                 self._was_tried = self.is_away = False
                 self._asked = time.monotonic()
-                self.known_notes.add(found())
+                self.known_notes.add(read_notes())
                 self._figures |= {begin: read() for begin, read in figures.items()}
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
@@ -214,13 +214,15 @@ class ServerJournal(SessionJournal):
     async def _try_to_save(self, *, is_asked: bool, waits: bool) -> None:
         """Commit in a thread; raise `LedgerAwayError` if the server does not answer in time."""
         attempt = asyncio.ensure_future(asyncio.to_thread(self.commit_waiting, is_asked=is_asked))
-        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
+        attempt.add_done_callback(
+            lambda finished: finished.cancelled() or finished.exception()
+        )  # perhaps nobody waits any more
         error = LedgerAwayError("the ledger could not be written", "its server does not respond")
-        done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT if waits else _END_WAIT)
-        if waits and not done:
+        finished, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT if waits else _END_WAIT)
+        if waits and not finished:
             self._keep(error, _NOW)
-            done, _ = await asyncio.wait({attempt}, timeout=_LONG_WAIT)
-        if not done:
+            finished, _ = await asyncio.wait({attempt}, timeout=_LONG_WAIT)
+        if not finished:
             self.db.abandon()
             raise error
         attempt.result()
@@ -233,7 +235,7 @@ class ServerJournal(SessionJournal):
                     self.waiting.remove(call)
                     (log.started or set()).discard(call.values[0])
 
-    def _keep(self, error: NexusError, what: str) -> None:
+    def _keep(self, error: NexusError, consequence: str) -> None:
         """Write what waits into its file, and tell the person once that the server is away."""
         if self.is_away:
             return
@@ -241,7 +243,7 @@ class ServerJournal(SessionJournal):
             self.is_away = True
             if not self._file:
                 self._write_file(self.waiting)
-        self.warn(f"{error.message}; {what}")
+        self.warn(f"{error.message}; {consequence}")
 
     def _write_file(self, calls: Iterable[UnsavedCall]) -> None:
         """Append calls to the file, which is created if there is none. If it cannot be written, the person is told, and

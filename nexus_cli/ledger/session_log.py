@@ -49,11 +49,11 @@ class SessionLog(LaneLog):
         """Return the log of the main lane; `info` is the session if it was just read. The ledger's server is waited for
         at most `wait` seconds; `is_new`: nothing of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, info.main_lane if info else None)
-        known = LaneState(is_new=True)
+        state = LaneState(is_new=True)
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
-            known = read_state(ledger.db, saved.lane)
-        values = ledger.db, session, known, require_save, warn, saved.lane
+            state = read_state(ledger.db, saved.lane)
+        values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
             from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
@@ -61,8 +61,8 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait, {sessions.begin_info: info} if info else {})
         else:
             journal = FileJournal(*values)
-        known.seen = journal.files_version(), () if is_new else saved.seen_files()
-        log = cls(journal, saved.lane, local_now, known.last)
+        state.seen = journal.files_version(), () if is_new else saved.seen_files()
+        log = cls(journal, saved.lane, local_now, state.last)
         log.started = set() if is_new else None
         if ledger.server:
             log.was_started("")  # known from now on

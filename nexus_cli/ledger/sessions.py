@@ -154,9 +154,9 @@ def key_of(db: Database, session: str) -> int:
 
 def info(db: Database, session: str) -> SessionInfo:
     """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    if (found := begin_info(db, session)()) is None:
+    if (session_info := begin_info(db, session)()) is None:
         raise _unknown_session(db, session)
-    return found
+    return session_info
 
 
 def begin_info(db: Database, session: str) -> Callable[[], SessionInfo | None]:
@@ -169,8 +169,8 @@ def begin_info(db: Database, session: str) -> Callable[[], SessionInfo | None]:
 def _info(row: Row) -> SessionInfo:
     """Convert a row of `_COLUMNS` to a session."""
     cost = round_dollars(row[15])
-    known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:18], round_dollars(row[18]))
-    return SessionInfo(*known)
+    values = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:18], round_dollars(row[18]))
+    return SessionInfo(*values)
 
 
 def select(db: Database, where: str, *values: Any) -> list[SessionInfo]:
@@ -178,12 +178,12 @@ def select(db: Database, where: str, *values: Any) -> list[SessionInfo]:
     return [_info(row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where}", *values)]
 
 
-def is_part_of_id(own: str, word: str) -> bool:
-    """True if `word` may mean the id `own`: the id begins with it, or its shown part does.
+def is_part_of_id(session_id: str, word: str) -> bool:
+    """True if `word` may mean the id `session_id`: the id begins with it, or its shown part does.
 
     For the shown part, one or two letters are not enough.
     """
-    return own.startswith(word) or (len(word) > 2 and own[-SHOWN_ID:].startswith(word))
+    return session_id.startswith(word) or (len(word) > 2 and session_id[-SHOWN_ID:].startswith(word))
 
 
 def of_front(folder: str | None, repository: str, runs: bool) -> tuple[str, tuple[str, ...]]:
@@ -309,16 +309,16 @@ def _one_line(name: str) -> str:
     return " ".join(replace_surrogates(name).split())
 
 
-def check_name(db: Database, name: str, own: int = 0) -> str:
-    """Return `name` as it is stored; raise `NexusError("usage", ...)` if `find` would find a session other than `own`
-    by it."""
+def check_name(db: Database, name: str, own_key: int = 0) -> str:
+    """Return `name` as it is stored; raise `NexusError("usage", ...)` if `find` would find a session other than
+    `own_key` by it."""
     title = _one_line(name)
     start = title.upper()
     if title:
         db.lock("names")
     other = title and db.one(
         "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
-        own,
+        own_key,
         start,
         start + "~",
         title,

@@ -47,11 +47,13 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
     if row is None:
         return
     entity, message, name = int(row[0]), row[1], row[2]
-    taken = db.all("SELECT value FROM signals WHERE run = ? AND kind = 'reply' AND taken = 1", run)
-    about = {message, *(json.loads(value)["message"] for (value,) in taken)}
+    reply_rows = db.all("SELECT value FROM signals WHERE run = ? AND kind = 'reply' AND taken = 1", run)
+    awaited = {message, *(json.loads(value)["message"] for (value,) in reply_rows)}
     for key, wait, _ in _waits_for_replies(db):
-        named = wait.value["from"]
-        if wait.value["message"] not in about or (entity not in named if named else _others(db, wait) != [entity]):
+        senders = wait.value["from"]
+        if wait.value["message"] not in awaited or (
+            entity not in senders if senders else _others(db, wait) != [entity]
+        ):
             continue
         if not _find_replies(db, replace(wait, value={**wait.value, "from": [entity]})):
             add_signal(db, key, "unanswered", {"entity": entity, "name": name, "run": run}, at)
@@ -60,8 +62,8 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
 def signal_left(db: Database, space: int, entity: int, name: str, at: str) -> None:
     """Signal the runs that wait in a space for a reply of a member who has left it."""
     for key, wait, _ in _waits_for_replies(db):
-        named = wait.value["from"]
-        if wait.value["space"] == space and (entity in named if named else not _others(db, wait)):
+        senders = wait.value["from"]
+        if wait.value["space"] == space and (entity in senders if senders else not _others(db, wait)):
             add_signal(db, key, "unanswered", {"entity": entity, "name": name}, at)
 
 
@@ -76,8 +78,8 @@ def _waits_for_replies(db: Database) -> list[tuple[int, Wait, int | None]]:
         f"SELECT key, waits, entity FROM runs WHERE {OPEN} AND state = '{WAITING}' AND waits LIKE '%\"reply\"%'"
         " ORDER BY key"
     )
-    found = [(int(key), Wait.from_json(json.loads(waits)), entity) for key, waits, entity in rows]
-    return [(key, wait, entity) for key, wait, entity in found if wait.kind == "reply"]
+    parsed = [(int(key), Wait.from_json(json.loads(waits)), entity) for key, waits, entity in rows]
+    return [(key, wait, entity) for key, wait, entity in parsed if wait.kind == "reply"]
 
 
 def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
@@ -102,8 +104,8 @@ def _find_replies(db: Database, wait: Wait) -> list[int]:
 
 
 def _is_reply(wait: Wait, space: int, message: int, sender: int) -> bool:
-    asked = wait.value["from"]
-    right = sender in asked if asked else sender != wait.value["sender"]
+    senders = wait.value["from"]
+    right = sender in senders if senders else sender != wait.value["sender"]
     return bool(space == wait.value["space"] and message > wait.value["message"] and right)
 
 

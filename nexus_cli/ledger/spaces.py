@@ -85,8 +85,8 @@ class SpaceTable:
             raise NexusError("usage", f"the name {name}", "this name is reserved", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
-            found = self.find_entity(name)
-            if found is None:
+            existing = self.find_entity(name)
+            if existing is None:
                 self._db.run(
                     "INSERT INTO entities (name, folded, kind, options) VALUES (?, ?, ?, ?)",
                     name,
@@ -94,11 +94,11 @@ class SpaceTable:
                     kind,
                     json.dumps(dict(options or {})),
                 )
-            elif found.kind != kind:
-                what = "an agent" if found.kind == AGENT else "a person"
-                raise NexusError("usage", f"the name {found.name}", f"{what} has this name", "Choose another name")
+            elif existing.kind != kind:
+                holder = "an agent" if existing.kind == AGENT else "a person"
+                raise NexusError("usage", f"the name {existing.name}", f"{holder} has this name", "Choose another name")
             elif options is not None:
-                self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), found.key)
+                self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), existing.key)
         entity = self.find_entity(name)
         assert entity is not None
         return entity
@@ -175,7 +175,7 @@ class SpaceTable:
     def leave(self, space: Space, member: Entity) -> bool:
         """Remove a member; False if it is not one. Its queued and waiting runs there end, and those that wait for its
         reply are signalled."""
-        at = utc_now()
+        now = utc_now()
         with self._db.write():
             there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
@@ -184,9 +184,9 @@ class SpaceTable:
                 space.key,
                 member.key,
             ):
-                cancel_run(self._db, int(key), at)
+                cancel_run(self._db, int(key), now)
             if there is not None:
-                signal_left(self._db, space.key, member.key, member.name, at)
+                signal_left(self._db, space.key, member.key, member.name, now)
         return there is not None
 
     def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
@@ -493,16 +493,16 @@ def _find_called(
 ) -> list[tuple[Entity, str]]:
     """Return the agents that a message is for, each with its `triggerSource`."""
     others = [member for member in space.members if member.key != message.sender.key]
-    named = {fold_name(name) for name in find_mentions(message.text, [entity.name for entity in others])}
+    mentioned = {fold_name(name) for name in find_mentions(message.text, [entity.name for entity in others])}
     called = []
     for agent in others:
         if agent.kind != AGENT or agent.key in answered:
             continue
-        if fold_name(agent.name) in named:
+        if fold_name(agent.name) in mentioned:
             called.append((agent, "mention"))
         elif len(space.members) == 2:
             called.append((agent, "auto"))
-        elif agent.key in offered and not named:
+        elif agent.key in offered and not mentioned:
             called.append((agent, "proactive_router"))
     return called
 
@@ -526,5 +526,5 @@ def _message(row: Sequence[Any]) -> SpaceMessage:
     key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
     who = Entity(int(sender), name, kind, read_options(options))
     value = json.loads(origin)
-    more = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
-    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *more)
+    marks = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
+    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *marks)

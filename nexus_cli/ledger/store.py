@@ -391,11 +391,13 @@ class Ledger:
         where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
         rows = self.db.all(f"SELECT key, id, name, first_text FROM sessions WHERE {where}", *values, without)
         wanted = replace_surrogates(words).casefold().split()
-        texts = ((key, own.casefold(), f"{name}\n{text}".casefold()) for key, own, name, text in rows)
-        found = [
-            key for key, own, text in texts if all(word in text or sessions.is_part_of_id(own, word) for word in wanted)
+        texts = ((key, session_id.casefold(), f"{name}\n{text}".casefold()) for key, session_id, name, text in rows)
+        keys = [
+            key
+            for key, session_id, text in texts
+            if all(word in text or sessions.is_part_of_id(session_id, word) for word in wanted)
         ]
-        return [info for key in found[:limit] for info in sessions.select(self.db, "key = ?", key)], len(found)
+        return [info for key in keys[:limit] for info in sessions.select(self.db, "key = ?", key)], len(keys)
 
     def count_runs(self, folder: str) -> int:
         """Count the sessions of `folder` that are runs of `nexus ask`."""
@@ -510,10 +512,10 @@ class Ledger:
         every = [session]
         for session_id in every:  # the list grows
             every += [worker.id for worker in self.workers(session_id)]
-        held = [one for one in every if self.is_locked(one)]
+        locked = [one for one in every if self.is_locked(one)]
         if busy := next((one for one in every if not self.lock(one)), ""):
             for session_id in every:
-                if session_id in self._locks and session_id not in held:
+                if session_id in self._locks and session_id not in locked:
                     self._locks.pop(session_id).release()
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
             raise NexusError("usage", f"session {session} cannot be deleted", why, "Stop that process first")

@@ -144,8 +144,8 @@ def _save_file(db: Database, session: str, path: Path) -> Iterator[str]:
 def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> None:
     """Record what was not recorded yet, in one transaction; raises any error of Python for a bad line."""
     with db.write():
-        own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
-        lanes = {row[0] for row in db.all(own, session)}
+        query = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
+        lanes = {row[0] for row in db.all(query, session)}
         calls = [_read_call(line) for line in lines]
         if not lanes.issuperset(call.lane for call in calls):
             raise ValueError("one of its lines is not a record of the session")

@@ -35,8 +35,8 @@ def _lacks(text: str, value: Any) -> bool:
     """Return True if a value, or one in it, stands nowhere in a text, which may be its JSON."""
     if isinstance(value, dict | list):
         return any(_lacks(text, element) for element in (value.values() if isinstance(value, dict) else value))
-    said = value if isinstance(value, str) else json.dumps(value)
-    return value is not None and said not in text and json.dumps(said, ensure_ascii=False)[1:-1] not in text
+    needle = value if isinstance(value, str) else json.dumps(value)
+    return value is not None and needle not in text and json.dumps(needle, ensure_ascii=False)[1:-1] not in text
 
 
 def prompt_json(result: types.GetPromptResult) -> JsonDict:

@@ -202,8 +202,8 @@ class ServerConnection:
             return
         if not self._ready.is_set():
             self._task.cancel()
-        done, _ = await asyncio.wait({self._task}, timeout=5)
-        if not done:
+        finished, _ = await asyncio.wait({self._task}, timeout=5)
+        if not finished:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
 
@@ -357,10 +357,10 @@ class ServerConnection:
         ):
             return self._error("died", f"the connection was lost ({cause or type(cause).__name__})")
         if isinstance(cause, OSError | httpx2.TransportError):
-            where = self.target.url or self.target.command[0]
+            address = self.target.url or self.target.command[0]
             return self._error(
                 "start",
-                f"{where}: {getattr(cause, 'strerror', None) or cause or type(cause).__name__}",
+                f"{address}: {getattr(cause, 'strerror', None) or cause or type(cause).__name__}",
             )
         if not self._ready.is_set() and isinstance(cause, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
@@ -387,9 +387,11 @@ def is_drop(error: BaseException) -> bool:
 def _with_defaults(schema: JsonDict, content: JsonDict) -> JsonDict:
     """Return the answer with the defaults of fields that it leaves out."""
     fields = schema.get("properties")
-    named = fields.items() if isinstance(fields, dict) else ()
+    arguments = fields.items() if isinstance(fields, dict) else ()
     missing = {
-        name: argument["default"] for name, argument in named if isinstance(argument, dict) and "default" in argument
+        name: argument["default"]
+        for name, argument in arguments
+        if isinstance(argument, dict) and "default" in argument
     }
     return {**missing, **content}
 
@@ -414,14 +416,14 @@ def _sift_lists(session: ClientSession) -> None:
         call, tools = _current.get(), answer.get("tools") if method == LIST_TOOLS else None
         if call is None or not isinstance(tools, list):
             return answer
-        kept = []
+        valid_tools = []
         for place, tool in enumerate(tools, 1):
             if why := _find_unfit({**answer, "tools": [tool]}, version):
                 name = tool.get("name") if isinstance(tool, dict) else None
                 call.left_out.append((printable_line(name) if isinstance(name, str) else f"number {place}", why))
             else:
-                kept.append(tool)
-        return {**answer, "tools": kept}
+                valid_tools.append(tool)
+        return {**answer, "tools": valid_tools}
 
     vars(dispatcher)["send_raw_request"] = ask_and_sift
 

@@ -79,9 +79,9 @@ class ServerHost:
             if task := self._requests.get(message["cancel"]):
                 task.cancel()
         elif "answer" in message:
-            asked = self._asked.pop(message["answer"], None)
-            if asked is not None and not asked.done():
-                asked.set_result(message["content"])
+            answer = self._asked.pop(message["answer"], None)
+            if answer is not None and not answer.done():
+                answer.set_result(message["content"])
         else:
             task = asyncio.create_task(self._answer(message))
             self._requests[message["id"]] = task
@@ -165,11 +165,11 @@ class ServerHost:
 
     async def _ask(self, number: int, question: JsonDict) -> JsonDict | None:
         self._next_ask = ask = self._next_ask + 1
-        asked: asyncio.Future[JsonDict | None] = asyncio.get_running_loop().create_future()
-        self._asked[ask] = asked
+        answer: asyncio.Future[JsonDict | None] = asyncio.get_running_loop().create_future()
+        self._asked[ask] = answer
         self._write({"id": number, "ask": ask, "question": question})
         try:
-            return await asked
+            return await answer
         finally:
             self._asked.pop(ask, None)
 
@@ -317,7 +317,7 @@ def _prompt_json(prompt: Any) -> list[Any]:
     return [
         prompt.name,
         prompt.description or "",
-        [[given.name, bool(given.required)] for given in prompt.arguments or ()],
+        [[argument.name, bool(argument.required)] for argument in prompt.arguments or ()],
     ]
 
 
@@ -353,7 +353,7 @@ _REQUESTS: dict[str, Callable[[Client, JsonDict, Call], Awaitable[Any]]] = {
 async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
     """Return all pages of a list; a list without an end is cut. Raise `OverflowError` for one that is too large to pass
     on as one line, because a line that is too long would end this process."""
-    found: list[Any] = []
+    collected: list[Any] = []
     size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
@@ -362,11 +362,11 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Calla
             raise OverflowError(
                 f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB, the most that nexus reads"
             )
-        found += entries
+        collected += entries
         cursor = page.next_cursor
-        if not cursor or len(found) >= _MOST_ENTRIES:
+        if not cursor or len(collected) >= _MOST_ENTRIES:
             break
-    return found[:_MOST_ENTRIES]
+    return collected[:_MOST_ENTRIES]
 
 
 # -- the program -------------------------------------------------------------------------------------------------------

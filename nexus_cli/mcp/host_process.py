@@ -88,8 +88,8 @@ class McpHost:
         """Return the revision of a server's tools (`ServerOffer.revision`); "" if it does not run. Starts nothing."""
         if self._process is None:
             return ""
-        asked = {"do": "revision", "key": server.sha256}
-        revision = await self._request(asked, server.call_seconds + SLACK_SECONDS)
+        request = {"do": "revision", "key": server.sha256}
+        revision = await self._request(request, server.call_seconds + SLACK_SECONDS)
         return str(revision["revision"])
 
     async def call(
@@ -104,8 +104,8 @@ class McpHost:
     ) -> ServerAnswer:
         """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
         server's tools have another `revision`; "": whatever it is."""
-        sent = {"tool": tool, "arguments": dict(arguments), "revision": revision}
-        return _answer(await self._ask("call", server, sent, ask=ask, progress=progress))
+        request = {"tool": tool, "arguments": dict(arguments), "revision": revision}
+        return _answer(await self._ask("call", server, request, ask=ask, progress=progress))
 
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
         """Read a resource."""
@@ -141,13 +141,13 @@ class McpHost:
         self,
         do: str,
         server: ServerEntry,
-        sent: JsonDict | None = None,
+        fields: JsonDict | None = None,
         *,
         ask: AskPerson | None = None,
         progress: TakeText | None = None,
         show_url: ShowUrl | None = None,
     ) -> Any:
-        message = {"do": do, "target": self._target(server), "asks": ask is not None, **(sent or {})}
+        message = {"do": do, "target": self._target(server), "asks": ask is not None, **(fields or {})}
         limit = _LOGIN_SECONDS if do == "login" else 0
         # Both eras, then once more on a fresh connection.
         seconds = 4 * server.start_seconds + 2 * server.call_seconds + limit + SLACK_SECONDS
@@ -227,8 +227,8 @@ class McpHost:
                 return
             if find_spec("mcp") is None:
                 raise ServerError("start", f"MCP servers need a package: {install_hint('mcp')}")
-            own = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
-            env = _keep_harmless(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
+            variables = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
+            env = _keep_harmless(os.environ) | {name: os.environ[name] for name in variables if name in os.environ}
             if trusted := certificate_file():
                 env["SSL_CERT_FILE"] = trusted
             try:
@@ -263,8 +263,8 @@ class McpHost:
             if self._process is process:
                 self._process = None
             await asyncio.sleep(0.05)  # for what it said last
-            said = f": {self._errors[-1]}" if self._errors else ""
-            lost = {"fault": "died", "text": f"the process that runs MCP servers ended{said}"}
+            last_error = f": {self._errors[-1]}" if self._errors else ""
+            lost = {"fault": "died", "text": f"the process that runs MCP servers ended{last_error}"}
             for queue in self._waiting.values():
                 queue.put_nowait({"error": lost})
             self._kill(process)
@@ -325,8 +325,8 @@ def _server_environment(server: ServerEntry, folder: Path) -> dict[str, str]:
     env = _keep_harmless(host_environment(os.environ, folder))
     # A program gets no proxy with a password in its address.
     env = {name: value for name, value in env.items() if not (name.lower().endswith("_proxy") and "@" in value)}
-    named = {name: value for name in server.env if (value := _read_variable(server, name))}
-    return {**env, **named, **server.values}
+    variables = {name: value for name in server.env if (value := _read_variable(server, name))}
+    return {**env, **variables, **server.values}
 
 
 def _read_variable(server: ServerEntry, name: str) -> str:

@@ -104,14 +104,14 @@ class StoredLogin(OAuthClientProvider):
         """Refresh a token once that the server refuses before its time; the SDK would begin a login at once."""
         for is_first in (True, False):
             async with contextlib.aclosing(super()._auth_flow(request)) as flow:
-                sent = await anext(flow)
-                may_refresh = is_first and sent is request and self.context.can_refresh_token()
+                outgoing = await anext(flow)
+                may_refresh = is_first and outgoing is request and self.context.can_refresh_token()
                 while True:
-                    response = yield sent
-                    if may_refresh and sent is request and response.status_code == HTTPStatus.UNAUTHORIZED:
+                    response = yield outgoing
+                    if may_refresh and outgoing is request and response.status_code == HTTPStatus.UNAUTHORIZED:
                         break
                     try:
-                        sent = await flow.asend(response)
+                        outgoing = await flow.asend(response)
                     except StopAsyncIteration:
                         return
             token = self.context.current_tokens
@@ -139,8 +139,8 @@ class StoredLogin(OAuthClientProvider):
             if stored.get("oauth_metadata"):
                 context.oauth_metadata = OAuthMetadata.model_validate(stored["oauth_metadata"])
             if stored.get("protected_resource_metadata"):
-                known = ProtectedResourceMetadata.model_validate(stored["protected_resource_metadata"])
-                context.protected_resource_metadata = known
+                metadata = ProtectedResourceMetadata.model_validate(stored["protected_resource_metadata"])
+                context.protected_resource_metadata = metadata
         except ValidationError as error:
             raise LoginNeeded("the stored login cannot be read") from error
 
@@ -168,15 +168,15 @@ async def browser_login(
                 first = (await reader.readline()).decode("ascii", "replace").split()
                 target = urlsplit(first[1])
                 query = parse_qs(target.query)
-                found = target.path == "/callback" and first[0] == "GET"
-                head = b"HTTP/1.1 200 OK" if found else b"HTTP/1.1 404 Not Found"
-                if found and query.get("state", []) != expected:  # of another login, or a forged one
-                    found, head = False, b"HTTP/1.1 400 Bad Request"
-                body = _PAGE if found else b""
+                is_valid = target.path == "/callback" and first[0] == "GET"
+                head = b"HTTP/1.1 200 OK" if is_valid else b"HTTP/1.1 404 Not Found"
+                if is_valid and query.get("state", []) != expected:  # of another login, or a forged one
+                    is_valid, head = False, b"HTTP/1.1 400 Bad Request"
+                body = _PAGE if is_valid else b""
                 kind = b"\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
                 writer.write(head + kind + str(len(body)).encode() + b"\r\n\r\n" + body)
                 await writer.drain()
-                if found and not answered.done():
+                if is_valid and not answered.done():
                     _settle(answered, {name: values[0] for name, values in query.items()})
         writer.close()
 

@@ -58,8 +58,8 @@ class ServerFiles:
         name, file = name_server(plugin, server), f"plugin {plugin}"
         if name in self.entries and self.entries[name].file == file:
             return ""
-        where = _describe_server(name, file)
-        why = (line.removeprefix(where).partition(": ")[2] for line in self.problems if line.startswith(where))
+        label = _describe_server(name, file)
+        why = (line.removeprefix(label).partition(": ")[2] for line in self.problems if line.startswith(label))
         return next(why, "its entry disables it")
 
 
@@ -73,7 +73,7 @@ def read_servers(
     installed, unless given. Never raises."""
     entries: dict[str, ServerEntry] = {}
     problems: list[str] = []
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     """Source of each name as rules have it; one that is switched off or invalid is taken too."""
     for source, file, table, folder in _find_tables(cwd, installed_plugins() if plugins is None else plugins, problems):
         if table is None:
@@ -81,27 +81,27 @@ def read_servers(
                 break
             continue
         for name, value in list(table.items())[:MOST_SERVERS]:
-            where = _describe_server(str(name), file)
+            label = _describe_server(str(name), file)
             owner = file if source == "plugin" else source
-            known = taken.setdefault(fit_name(str(name)), owner)
+            known_owner = owners.setdefault(fit_name(str(name)), owner)
             twin = next((known_name for known_name in entries if fit_name(known_name) == fit_name(str(name))), None)
-            if known != owner:
-                problems.append(f"{where} is skipped: another server has this name")
+            if known_owner != owner:
+                problems.append(f"{label} is skipped: another server has this name")
             elif twin not in (None, name):
                 problems.append(
-                    f"{where} is skipped: its tool names would be the same as those of {twin}; rename one of them"
+                    f"{label} is skipped: its tool names would be the same as those of {twin}; rename one of them"
                 )
-            if known != owner or twin is not None:
+            if known_owner != owner or twin is not None:
                 continue
             try:
                 entry = parse_entry(str(name), value, environ, source, file, folder)
             except ValueError as error:
-                problems.append(f"{where} is skipped: {one_line(str(error))}")
+                problems.append(f"{label} is skipped: {one_line(str(error))}")
                 continue
             if entry is not None:
                 entries[entry.name] = entry
     for server_entry in added:  # a rule for one of yours must not allow calls of the editor's
-        if (holder := taken.get(fit_name(server_entry.name))) is not None:
+        if (holder := owners.get(fit_name(server_entry.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
             problems.append(
                 f"{_describe_server(server_entry.name, server_entry.file)} is skipped: {whose} a server with this name"
@@ -150,13 +150,13 @@ def parse_entry(
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 
-    def expand(text: object, what: str) -> str:
+    def expand(text: object, label: str) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"{what} must be a string")
+            raise ValueError(f"{label} must be a string")
         if source != "personal":
-            _refuse_keys(_VARIABLE.findall(text), what)
+            _refuse_keys(_VARIABLE.findall(text), label)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda match: _find_value(match[1], environ, folder), text)):
-            raise ValueError(f"{what} contains control characters")
+            raise ValueError(f"{label} contains control characters")
         return expanded
 
     command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))
@@ -195,12 +195,12 @@ def _make_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value] if value else []
 
 
-def _refuse_keys(names: Iterable[str], what: str) -> None:
+def _refuse_keys(names: Iterable[str], label: str) -> None:
     """Raise `ValueError` if one of the names, with or without a default, is the variable of a provider's key."""
     for name in names:
         plain = name.partition(":-")[0].removeprefix("env:")
         if is_provider_key(plain.upper()):
-            raise ValueError(f"{what} refers to {plain}: only your own servers can get a provider key")
+            raise ValueError(f"{label} refers to {plain}: only your own servers can get a provider key")
 
 
 def _find_value(name: str, environ: Environ, folder: Path | None) -> str:
@@ -226,10 +226,10 @@ def _read_command(value: JsonObject, expand: Callable[[object, str], str]) -> tu
         words = list(command) if isinstance(command, list | tuple) else [None]
     if not isinstance(arguments, list | tuple):
         raise ValueError("args must be a list of strings")
-    found = tuple(expand(word, "command") for word in (*words, *arguments))
-    if found and not found[0].strip():
+    expanded = tuple(expand(word, "command") for word in (*words, *arguments))
+    if expanded and not expanded[0].strip():
         raise ValueError("command is empty")
-    return (os.path.expanduser(found[0]), *found[1:]) if found else ()
+    return (os.path.expanduser(expanded[0]), *expanded[1:]) if expanded else ()
 
 
 def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -92,11 +92,11 @@ class Catalogue:
 
     def prompts(self) -> dict[str, tuple[str, ServerPrompt]]:
         """Return server and prompt by the name of its slash command. Of two with the same name the first stays."""
-        found: dict[str, tuple[str, ServerPrompt]] = {}
+        by_name: dict[str, tuple[str, ServerPrompt]] = {}
         for server, listed in sorted(self.lists.items()):
             for prompt in listed.prompts:
-                found.setdefault(name_tool(server, prompt.name), (server, prompt))
-        return found
+                by_name.setdefault(name_tool(server, prompt.name), (server, prompt))
+        return by_name
 
     def describe_servers(self, failed: Mapping[str, str]) -> list[ServerRow]:
         """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
@@ -105,11 +105,11 @@ class Catalogue:
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""
-        said = {
+        texts = {
             server: clean_words(listing.instructions, MOST_INSTRUCTIONS)
             for server, listing in sorted(self.lists.items())
         }
-        return {server: text for server, text in said.items() if text}
+        return {server: text for server, text in texts.items() if text}
 
     def find_changes(self, server: str, since: Catalogue, ignored: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the words then and now by what a server says differently `since` an earlier catalogue: its
@@ -118,9 +118,9 @@ class Catalogue:
         changes: dict[str, tuple[str, str]] = {}
         if before.instructions != after.instructions:
             changes["its instructions"] = before.instructions, after.instructions
-        known = {tool.name: tool for tool in before.tools}
+        earlier_tools = {tool.name: tool for tool in before.tools}
         for now in after.tools:
-            then = known.get(now.name, now)
+            then = earlier_tools.get(now.name, now)
             parts = {
                 "description": then.description != now.description,
                 "arguments": then.parameters != now.parameters,
@@ -136,9 +136,9 @@ class Catalogue:
         each = self.tokens <= MOST_TOKENS
         keys = {name: entry.sha256 for name, entry in self.entries.items()}
         tools = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
-        taken = {tool.name for tool in tools}
+        tool_names = {tool.name for tool in tools}
         readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
-        return tools + [reader for reader in readers if reader.name not in taken]
+        return tools + [reader for reader in readers if reader.name not in tool_names]
 
 
 def list_resources(cwd: Path) -> list[str]:

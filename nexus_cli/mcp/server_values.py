@@ -58,8 +58,8 @@ class ServerEntry:
     @property
     def sha256(self) -> str:
         """Return the hash of what is started or reached: the key of its cached tools."""
-        what = {key: value for key, value in asdict(self).items() if key not in ("source", "file", "shown")}
-        return hashlib.sha256(json.dumps(what, sort_keys=True, default=dict).encode()).hexdigest()
+        identity = {key: value for key, value in asdict(self).items() if key not in ("source", "file", "shown")}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True, default=dict).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,12 +155,12 @@ def _is_running(process: asyncio.subprocess.Process) -> bool:
 async def _keep_errors(process: asyncio.subprocess.Process, server: ServerProcess) -> None:
     """Keep the last lines of stderr; a line without an end is kept in pieces."""
     assert process.stderr is not None
-    rest = ""
+    partial_line = ""
     while data := await process.stderr.read(65_536):
-        lines = (rest + data.decode("utf-8", "replace")).split("\n")
-        rest = lines.pop()[-4_000:]
+        lines = (partial_line + data.decode("utf-8", "replace")).split("\n")
+        partial_line = lines.pop()[-4_000:]
         server.errors.extend(shown for line in lines if (shown := printable_line(line)))
-    if shown := printable_line(rest):
+    if shown := printable_line(partial_line):
         server.errors.append(shown)
 
 

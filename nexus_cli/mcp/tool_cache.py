@@ -81,26 +81,29 @@ def read_list(entry: ServerEntry) -> ToolList | None:
 
 def make_list(offer: ServerOffer) -> ToolList:
     """Return a list of tools in the order in which it is sent, with its tokens. Blocks: it loads an encoder."""
-    named, left_out = dict[str, ServerTool](), list(offer.left_out)
+    by_name, left_out = dict[str, ServerTool](), list(offer.left_out)
     for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
         if not tool.name:
             left_out.append(("without a name", "a call could not name it"))
-        elif (first := named.setdefault(fit_name(tool.name), tool)) is not tool:
+        elif (first := by_name.setdefault(fit_name(tool.name), tool)) is not tool:
             left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
-    kept = tuple(list(named.values())[:MOST_TOOLS])
-    tokens = _count_tokens(kept)
+    offered = tuple(list(by_name.values())[:MOST_TOOLS])
+    tokens = _count_tokens(offered)
     if tokens <= MOST_TOKENS and (
-        faults := {tool.name: fault for tool in kept if (fault := find_schema_fault(tool.parameters))}
+        faults := {tool.name: fault for tool in offered if (fault := find_schema_fault(tool.parameters))}
     ):
         left_out += faults.items()
-        kept = tuple(tool for tool in kept if tool.name not in faults)
-        tokens = _count_tokens(kept)
+        offered = tuple(tool for tool in offered if tool.name not in faults)
+        tokens = _count_tokens(offered)
     prompts = tuple(sorted(offer.prompts, key=lambda prompt: prompt.name)[:MOST_TOOLS])
-    resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    lines = _describe_left_out(left_out, named)
+    resources, instructions = (
+        tuple(sorted(offer.resources)[:MOST_RESOURCES]),
+        offer.instructions[: 2 * MOST_INSTRUCTIONS],
+    )
+    lines = _describe_left_out(left_out, by_name)
     if len(offer.instructions) > MOST_INSTRUCTIONS:
         lines += (f"only the first {MOST_INSTRUCTIONS:,} characters of its instructions are sent",)
-    return ToolList(kept, tokens, utc_now(), prompts, resources, said, lines)
+    return ToolList(offered, tokens, utc_now(), prompts, resources, instructions, lines)
 
 
 def _count_tokens(tools: Sequence[ServerTool]) -> int:
@@ -108,14 +111,14 @@ def _count_tokens(tools: Sequence[ServerTool]) -> int:
     return sum(count(canonical(_as_sent(tool)).decode()) for tool in tools)
 
 
-def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[str]) -> tuple[str, ...]:
+def _describe_left_out(left_out: Sequence[tuple[str, str]], tool_names: Collection[str]) -> tuple[str, ...]:
     """Return a line for each tool that is not offered, and one for the tools beyond `MOST_TOOLS`."""
     lines = [f"tool {name} is skipped: {why}" for name, why in left_out[:MOST_LEFT_OUT]]
-    if more := len(left_out) - len(lines):
-        lines.append(f"{plural(more, 'more tool')} skipped for similar reasons")
-    if len(named) > MOST_TOOLS:
+    if unlisted := len(left_out) - len(lines):
+        lines.append(f"{plural(unlisted, 'more tool')} skipped for similar reasons")
+    if len(tool_names) > MOST_TOOLS:
         lines.append(
-            f"only the first {MOST_TOOLS:,} tools by name are offered; the server lists {len(named):,} or more"
+            f"only the first {MOST_TOOLS:,} tools by name are offered; the server lists {len(tool_names):,} or more"
         )
     return tuple(lines)
 

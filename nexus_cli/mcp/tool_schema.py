@@ -28,23 +28,23 @@ def object_schema(parameters: Any) -> JsonObject:
     if not is_object or not is_nested_within(parameters, MOST_DEEP):
         return {"type": "object", "properties": {}}
     properties, required = parameters.get("properties"), parameters.get("required")
-    kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
-    named = properties if isinstance(properties, Mapping) else {}
-    properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
+    cleaned = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
+    arguments = properties if isinstance(properties, Mapping) else {}
+    properties = {key: value for key, value in arguments.items() if _ARGUMENT.fullmatch(key)}
     if isinstance(required, list) and all(isinstance(name, str) for name in required):
-        kept["required"] = [name for name in required if name in properties or name not in named]
-    return {**_clean_schema(kept), "type": "object", "properties": _clean_schema(properties)}
+        cleaned["required"] = [name for name in required if name in properties or name not in arguments]
+    return {**_clean_schema(cleaned), "type": "object", "properties": _clean_schema(properties)}
 
 
 def _clean_schema(value: Any) -> Any:
     """Return a part of a schema with its words for the model as those of a description are."""
     if isinstance(value, Mapping):
-        said = {
+        cleaned = {
             key: clean_words(part)
             for key, part in value.items()
             if key in ("description", "title") and type(part) is str
         }
-        return {key: said[key] if key in said else _clean_schema(part) for key, part in value.items()}
+        return {key: cleaned[key] if key in cleaned else _clean_schema(part) for key, part in value.items()}
     return [_clean_schema(part) for part in value] if isinstance(value, list) else value
 
 
@@ -54,11 +54,11 @@ def describe_rest(parameters: Any) -> str:
     if not isinstance(parameters, Mapping) or not is_nested_within(parameters, MOST_DEEP):
         return ""
     properties = parameters.get("properties")
-    rest = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
-    named = properties.items() if isinstance(properties, Mapping) else ()
-    if unfit := {key: value for key, value in named if not _ARGUMENT.fullmatch(key)}:
-        rest |= {"properties": unfit, "required": parameters.get("required", [])}
-    return f"\nIts arguments also have: {canonical(rest).decode()}" if rest else ""
+    refused = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
+    arguments = properties.items() if isinstance(properties, Mapping) else ()
+    if unfit := {key: value for key, value in arguments if not _ARGUMENT.fullmatch(key)}:
+        refused |= {"properties": unfit, "required": parameters.get("required", [])}
+    return f"\nIts arguments also have: {canonical(refused).decode()}" if refused else ""
 
 
 def clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:

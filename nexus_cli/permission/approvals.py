@@ -142,9 +142,9 @@ def call_detail(tool: Tool, arguments: JsonObject, context: ToolContext, limits:
         return preview.diff, preview.before
     lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
     if tool.works_later(arguments):
-        rest = {name: value for name, value in limits.to_json().items() if name not in ("allow", "level")}
+        limit_values = {name: value for name, value in limits.to_json().items() if name not in ("allow", "level")}
         lines += [f"level: {limits.allow or ASK}"]
-        lines += [f"your limits: {_value_text(rest) if rest else 'none'}"]
+        lines += [f"your limits: {_value_text(limit_values) if limit_values else 'none'}"]
     return "\n".join(lines), preview.before
 
 
@@ -157,7 +157,7 @@ async def make_question(
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
     if decision.change:
         detail = f"{detail}\n\n{CHANGES}\n{decision.change.diff}".lstrip()
-    parts, more = decision.shown_parts()
+    parts, other_parts = decision.shown_parts()
     doubts = decision.command.doubts if decision.command else ()
     question = Question(
         checked.call,
@@ -169,7 +169,7 @@ async def make_question(
         stores=decision.offers,
         profile=decision.profile,
         parts=tuple(parts),
-        more_parts=more,
+        more_parts=other_parts,
         doubts=(uncovered, *doubts) if uncovered else doubts,
         rule=decision.ruling,
     )
@@ -213,9 +213,9 @@ async def allow_from_now(
 def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:
     """Remove the scopes with a name of `scope_name`; return False if there is none."""
     wanted = one_line(typed).split()
-    found = {scope for scope in always if scope_name(scope, project).split() == wanted}
-    always -= found
-    return bool(found)
+    removed = {scope for scope in always if scope_name(scope, project).split() == wanted}
+    always -= removed
+    return bool(removed)
 
 
 def describe_refusal(why: str, name: str) -> str:

@@ -161,8 +161,8 @@ class CallDecision:
             value |= {"profile": self.profile or None, "rule": self.rule or None}
         value["from"] = self.origin or f"level {self.level}"
         if self.command:
-            parts, more = self.shown_parts()
-            value |= {"parts": parts} | ({"more_parts": more} if more else {})
+            parts, other_parts = self.shown_parts()
+            value |= {"parts": parts} | ({"more_parts": other_parts} if other_parts else {})
         value["why"] = (self.command.why if self.command else "") if self.is_granted else self.why
         match self.answer if self.asks else None:
             case Allow() as yes:

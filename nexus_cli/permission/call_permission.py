@@ -204,9 +204,9 @@ class CallPermission:
         """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be parsed: nothing else would stop a
         call."""
         if level == ALL and self.unread_denials:
-            where, _, why = self.unread_denials[0].partition(": ")
+            source, _, why = self.unread_denials[0].partition(": ")
             hint = "Correct the rule in that file, or choose a level other than all"
-            raise NexusError("config", where, why, hint)
+            raise NexusError("config", source, why, hint)
 
     def take_problems(self, level: str) -> list[str]:
         """Return the warnings about rules and sandbox at `level` that were not returned before."""
@@ -282,14 +282,14 @@ class CallPermission:
 
     def _decide_paths(self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...]) -> CallDecision:
         rule = self._find_rule(call, extra)
-        named = CallDecision("allow")
+        verdict = CallDecision("allow")
         if rule is not None:
-            named = CallDecision(rule.decision, rule=f"{rule.decision} {rule.text}", origin=rule.origin)
-            named = replace(named, why=named.ruling)
-        if named.is_denied:
-            return named
+            verdict = CallDecision(rule.decision, rule=f"{rule.decision} {rule.text}", origin=rule.origin)
+            verdict = replace(verdict, why=verdict.ruling)
+        if verdict.is_denied:
+            return verdict
         # An unread one may be for this call.
-        opened = rule is not None and named.is_granted and (rule in extra or not self.unread_denials)
+        opened = rule is not None and verdict.is_granted and (rule in extra or not self.unread_denials)
         decision = decide(
             call.tool,
             call.arguments,
@@ -311,9 +311,9 @@ class CallPermission:
             origin = f"changed definition of {call.tool.name}"
             return replace(decision, why=why, kind=DEFINITION, change=change, origin=origin)
         if decision.is_granted:
-            return replace(named, kind="protected")
+            return replace(verdict, kind="protected")
         has_place = rule.pattern and not (rule.origin == GRANTED and call.tool.effect is Effect.EDIT)
-        return named if opened and decision.asks and (has_place or decision.kind in FOR_ALL_CALLS) else decision
+        return verdict if opened and decision.asks and (has_place or decision.kind in FOR_ALL_CALLS) else decision
 
     def _find_offers(self, call: CheckedCall, kind: str) -> tuple[str, ...]:
         """Return the allow rules that a question of `kind` about a call offers as "always"."""
@@ -343,10 +343,10 @@ class CallPermission:
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
         lines = [[word.text for word in command.words] for command in commands]
-        named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
+        operands = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
-        found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
-        paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
+        found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in operands]
+        paths = [real_path(path) for path in found_paths if path in operands or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         plain = [words for words in lines if words and not COMMAND_SIGNS & {*"".join(words)}]
         written = [f"{call.tool.name}({shlex.join(words)})" for words in plain]
@@ -359,7 +359,7 @@ class CallPermission:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
         ahead = self._find_ahead(exact, call, decision.level) if not rule else ()
         if rule or ahead:
-            return NarrowWay(rule, " ".join(f"--rule {shlex.quote(one)}" for one in ahead))
+            return NarrowWay(rule, " ".join(f"--rule {shlex.quote(rule_text)}" for rule_text in ahead))
         offers = decision.offers if len(decision.offers) == 1 else ()
         return NarrowWay(self._find_enough(offers, call, decision.level))
 
@@ -368,8 +368,8 @@ class CallPermission:
         if all are not enough."""
         with suppress(ValueError):  # one cannot be written
             if exact and self.decide(call, level, ahead=exact).is_granted:
-                for one in exact:
-                    fewer = tuple(other for other in exact if other != one)
+                for candidate in exact:
+                    fewer = tuple(other for other in exact if other != candidate)
                     exact = fewer if self.decide(call, level, ahead=fewer).is_granted else exact
                 return exact
         return ()
@@ -410,21 +410,21 @@ class CallPermission:
 
         edits = call.tool.effect is Effect.EDIT and "Write" not in foreign_names(call.tool.name)
         tool = rule_tools()["edit_file"] if edits else call.tool  # Claude has one tool that edits
-        named = RuleSet(tuple(rule for rule in rules if rule.names(tool)))
-        if named.rules and call.tool.runs_commands:
-            line, rules_of_tool = str(call.arguments[COMMAND]), named.for_commands_of(call.tool)
+        naming = RuleSet(tuple(rule for rule in rules if rule.names(tool)))
+        if naming.rules and call.tool.runs_commands:
+            line, rules_of_tool = str(call.arguments[COMMAND]), naming.for_commands_of(call.tool)
             command_decision = decide_command(
                 line, level=ALL, rules=rules_of_tool, cwd=self._cwd, project=self._project, confined=True
             )
             return command_decision.decision != "allow"
-        return self._find_in(named, tool, call) is not None
+        return self._find_in(naming, tool, call) is not None
 
     def _list_variables(self, profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
         """Return the variables of hooks for a command: outside of the sandbox those of the person's own, for a
         read-only one none that decides which programs run."""
-        named = {name: value for name, (value, is_personal) in self.variables.items() if is_walled or is_personal}
+        variables = {name: value for name, (value, is_personal) in self.variables.items() if is_walled or is_personal}
         is_reader = profile == "read"
-        return {name: named[name] for name in named if not (is_reader and name.startswith(_PROGRAMS))}
+        return {name: variables[name] for name in variables if not (is_reader and name.startswith(_PROGRAMS))}
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
         """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
@@ -545,9 +545,9 @@ class CallPermission:
         Returns what has changed of each since it was allowed, by name. Blocks; raises as `pin_allowed` does.
         """
         (allowing,) = parse_allowed((rule,), AHEAD)
-        named = [tool for tool in tools if allowing.names(tool)]
-        changes = {tool.name: change for tool in named if (change := find_change(tool))}
-        pin_tools(named, replaces=True)
+        named_tools = [tool for tool in tools if allowing.names(tool)]
+        changes = {tool.name: change for tool in named_tools if (change := find_change(tool))}
+        pin_tools(named_tools, replaces=True)
         return changes
 
     def store_rules(self, rules: Sequence[str]) -> None:
@@ -605,16 +605,16 @@ class CallPermission:
             )
             rights = rights.for_hook(places()) if hook else rights
             if profile in ("write", "net"):
-                kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
+                kept_paths, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-                rights = replace(rights, kept=kept, kept_patterns=patterns, mounts_kept=mounts)
-            held, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
-        env, taken = sandbox_environment(rights, os.environ, self._settings.env_pass)
+                rights = replace(rights, kept=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
+            confinement, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
+        env, removed = sandbox_environment(rights, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment, own_index  # noqa: PLC0415
 
         env = host_environment(env, self._cwd) | {"PWD": str(self._cwd)}  # not by the link that leads there
         add_own_program(env, places())
-        is_walled = held.backend != "none"
+        is_walled = confinement.backend != "none"
         if is_walled:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
@@ -632,23 +632,27 @@ class CallPermission:
             notes += [left_out] if left_out else []
         if rights.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the rest")
-        if rights.denied and rights.writable and held.backend == "landlock":
+        if rights.denied and rights.writable and confinement.backend == "landlock":
             notes.append("a file created in a folder that holds a denied file is not readable until the next command")
         untold = tuple(note for note in notes if note not in self._told)
         self._told.update(untold)
 
         def denial(command: str, text: str, status: int | None) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
-            describe = partial(describe_denial, rights, command, text, held.backend, has_loopback=held.has_loopback)
+            describe = partial(
+                describe_denial, rights, command, text, confinement.backend, has_loopback=confinement.has_loopback
+            )
             return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
-        return CommandSandbox(held if is_walled else None, env, untold, denial, partial(self._describe_missing, taken))
+        return CommandSandbox(
+            confinement if is_walled else None, env, untold, denial, partial(self._describe_missing, removed)
+        )
 
-    def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:
-        """Return a line with the variables among those `taken` from commands that this one names, or all if it lists
+    def _describe_missing(self, removed: Sequence[str], command: str, output: str) -> str:
+        """Return a line with the variables among those `removed` from commands that this one names, or all if it lists
         variables; each once."""
         lists, text = _LISTS_VARIABLES.search(command), f"{command}\n{output}"
-        missing = [name for name in taken if name not in self._told and (lists or name in text)]
+        missing = [name for name in removed if name not in self._told and (lists or name in text)]
         self._told.update(missing)
         return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
 
@@ -672,27 +676,27 @@ class CallPermission:
         with self._lock:
             return self._make_temp()
 
-    def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
+    def _find_confinement(self, profile: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
         """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""
         from nexus_cli.sandbox.backend import Backend  # noqa: PLC0415
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
         from nexus_cli.sandbox.session_network import make_network  # noqa: PLC0415
 
         # Without bubblewrap a command has no loopback of its own.
-        shares = made.name == "write" and (stays or probe.backend is Backend.LANDLOCK)
+        shares = profile.name == "write" and (stays or probe.backend is Backend.LANDLOCK)
         if shares and self.network is None and self._alone is None:
             self.network, self._alone = make_network(probe.backend, self._project)
-        alone = (self._alone or "") if stays and made.name == "write" else ""
-        network = self.network if made.name == "write" else None
-        kind = f"{made.name} {made.claude_home or ''}"
-        held = None if stays else self._confinements.get(kind)
-        if held is None or held.profile != made or held.network is not network:
-            if held is not None:
-                held.close()
-            held = Confinement(made, probe, network)
+        alone = (self._alone or "") if stays and profile.name == "write" else ""
+        network = self.network if profile.name == "write" else None
+        kind = f"{profile.name} {profile.claude_home or ''}"
+        confinement = None if stays else self._confinements.get(kind)
+        if confinement is None or confinement.profile != profile or confinement.network is not network:
+            if confinement is not None:
+                confinement.close()
+            confinement = Confinement(profile, probe, network)
             if not stays:
-                self._confinements[kind] = held
-        return held, alone
+                self._confinements[kind] = confinement
+        return confinement, alone
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Mask the values of variables that commands do not get; return the text and the names of those found in it."""
@@ -711,8 +715,8 @@ class CallPermission:
 
     def close(self) -> None:
         """Release sandboxes and temporary files. May be called twice."""
-        for held in self._confinements.values():
-            held.close()
+        for confinement in self._confinements.values():
+            confinement.close()
         self._confinements.clear()
         if self._temp is not None:
             self._temp.close()

@@ -49,9 +49,9 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     """
     root = real_path(project)
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
-    secrets, kept = SecretPlaces(places(), project), (root, real_path(home_folder()))
+    secrets, protected = SecretPlaces(places(), project), (root, real_path(home_folder()))
     for folder in folders:
-        above = any(kept_folder.is_relative_to(folder) for kept_folder in kept)
+        above = any(kept_folder.is_relative_to(folder) for kept_folder in protected)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):
             return ()
     reading = find_governing(discover_tools().values(), Effect.READ)

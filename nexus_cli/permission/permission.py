@@ -104,26 +104,28 @@ def _check_place(
     path: str, target: Path, writes: bool, cwd: Path, roots: Sequence[Path], config_dirs: list[Path]
 ) -> CallDecision | None:
     """Return the approval that a path needs at every level below `all`, None if it needs none."""
-    named = _name_path(path, target, cwd)
+    path_name = _name_path(path, target, cwd)
     verb = "writes" if writes else "reads"
     for root in roots:
         if target.is_relative_to(root):
             break
     else:
-        return CallDecision("ask", f"it {verb} outside the project: {named}", "outside")
+        return CallDecision("ask", f"it {verb} outside the project: {path_name}", "outside")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return CallDecision("ask", f"it writes to nexus's configuration: {named}", "protected")
+        return CallDecision("ask", f"it writes to nexus's configuration: {path_name}", "protected")
     for place in (target, _written_path(path, cwd)):
         names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
         name = protected_name(names)
         if name:
-            return CallDecision("ask", f"it writes {_describe_protected(name)}: {named}", "protected")
+            return CallDecision("ask", f"it writes {_describe_protected(name)}: {path_name}", "protected")
         if obeyed_name(names):
-            return CallDecision("ask", f"it writes files that other programs run or load: {named}", "protected")
+            return CallDecision("ask", f"it writes files that other programs run or load: {path_name}", "protected")
     if _is_in_repository(target, root):
-        return CallDecision("ask", f"it writes to a folder that git may treat as a repository: {named}", "protected")
+        return CallDecision(
+            "ask", f"it writes to a folder that git may treat as a repository: {path_name}", "protected"
+        )
     return None
 
 
@@ -148,10 +150,10 @@ def _name_path(path: str, target: Path, cwd: Path) -> str:
 
 def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Path) -> str:
     verb = "writes to" if tool.effect is Effect.EDIT else "reads"
-    held = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
-    what = "nexus's own files" if held else "credentials"
+    is_own = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
+    noun = "nexus's own files" if is_own else "credentials"
     rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
-    return f"it {verb} {what}: {_name_path(path, target, cwd)}; only a rule in your own config.toml allows it: {rule}"
+    return f"it {verb} {noun}: {_name_path(path, target, cwd)}; only a rule in your own config.toml allows it: {rule}"
 
 
 def _describe_protected(name: str) -> str:

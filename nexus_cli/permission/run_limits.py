@@ -100,11 +100,13 @@ def restrictions(now: Signals) -> Limits:
 
 def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
     """Combine the limits of the layers in `bounds` with those of the signals."""
-    said: dict[str, JsonDict] = {layer: {} for layer in LAYERS}
+    by_layer: dict[str, JsonDict] = {layer: {} for layer in LAYERS}
     for bound in bounds:
         for layer, value in bound.said.items():
-            said.setdefault(layer, {})[bound.name] = value
-    return compose_limits([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
+            by_layer.setdefault(layer, {})[bound.name] = value
+    return compose_limits(
+        [*((layer, Limits(**its)) for layer, its in by_layer.items()), ("signals", restrictions(now))]
+    )
 
 
 def reasons(now: Signals, name: str) -> str:
@@ -126,7 +128,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say. Calls behind a
     failed edit, which did not run, do not count.
     """
-    wanted, known = call.arguments_text, ""
+    wanted, earlier_result = call.arguments_text, ""
     results: dict[str, str] = {}
     calls: list[ToolCall] = []
     for item in reversed(items):
@@ -137,11 +139,11 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
         for other in reversed(item.message.tool_calls):
             if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
-            result = results.get(other.id, known) if other.id not in refused else known
+            result = results.get(other.id, earlier_result) if other.id not in refused else earlier_result
             is_equal = other.name == call.name and other.raw == call.raw and other.arguments_text == wanted
-            if not is_equal or (known and result != known):
+            if not is_equal or (earlier_result and result != earlier_result):
                 return calls
-            known = result
+            earlier_result = result
             calls.append(other)
     return calls
 
@@ -188,8 +190,8 @@ class RunLimits:
     def refusals(self, calls: Mapping[str, str]) -> dict[str, CallDecision]:
         """Return the refused ones among `calls` (the newest step of the run: tools by call id), by call id."""
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call.id not in calls)
-        found = ((call_id, self.exclude(self.find(name)) or self._over(acted)) for call_id, name in calls.items())
-        return {call_id: refusal for call_id, refusal in found if refusal}
+        decisions = ((call_id, self.exclude(self.find(name)) or self._over(acted)) for call_id, name in calls.items())
+        return {call_id: refusal for call_id, refusal in decisions if refusal}
 
     def exclude(self, tool: Tool | None) -> CallDecision | None:
         """Return the refusal of a tool that this run excludes, None for another."""
@@ -207,9 +209,9 @@ class RunLimits:
 
     def _over(self, acted: bool) -> CallDecision | None:
         """Return the refusal of a call after the last step that may call tools; `acted`: an earlier step ran calls."""
-        most = self.limits.max_iterations
-        if most is not None and len(self.run.batches) > most:
-            steps = "one step" if most == 1 else f"{most} steps"
+        step_limit = self.limits.max_iterations
+        if step_limit is not None and len(self.run.batches) > step_limit:
+            steps = "one step" if step_limit == 1 else f"{step_limit} steps"
             return self._bound("max_iterations", f"not run: the tool-call limit is {steps}", f". {ANSWER}")
         if self.limits.is_one_step and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"

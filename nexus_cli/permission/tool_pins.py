@@ -82,11 +82,13 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
             servers.setdefault(tool.entry, []).append(tool)
     for of_server in servers.values():
         record = _record(of_server[0].entry)
-        known = record.read_items()
+        kept_pins = record.read_items()
         wanted = {
-            tool.name: ANY if any_words else _words(tool) for tool in of_server if replaces or tool.name not in known
+            tool.name: ANY if any_words else _words(tool)
+            for tool in of_server
+            if replaces or tool.name not in kept_pins
         }
-        if all(name in known and known[name].get("words") == words for name, words in wanted.items()):
+        if all(name in kept_pins and kept_pins[name].get("words") == words for name, words in wanted.items()):
             continue
         with record.change() as pins:
             for name, words in wanted.items():
@@ -124,5 +126,5 @@ def _describe_change(before: str, after: str) -> str:
     if len(changes) > MOST_LINES:
         changes.sort(key=lambda line: line[0] != "+")
     shown = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
-    more = len(changes) - len(shown)
-    return "\n".join([*shown, *([f"... {plural(more, 'more line')}"] if more else [])]) or SPACES
+    omitted = len(changes) - len(shown)
+    return "\n".join([*shown, *([f"... {plural(omitted, 'more line')}"] if omitted else [])]) or SPACES

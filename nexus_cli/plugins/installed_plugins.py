@@ -134,8 +134,8 @@ def _read_installed(name: str, known: JsonObject) -> InstalledPlugin:
     problem = f"{why}; run nexus plugin update {name}" if why else ""
     source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
-    if isinstance(told := known.get("named"), dict):
-        named = PluginSource(*(str(told.get(key, "")) for key in ("place", "commit", "inner", "ref")))
+    if isinstance(table := known.get("named"), dict):
+        named = PluginSource(*(str(table.get(key, "")) for key in ("place", "commit", "inner", "ref")))
     else:
         named = source
     return InstalledPlugin(name, source, as_table(items), folder, problem, named)

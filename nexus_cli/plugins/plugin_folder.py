@@ -135,13 +135,13 @@ def _refusal(root: Path, why: str, hint: str) -> NexusError:
 def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return all files by path, sorted, and the executable ones. Raises `UnfitError` and `OSError`."""
     real, files, programs = os.path.realpath(root), dict[str, bytes](), set[str]()
-    found = (
+    parts = (
         part
         for entry in sorted(os.listdir(real))  # raises if it is no folder
         for part in find_below(ABOVE + entry, os.path.join(real, entry), real)
         if skipped.isdisjoint(part[0].split("/"))
     )
-    for name, path, data in read_parts(found, UnaskedFiles(root)):
+    for name, path, data in read_parts(parts, UnaskedFiles(root)):
         files[name.removeprefix(ABOVE)] = data
         if os.access(path, os.X_OK):
             programs.add(name.removeprefix(ABOVE))
@@ -265,11 +265,11 @@ class _Reader:
 
     def _name_others(self) -> None:
         folders = {path.partition("/")[0] for path in self._files if "/" in path}
-        there = [what for key, what in NOT_READ.items() if key in folders or self._manifest.get(key)]
-        there += [what for path, what in OTHER_FILES.items() if path in self._files]
+        there = [label for key, label in NOT_READ.items() if key in folders or self._manifest.get(key)]
+        there += [label for path, label in OTHER_FILES.items() if path in self._files]
         keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
         there += [f"{name_first(keys, NAMED)} in the manifest"] if keys else []
         texts = {path: data.decode("latin-1") for path, data in self._files.items()}
         for sign in sorted({*UNSET.findall("\n".join(texts.values()))}):
             there.append(f"{sign} in {name_first([path for path, text in texts.items() if sign in text], NAMED)}")
-        self._left_out += [f"{one_line(what)}: not supported" for what in dict.fromkeys(there)]
+        self._left_out += [f"{one_line(label)}: not supported" for label in dict.fromkeys(there)]

@@ -60,10 +60,10 @@ class PythonPlugin:
         """Return True if it implements a hook that is called again and again, and is not off."""
         return self.manager is not None and bool(getattr(self.manager.hook, hook).get_hookimpls())
 
-    def call(self, hook: str, **given: Any) -> Any:
+    def call(self, hook: str, **arguments: Any) -> Any:
         """Return the result of such a hook; None if it fails or takes too long, and then it is never called again."""
         try:
-            return call_bounded(lambda: getattr(self.manager.hook, hook)(**given), HOOK_SECONDS)
+            return call_bounded(lambda: getattr(self.manager.hook, hook)(**arguments), HOOK_SECONDS)
         except BaseException as error:  # foreign code may raise anything
             self.manager = None
             self.problems.append(f"plugin {self.entry.name}: {hook} {describe_error(error)}; plugin disabled")
@@ -75,14 +75,14 @@ def python_plugins() -> tuple[PythonPlugin, ...]:
     """Load the plugins, by name; () with `--no-plugins`. The first call may take `SECONDS` for each."""
     if switched_off:
         return ()
-    found: dict[str, PythonPlugin] = {}
+    plugins: dict[str, PythonPlugin] = {}
     for entry in find_entry_points():
-        if entry.name not in found:
-            found[entry.name] = _load(entry)
-        elif found[entry.name].entry.package != entry.package:
+        if entry.name not in plugins:
+            plugins[entry.name] = _load(entry)
+        elif plugins[entry.name].entry.package != entry.package:
             line = f"plugin {entry.name} of {entry.package} is skipped: another plugin has this name"
-            found[entry.name].problems.append(line)
-    return tuple(found[name] for name in sorted(found))
+            plugins[entry.name].problems.append(line)
+    return tuple(plugins[name] for name in sorted(plugins))
 
 
 def describe_problems() -> list[str]:
@@ -152,7 +152,7 @@ def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
     manager.check_pending()
     hooks = {kind: getattr(manager.hook, f"nexus_{kind}") for kind in OBJECTS}
     return manager, {
-        kind: tuple(plugin_object for found in hook() for plugin_object in found) for kind, hook in hooks.items()
+        kind: tuple(plugin_object for objects in hook() for plugin_object in objects) for kind, hook in hooks.items()
     }
 
 
@@ -165,7 +165,7 @@ def admit_objects(
     """Return the objects of a kind by name with their plugins, without taken or invalid names, which are recorded."""
     if kind in _admitted or not python_plugins():
         return _admitted.get(kind, {})
-    found: dict[str, tuple[Any, PythonPlugin]] = {}
+    admitted: dict[str, tuple[Any, PythonPlugin]] = {}
     known = set(taken)
     for plugin in python_plugins():
         kept: list[Any] = []
@@ -176,13 +176,13 @@ def admit_objects(
                 why = f"the name {min(used)} is already taken"
             else:
                 known.update(name_of(candidate))
-                found[next(iter(name_of(candidate)))] = candidate, plugin
+                admitted[next(iter(name_of(candidate)))] = candidate, plugin
                 kept.append(candidate)
                 continue
             plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is skipped: {why}")
         plugin.objects = {**plugin.objects, kind: tuple(kept)}
-    _admitted[kind] = found
-    return found
+    _admitted[kind] = admitted
+    return admitted
 
 
 def call_bounded(work: Callable[[], T], seconds: float) -> T:

@@ -35,8 +35,8 @@ def store_plugin(
                 "a plugin with this name is already installed",
                 "See nexus plugin list",
             )
-        for left in plugins_root().glob(".*"):  # drafts of processes that were killed
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in plugins_root().glob(".*"):  # drafts of processes that were killed
+            shutil.rmtree(leftover, ignore_errors=True)
         try:
             for name, data in plugin.files.items():
                 path = draft / name

@@ -33,8 +33,8 @@ def answer_format(model: str, schema: Any, *, has_tools: bool) -> str:
         return ""
     if not _is_strict_object(schema) or not _is_strict(schema, provider not in INLINE_ONLY):
         return ""
-    given = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
-    text = canonical(given).decode()
+    response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    text = canonical(response_format).decode()
     return text if len(text) <= MOST_CHARACTERS else ""
 
 

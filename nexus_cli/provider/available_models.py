@@ -59,11 +59,11 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
 
     model = resolve_alias(name, settings)
-    own, key = split_key_name(session_model)[0], split_key_name(model)[0]
-    if key not in ("", own) and split_key_name(name.strip())[0]:
+    session_provider, key = split_key_name(session_model)[0], split_key_name(model)[0]
+    if key not in ("", session_provider) and split_key_name(name.strip())[0]:
         raise NexusError("usage", f"key {key}", "only the person can choose a key")
     same = not key and provider_of(model) == provider_of(session_model)
-    return f"{own}:{model}" if own and same and split_model_name(model)[0] else model
+    return f"{session_provider}:{model}" if session_provider and same and split_model_name(model)[0] else model
 
 
 def _with_key_name(model: str, key_name: str) -> str:

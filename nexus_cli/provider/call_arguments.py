@@ -48,7 +48,7 @@ def sent_effort(model: str, effort: str) -> str:
     return "" if effort == DEFAULT_EFFORT or not takes_effort(model) else effort
 
 
-def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> JsonDict:
+def build_arguments(request: Request, endpoint: Endpoint, info: ModelInfo, *, walk: bool) -> JsonDict:
     """Return the keyword arguments for `acompletion`; `request` has its cache marks.
 
     With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
@@ -56,16 +56,16 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     """
     tools = list(request.tools)
     arguments: JsonDict = {
-        "model": where.model,
+        "model": endpoint.model,
         "messages": [dict(m) for m in (request.messages if walk else PLACEHOLDER)],
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": request.max_output,
         "num_retries": 0,
         "max_retries": 0,
-        "api_base": where.base,
-        "api_key": where.key,
-        **cache_key_arguments(request.cache_key, where.provider),
+        "api_base": endpoint.base,
+        "api_key": endpoint.key,
+        **cache_key_arguments(request.cache_key, endpoint.provider),
     }
     if not walk:
         arguments["extra_body"] = {"messages": STAND_IN, **({"tools": tools} if tools else {})}
@@ -74,13 +74,13 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         if request.tool_choice != "auto":
             arguments["tool_choice"] = request.tool_choice
     has_effort = request.effort and takes_effort(request.model)
-    if has_effort and (where.provider not in THINKS_IN_BLOCKS or may_think(request.messages)):
+    if has_effort and (endpoint.provider not in THINKS_IN_BLOCKS or may_think(request.messages)):
         arguments["reasoning_effort"] = request.effort
     if request.response_format:
         arguments["response_format"] = json.loads(request.response_format)
-    if where.provider == "github_copilot":
+    if endpoint.provider == "github_copilot":
         arguments["extra_headers"] = _copilot_headers(request.messages)
-    if where.provider == "ollama_chat":
+    if endpoint.provider == "ollama_chat":
         arguments["num_ctx"] = info.window
     return arguments
 

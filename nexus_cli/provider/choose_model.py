@@ -43,12 +43,12 @@ def choose_model(
         why = "set" if os.environ.get(variable, "").strip() else "stored"
         return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
-        found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
-        why = f"several keys are available: {found}"
+        available = ", ".join(f"{variable} ({model})" for variable, model in present.items())
+        why = f"several keys are available: {available}"
         hint = f"Choose a model: --model {first[1]}, NEXUS_MODEL=..., or nexus config set model ..."
     elif reached := servers():
-        found = ", ".join(f"{server.name} at {server.url}" for server in reached)
-        why = f"no key is set, but a local server answered: {found}"
+        available = ", ".join(f"{server.name} at {server.url}" for server in reached)
+        why = f"no key is set, but a local server answered: {available}"
         hint = f"Use it: --model {reached[0].prefix.rstrip('/')}/NAME, or nexus config set model ..."
     else:
         why = "none is configured, no API key is set, and no local server was reached"

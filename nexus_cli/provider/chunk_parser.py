@@ -42,12 +42,12 @@ BROKEN = {
 """Finish reasons that are failures, with their kind."""
 
 
-def _get(thing: object, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+def _get(part: object, name: str) -> Any:
+    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
 
 
-def _get_text(thing: object, name: str) -> str:
-    return value if isinstance(value := _get(thing, name), str) else ""
+def _get_text(part: object, name: str) -> str:
+    return value if isinstance(value := _get(part, name), str) else ""
 
 
 class ChunkParser:

@@ -199,8 +199,8 @@ def resolve_endpoint(model: str, base: str | None = None, key: str | None = None
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)
         if login not in stored_names():
-            named = f" named {key_name}" if key_name else ""
-            why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
+            key_label = f" named {key_name}" if key_name else ""
+            why = f"there is no {SUBSCRIPTIONS[provider]} login{key_label}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
         return Endpoint(provider, model, base, None, login)
     key = key or read_key(provider, key_name)

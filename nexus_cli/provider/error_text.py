@@ -77,8 +77,8 @@ def _read_page(text: str) -> str:
     if not PAGE.search(text[:SEARCHED]):
         return text
     heading = HEADING.search(text[:SEARCHED])
-    said = " ".join(TAG.sub(" ", heading[2]).split()) if heading else ""
-    return f"{said or 'no reason given'} (the response was a web page)"
+    reason = " ".join(TAG.sub(" ", heading[2]).split()) if heading else ""
+    return f"{reason or 'no reason given'} (the response was a web page)"
 
 
 def format_error_line(text: str) -> str:

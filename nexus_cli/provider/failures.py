@@ -51,8 +51,8 @@ COUNTS = (
 
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     """Return the window and the tokens of the request from `text`, each None if it is missing."""
-    found = (re.search(words.replace("#", r"(\d[\d,]+)"), text, re.I) for words in (LIMITS, COUNTS))
-    limit, counted = (int(match[match.lastindex or 0].replace(",", "")) if match else None for match in found)
+    matches = (re.search(words.replace("#", r"(\d[\d,]+)"), text, re.I) for words in (LIMITS, COUNTS))
+    limit, counted = (int(match[match.lastindex or 0].replace(",", "")) if match else None for match in matches)
     return limit, counted
 
 
@@ -135,7 +135,7 @@ def _hint_for(kind: str, model: str, status: int | None, wait: float | None) -> 
     """Return the hint for a failure of `kind` with `model`, after which the provider asks for a `wait`."""
     again = "Try again " + (f"in {format_duration(wait)}" if wait and wait >= LONG_WAIT else "later")
     provider = provider_of(model)
-    key_name, where = split_key_name(model)[0], base_variable(provider)
+    key_name, variable = split_key_name(model)[0], base_variable(provider)
     if kind == "auth" and status == 403:
         if provider in SUBSCRIPTIONS:
             return f"The {SUBSCRIPTIONS[provider]} subscription may not include {model}; see `nexus model list`"
@@ -145,11 +145,11 @@ def _hint_for(kind: str, model: str, status: int | None, wait: float | None) -> 
     if kind == "usage" and provider == "ollama_chat":
         return f"`ollama pull {split_model_name(model)[1]}` downloads the model; see `nexus model list`"
     if kind == "network" and provider in LOCAL:
-        return f"Is the model server running? Its address is set by {where}"
+        return f"Is the model server running? Its address is set by {variable}"
     return {
         "auth": set_key_hint(provider, key_name),
         "usage": HOW_TO_NAME,
-        "network": "Check the connection" + (f" and {where}, if it is set" if where else ""),
+        "network": "Check the connection" + (f" and {variable}, if it is set" if variable else ""),
         "rate_limit": again,
         "overloaded": f"{again}, or choose another model",
         "overflow": "Compact the session, or choose a model with a larger window",
@@ -249,25 +249,25 @@ def _read_message(error: BaseException) -> str:
 
 
 def _read_status(error: BaseException) -> int | None:
-    found = (getattr(holder, "status_code", None) for holder in (error, getattr(error, "response", None)))
-    return next((status for status in found if isinstance(status, int) and 400 <= status < 600), None)
+    statuses = (getattr(holder, "status_code", None) for holder in (error, getattr(error, "response", None)))
+    return next((status for status in statuses if isinstance(status, int) and 400 <= status < 600), None)
 
 
 def read_facts(error: BaseException) -> ErrorFacts:
     """Collect status, text and wait of `error` and its causes."""
     links = list(iterate_causes(error))
-    found = (find_error(getattr(link, "body", None)) or find_error(parse_body(_read_message(link))) for link in links)
-    bodies = [body for body in found if body]
+    errors = (find_error(getattr(link, "body", None)) or find_error(parse_body(_read_message(link))) for link in links)
+    bodies = [body for body in errors if body]
     codes = (STATUS_OF_CODE.get(str(body.get(key))) for body in bodies for key in ("code", "type", "status"))
     said = next(filter(None, codes), None)
     # The innermost one came over the wire; those around it are litellm's mapping of it.
-    given = next(filter(None, map(_read_status, reversed(links))), None)
+    wire_status = next(filter(None, map(_read_status, reversed(links))), None)
     headers = dict(pair for link in reversed(links) for pair in _read_headers(link))
     text = "\n".join([*map(_read_message, links), *(json.dumps(dict(body), default=str) for body in bodies)])
     messages = (body.get(key) for key in ("message", "detail") for body in bodies)
     message = next((said for said in messages if isinstance(said, str) and said), "")
     # An event inside a 200 has a status invented by litellm; the body is the provider's own.
-    status = said if said and given in (None, 500) else given
+    status = said if said and wire_status in (None, 500) else wire_status
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
     line = broken if broken and status is None else format_error_line(message or str(error))
     return ErrorFacts(links, status, text, line, retry_after(headers, text))
@@ -307,8 +307,8 @@ def _describe_missing(error: BaseException, links: Sequence[BaseException], mode
 
 def _find_address(links: Sequence[BaseException]) -> tuple[str, str, int | None]:
     """Return scheme, host and port of the failed request; "" if no exception has one."""
-    own: list[Any] = [link for link in reversed(links) if not type(link).__module__.startswith("litellm")]
-    for link in own:
+    own_errors: list[Any] = [link for link in reversed(links) if not type(link).__module__.startswith("litellm")]
+    for link in own_errors:
         with suppress(AttributeError, RuntimeError, ValueError):  # httpx raises RuntimeError if there is none
             url = urlsplit(str(link.request.url))
             if url.hostname:

@@ -139,26 +139,26 @@ async def begins_process() -> bool:
     return is_first
 
 
-def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+def find_head_start(folder: Path, request: Request, endpoint: Endpoint, info: ModelInfo) -> HeadStart | None:
     """Return the head start of a request, which has its cache marks, or None where it may have none: a provider that
     signs or refreshes tokens, a proxy, TLS or headers of the person's own, a password in the address, a server whose
     answer decides on the request."""
     global _leader
-    origin = _origin(where)
+    origin = _origin(endpoint)
     if origin is None or info.pending or _has_own_way():
         return None
     plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
-    parts = Parts(where.key or read_key(where.provider), request.cache_key, request.max_output, plain)
-    inputs = digest_inputs(replace(request, messages=()), where, info)
+    parts = Parts(endpoint.key or read_key(endpoint.provider), request.cache_key, request.max_output, plain)
+    inputs = digest_inputs(replace(request, messages=()), endpoint, info)
     _leader = HeadStart(TemplateFile(folder, inputs, parts), origin, request.sending)
     return _leader
 
 
-def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
+def _origin(endpoint: Endpoint) -> tuple[str, int, bool] | None:
     """Return host, port and encryption of the endpoint; None for one without head start."""
-    if where.provider not in HOSTS and where.provider not in LOCAL:
+    if endpoint.provider not in HOSTS and endpoint.provider not in LOCAL:
         return None
-    address = urlsplit(where.address)
+    address = urlsplit(endpoint.address)
     if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         return None
     tls = address.scheme == "https"
@@ -187,12 +187,12 @@ def _tls_context() -> ssl.SSLContext:
 class _EarlyStream:
     """A connection on which a request was already sent, in the form that httpcore expects of one."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, made: bytes) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
         self._reader, self._writer = reader, writer
-        self._ahead = memoryview(made)
+        self._ahead = memoryview(request)
         self.differs = False
         self.answer = b""
-        writer.write(made)
+        writer.write(request)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Compare `buffer` with what was sent; send what goes beyond the first request."""
@@ -257,8 +257,8 @@ class _WatchedStream:
         self.answer += data[: STATUS_END - len(self.answer)]
         return bytes(data)
 
-    async def start_tls(self, *given: Any, **named: Any) -> _WatchedStream:
-        self._inner = await self._inner.start_tls(*given, **named)
+    async def start_tls(self, *arguments: Any, **keywords: Any) -> _WatchedStream:
+        self._inner = await self._inner.start_tls(*arguments, **keywords)
         return self
 
     def __getattr__(self, name: str) -> Any:

@@ -49,17 +49,17 @@ _ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
 def find_provider(text: str) -> str:
     """Return the provider that `text` names, in litellm's form, a person's, or as its key variable; raise
     `NexusError("usage", ...)` if there is none."""
-    given = text.strip()
-    word = given.casefold()
+    typed = text.strip()
+    word = typed.casefold()
     for provider, shape in SHAPES.items():
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
     hint = f"Known providers: {', '.join(LOGIN_NAMES)}. "
     hint += "For other providers, set the environment variable that litellm reads for the key"
-    if len(given) > LONGEST_NAME:
+    if len(typed) > LONGEST_NAME:
         raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
-    raise NexusError("usage", f'unknown provider "{given}"', "nexus cannot store its key", hint)
+    raise NexusError("usage", f'unknown provider "{typed}"', "nexus cannot store its key", hint)
 
 
 def find_subscription(text: str) -> str:
@@ -94,14 +94,14 @@ def clean_key(provider: str, text: str) -> str:
         raise NexusError("usage", what, why if key else "it is empty", again)
     if address_from_env(f"{provider}/"):
         return key
-    known = max(
+    key_start = max(
         (start for key_shape in SHAPES.values() for start in key_shape.starts if key.startswith(start)),
         key=len,
         default="",
     )
-    if known in shape.starts or not (known or shape.starts):
+    if key_start in shape.starts or not (key_start or shape.starts):
         return key
-    if owner := next((name for name, key_shape in SHAPES.items() if known in key_shape.starts), ""):
+    if owner := next((name for name, key_shape in SHAPES.items() if key_start in key_shape.starts), ""):
         raise NexusError(
             "usage", what, f"it looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
         )

@@ -79,12 +79,12 @@ def authenticator(provider: str) -> Any:
         return import_module(f"litellm.llms.{provider}.authenticator")
 
 
-async def _use_login(where: Endpoint) -> None:
+async def _use_login(endpoint: Endpoint) -> None:
     """Let the request that follows in this context use fresh tokens of a subscription."""
     from nexus_cli.provider.subscription import fresh_tokens, sent_tokens  # noqa: PLC0415  (few have a subscription)
 
-    library = await asyncio.to_thread(authenticator, where.provider)
-    sent_tokens.set(await asyncio.to_thread(fresh_tokens, where, library))
+    library = await asyncio.to_thread(authenticator, endpoint.provider)
+    sent_tokens.set(await asyncio.to_thread(fresh_tokens, endpoint, library))
 
 
 def _client_class() -> Any:
@@ -162,15 +162,15 @@ class LitellmBackend:
         iterator or cancelling its task closes the socket.
         """
         # In a thread: a keyring may wait until a person unlocks it.
-        where = await asyncio.to_thread(resolve_endpoint, request.model, self._base, self._key)
-        if takes_marks(request.model, where.provider):
+        endpoint = await asyncio.to_thread(resolve_endpoint, request.model, self._base, self._key)
+        if takes_marks(request.model, endpoint.provider):
             request = add_cache_marks(request)
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds, request.sending)
         ahead = None
         if self._templates is not None and await begins_process():
-            ahead = find_head_start(self._templates, request, where, info)
+            ahead = find_head_start(self._templates, request, endpoint, info)
         try:
             if ahead is not None:
                 await ahead.begin()
@@ -178,19 +178,19 @@ class LitellmBackend:
                 await asyncio.to_thread(litellm)
             if info.pending:  # its server has had the time of the import to answer
                 info = self._info(request.model)
-            if where.provider in SUBSCRIPTIONS:
-                await _use_login(where)
+            if endpoint.provider in SUBSCRIPTIONS:
+                await _use_login(endpoint)
             with ahead.lead() if ahead is not None else nullcontext():
-                await self._open(line, request, where, info)
+                await self._open(line, request, endpoint, info)
             if line.is_web_page:
                 why = "the server sent a web page instead of an answer"
-                raise ProviderError("provider", why, check_address_hint(where.provider))
+                raise ProviderError("provider", why, check_address_hint(endpoint.provider))
             reading.track_gemini_reasons(line.chunks)
             while (chunk := await line.next_chunk()) is not END:
                 for delta in reading.parse(chunk):
                     yield delta
-            if sent := line.body_sha256:
-                yield SentDelta(f"{http_library()} {sent}")
+            if digest := line.body_sha256:
+                yield SentDelta(f"{http_library()} {digest}")
             if line.has_invented_end:
                 return
             for delta in reading.finish():
@@ -208,14 +208,14 @@ class LitellmBackend:
                 await ahead.aclose()
             await line.aclose()
 
-    async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
-        walk = self._walks(where, request.tools, request.effort)
-        arguments = build_arguments(request, where, info, walk=walk)
+    async def _open(self, line: OpenStream, request: Request, endpoint: Endpoint, info: ModelInfo) -> None:
+        walk = self._walks(endpoint, request.tools, request.effort)
+        arguments = build_arguments(request, endpoint, info, walk=walk)
         filling.set(None if walk else self._encoder.encode(request.messages))
         arguments["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():
-            if where.provider in OWN_CLIENT:
+            if endpoint.provider in OWN_CLIENT:
                 arguments["client"] = self._client()
             try:
                 await line.open(module.acompletion, arguments)
@@ -228,21 +228,21 @@ class LitellmBackend:
             finally:
                 filling.set(None)
 
-    def _walks(self, where: Endpoint, tools: Sequence[JsonObject], effort: str) -> bool:
+    def _walks(self, endpoint: Endpoint, tools: Sequence[JsonObject], effort: str) -> bool:
         """Return True if the messages must go through litellm: always, unless the body is provably the same."""
-        bare = split_model_name(where.model)[1]
-        if where.provider not in SDK_WALKS or REASONERS.match(bare):
+        bare = split_model_name(endpoint.model)[1]
+        if endpoint.provider not in SDK_WALKS or REASONERS.match(bare):
             return True
-        if where.provider != "openai":
+        if endpoint.provider != "openai":
             return False
-        found, _ = litellm().main.responses_api_bridge_check(
+        route, _ = litellm().main.responses_api_bridge_check(
             model=bare,
             custom_llm_provider="openai",
             tools=list(tools),
             reasoning_effort=effort or None,
-            api_base=where.base,
+            api_base=endpoint.base,
         )
-        return bool(found.get("mode") == "responses")
+        return bool(route.get("mode") == "responses")
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()

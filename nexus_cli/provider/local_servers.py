@@ -50,15 +50,15 @@ def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServe
     """Return the servers that accept a connection, in the order of `servers`. Never raises."""
     from nexus_cli.core.proxy import open_connection  # noqa: PLC0415  (most starts name a model)
 
-    found = []
+    reached = []
     for server in servers:
-        given = next(
+        variable = next(
             (name for name in BASE_VARIABLES[server.prefix.rstrip("/")] if os.environ.get(name, "").strip()), ""
         )
-        url = os.environ[given].strip() if given else server.url
+        url = os.environ[variable].strip() if variable else server.url
         with suppress(OSError, ValueError):
             if urlsplit(url).hostname:
-                seconds = FAR_SECONDS if given else SECONDS
-                open_connection(url, seconds, proxies=bool(given), checks=False)[0].close()
-                found.append(LocalServer(server.name, url, server.prefix))
-    return found
+                seconds = FAR_SECONDS if variable else SECONDS
+                open_connection(url, seconds, proxies=bool(variable), checks=False)[0].close()
+                reached.append(LocalServer(server.name, url, server.prefix))
+    return reached

@@ -40,8 +40,8 @@ class MessageEncoder:
 def fill_body(request: Any) -> None:
     """Replace `STAND_IN` in the body of an `httpx.Request`, if it is there."""
     messages = filling.get()
-    before, found, after = request.content.partition(_KEY + canonical(STAND_IN))
-    if messages is None or not found:
+    before, separator, after = request.content.partition(_KEY + canonical(STAND_IN))
+    if messages is None or not separator:
         return
     body = b"".join((before, _KEY, messages, after))
     request.stream = type(request.stream)(body)

@@ -48,13 +48,13 @@ def litellm_folder() -> Path | None:
 @lru_cache(maxsize=1)
 def provider_prefixes() -> frozenset[str]:
     """Return the names that may precede the first slash of a model's name; any other text there is part of the name."""
-    found = set(WELL_KNOWN)
+    prefixes = set(WELL_KNOWN)
     if folder := litellm_folder():
         with suppress(OSError, ValueError):
             source = (folder / LISTED[0]).read_text(encoding="utf-8").partition(LISTED[1])[2]
-            found.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
-            found.update(json.loads((folder / MORE).read_bytes()))
-    return frozenset(found)
+            prefixes.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
+            prefixes.update(json.loads((folder / MORE).read_bytes()))
+    return frozenset(prefixes)
 
 
 def split_key_name(name: str) -> tuple[str, str]:
@@ -62,15 +62,15 @@ def split_key_name(name: str) -> tuple[str, str]:
     `ft:gpt-4o` and `ollama/qwen3:8b` are models."""
     key, _, model = name.partition(":")
     prefix, slash, _ = model.partition("/")
-    named = slash and KEY_NAME.fullmatch(key) and prefix in provider_prefixes()
-    return (key, model) if named else ("", name)
+    has_key = slash and KEY_NAME.fullmatch(key) and prefix in provider_prefixes()
+    return (key, model) if has_key else ("", name)
 
 
 def split_model_name(name: str) -> tuple[str, str]:
     """Return (provider prefix or "", rest) of `name`, without the name of a key."""
     model = split_key_name(name)[1]
-    prefix, slash, rest = model.partition("/")
-    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", model)
+    prefix, slash, model_name = model.partition("/")
+    return (prefix, model_name) if slash and prefix in provider_prefixes() else ("", model)
 
 
 def model_stem(name: str) -> str:

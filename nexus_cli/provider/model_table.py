@@ -52,11 +52,11 @@ def _million(entry: JsonObject, key: str) -> float | None:
 
 
 def _read(entry: JsonObject) -> Prices:
-    found = {ours: _million(entry, theirs) for ours, theirs in FIELDS.items()}
+    prices = {ours: _million(entry, theirs) for ours, theirs in FIELDS.items()}
     # A price of 0.0 for writes beside one for input means that writing has no separate price (DeepSeek, Z.AI).
-    if found["input_price"] and not found["cache_write_price"]:
-        found["cache_write_price"] = None
-    return found
+    if prices["input_price"] and not prices["cache_write_price"]:
+        prices["cache_write_price"] = None
+    return prices
 
 
 def base_prices(entry: JsonObject) -> Prices:
@@ -80,8 +80,8 @@ def price_tiers(entry: JsonObject) -> tuple[PriceTier, ...]:
     """Return the prices of `entry` for long inputs, by increasing length; one that a tier does not name is the same."""
     base, tiers = base_prices(entry), []
     for least, prices in _tiers(entry):
-        named = {name: price for name, price in _read(prices).items() if price is not None}
-        tiers.append(PriceTier(least, **{**base, **named}))
+        tier_prices = {name: price for name, price in _read(prices).items() if price is not None}
+        tiers.append(PriceTier(least, **{**base, **tier_prices}))
     return tuple(sorted(tiers, key=lambda tier: tier.min_input))
 
 
@@ -157,14 +157,14 @@ def _table() -> _Table:
 
 def _candidates(name: str) -> Iterator[str]:
     """Yield the possible keys of `name`, best first; the date suffix goes last."""
-    prefix, rest = split_model_name(name)
+    prefix, model_name = split_model_name(name)
     stems = [name]
     if prefix in ("ollama", "ollama_chat"):
-        stems += [f"ollama/{rest}", f"ollama/{rest.partition(':')[0]}"]
+        stems += [f"ollama/{model_name}", f"ollama/{model_name.partition(':')[0]}"]
     elif prefix:
-        stems += [rest, rest.partition(":")[0], f"{prefix}/{rest.partition(':')[0]}"]
+        stems += [model_name, model_name.partition(":")[0], f"{prefix}/{model_name.partition(':')[0]}"]
     if prefix == "openrouter":
-        upstream = rest.partition("/")[2].partition(":")[0]
+        upstream = model_name.partition("/")[2].partition(":")[0]
         stems += [upstream, upstream.replace(".", "-")]
     yield from stems
     for stem in stems:
@@ -202,10 +202,10 @@ def _entry(name: str) -> JsonObject | None:
         entry = table.get(key)
         if not _answers(entry) or (is_local and not key.startswith("ollama/")):
             continue
-        found = MappingProxyType({**entry, "_key": key, "_elsewhere": not _bills(entry, key, name)})
-        if not found["_elsewhere"]:
-            return found
-        elsewhere = elsewhere or found
+        candidate = MappingProxyType({**entry, "_key": key, "_elsewhere": not _bills(entry, key, name)})
+        if not candidate["_elsewhere"]:
+            return candidate
+        elsewhere = elsewhere or candidate
     return elsewhere
 
 
@@ -223,12 +223,12 @@ def _relative(name: str) -> JsonObject | None:
     table = _table()
     alike = (key for key in table.list_keys(wanted.removeprefix("ft-")) if model_stem(key) == wanted)
     every = {key: entry for key in alike if _answers(entry := table.get(key))}
-    own = [key for key in every if _bills(every[key], key, charged)]
-    makers = [key for key in own or every if "/" not in key] or own
+    own_models = [key for key in every if _bills(every[key], key, charged)]
+    makers = [key for key in own_models or every if "/" not in key] or own_models
     if not makers:
         return None
     key = max(makers, key=lambda maker: ("latest" in maker, maker))
-    has_one_price = len({str(base_prices(every[model])) for model in own}) == 1
+    has_one_price = len({str(base_prices(every[model])) for model in own_models}) == 1
     return MappingProxyType({**every[key], "_key": key, "_elsewhere": not has_one_price})
 
 
@@ -300,14 +300,14 @@ def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelI
     prices and `known` False; an override of the window makes it known. Never raises for a name.
     """
     info = _from_table(name)
-    key, given = find_override(name, overrides)
-    prices: JsonDict = {name: float(given[name]) for name in FIELDS if name in given}
-    fields: JsonDict = {**given, **prices}
-    if "window" in given:
+    key, override = find_override(name, overrides)
+    prices: JsonDict = {name: float(override[name]) for name in FIELDS if name in override}
+    fields: JsonDict = {**override, **prices}
+    if "window" in override:
         fields |= {"known": True, "window_key": _window_setting_key(key)}
-    fields["covered"] = info.covered and "input_price" not in given
-    fields["cache"] = info.cache or "cache_read_price" in given
-    fields["blind"] = given.get("images", info.images or info.provider not in TEXT_ALONE) is False
+    fields["covered"] = info.covered and "input_price" not in override
+    fields["cache"] = info.cache or "cache_read_price" in override
+    fields["blind"] = override.get("images", info.images or info.provider not in TEXT_ALONE) is False
     # A given price holds for every input length.
     fields["tiers"] = tuple(replace(tier, **prices) for tier in info.tiers)
     return replace(info, **fields)
@@ -373,7 +373,7 @@ def describe_unknown(name: str) -> str:
 
 def check_model(name: str) -> None:
     """Raise `NexusError` of kind `usage` for a name without a known provider or a model."""
-    provider, rest = provider_of(name), split_model_name(name)[1].strip()
-    if not provider or not rest.strip("/"):
+    provider, model_name = provider_of(name), split_model_name(name)[1].strip()
+    if not provider or not model_name.strip("/"):
         why = describe_unknown(name) if not provider else f"{name!r} has no model name"
         raise NexusError("usage", "unknown model", why, HOW_TO_NAME)

@@ -57,12 +57,12 @@ class OpenStream:
         """The iterator of chunks, once open."""
         self.stall_seconds = stall_seconds
 
-    async def open(self, call: Callable[..., Awaitable[Any]], made: JsonObject) -> None:
+    async def open(self, call: Callable[..., Awaitable[Any]], arguments: JsonObject) -> None:
         """Make the call and find the chunks of its answer."""
         token = _opening.set(self)
         try:
             with note_wait(self.stall_seconds):
-                self._wrapper = await call(**made)
+                self._wrapper = await call(**arguments)
                 inner = getattr(self._wrapper, "completion_stream", None)
                 if inner is None and hasattr(self._wrapper, "fetch_stream"):
                     inner = await self._wrapper.fetch_stream()

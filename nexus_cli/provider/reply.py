@@ -244,9 +244,9 @@ class ReplyFold:
     def _opaque(self, calls: Sequence[str], outcome: str) -> Opaque | None:
         by_call: JsonDict = {}
         for call_id, draft in zip(calls, self._drafts, strict=False):
-            kept = {"id": draft.id} if draft.id and self._provider in KEEPS_CALL_IDS else {}
-            if given := {**kept, **draft.fields}:
-                by_call[call_id] = given
+            id_field = {"id": draft.id} if draft.id and self._provider in KEEPS_CALL_IDS else {}
+            if call_fields := {**id_field, **draft.fields}:
+                by_call[call_id] = call_fields
         message = {} if outcome in ("none", "refused") else self._thoughts.fields()
         if not message and not by_call:
             return None

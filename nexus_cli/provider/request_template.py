@@ -78,15 +78,17 @@ class Parts:
         """Return the texts of a first request by the names of their places; empty if it is none, or if two texts are
         the same."""
         texts = [m.get("content") for m in self.messages if m.get("role") in ("system", "user")]
-        named = {f"text{number}": text for number, text in enumerate(texts) if isinstance(text, str) and text.strip()}
-        return named if len(set(named.values())) == len(self.messages) else {}
+        texts_by_place = {
+            f"text{number}": text for number, text in enumerate(texts) if isinstance(text, str) and text.strip()
+        }
+        return texts_by_place if len(set(texts_by_place.values())) == len(self.messages) else {}
 
 
-def digest_inputs(request: Request, where: Endpoint, info: ModelInfo) -> str:
+def digest_inputs(request: Request, endpoint: Endpoint, info: ModelInfo) -> str:
     """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place:
     `request` is without its messages."""
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
-    keyless = replace(where, key="key" if where.key else None)
+    keyless = replace(endpoint, key="key" if endpoint.key else None)
     arguments = build_arguments(plain, keyless, info, walk=False)
     variables = {n: "" if is_provider_key(n) else v for n, v in os.environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
@@ -108,15 +110,15 @@ class TemplateFile:
 
     def render_proven(self) -> bytes:
         """Return the request that the template makes; b"" if none is proven for these kinds of messages."""
-        known = self._known
-        return render(known, self._parts) if known and set(self._parts.pairs) <= set(known.proven) else b""
+        template = self._known
+        return render(template, self._parts) if template and set(self._parts.pairs) <= set(template.proven) else b""
 
-    def note_sent(self, sent: bytes) -> None:
+    def note_sent(self, request: bytes) -> None:
         """Learn from a request that litellm sent: confirm the template, or make a new one."""
-        known = self._known
-        if known is not None and render(known, self._parts) == sent:
-            self._save(replace(known, proven=sorted({*known.proven, *self._parts.pairs})))
-        elif (known is None or known.body) and (template := learn(sent, self._parts)) is not None:
+        current = self._known
+        if current is not None and render(current, self._parts) == request:
+            self._save(replace(current, proven=sorted({*current.proven, *self._parts.pairs})))
+        elif (current is None or current.body) and (template := learn(request, self._parts)) is not None:
             self._save(template)
 
     def refuse(self) -> None:

@@ -72,12 +72,12 @@ class RetryingProvider:
             except ProviderError as error:
                 passed, is_last = monotonic() - began, attempt >= self._tries
                 # A rate limit is outlived: its last wait ends with the window.
-                left = RATE_WINDOW - passed if error.kind == "rate_limit" and self._tries > 1 else 0.0
+                remaining = RATE_WINDOW - passed if error.kind == "rate_limit" and self._tries > 1 else 0.0
                 wait = max(error.retry_after or 0.0, backoff_seconds(attempt))
-                wait = min(wait, left) if is_last else wait
+                wait = min(wait, remaining) if is_last else wait
                 if begun or error.started or not error.transient or passed + wait > self._seconds:
                     raise
-                if is_last and left <= 0:
+                if is_last and remaining <= 0:
                     raise
                 failed = error
             finally:

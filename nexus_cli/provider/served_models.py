@@ -106,8 +106,8 @@ class ModelServer:
         return _question(first, name) in self._answers
 
     def _is_due(self, path: str, name: str) -> bool:
-        rows, at = self._answers.get(_question(path, name), ({}, 0.0))
-        return time.time() - at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS)
+        rows, answered_at = self._answers.get(_question(path, name), ({}, 0.0))
+        return time.time() - answered_at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS)
 
     def _ask(self, path: str, name: str, *, saves: bool) -> bool:
         """Ask one question and record the answer; return False if the server is away. An answer that says nothing
@@ -116,9 +116,9 @@ class ModelServer:
         answer = ask_json(root + path, {"model": name, "name": name} if path == SHOW else None, self._key)
         if answer is None:
             return False
-        found = _READERS.get(path, _read_list)(answer, name)
-        self._answers[_question(path, name)] = found or self.state(path, name), time.time()
-        if found and saves and not self._is_near:
+        rows = _READERS.get(path, _read_list)(answer, name)
+        self._answers[_question(path, name)] = rows or self.state(path, name), time.time()
+        if rows and saves and not self._is_near:
             with suppress(OSError):
                 replace_private_file(self._file, json.dumps(self._answers).encode())
         return True
@@ -138,19 +138,19 @@ def served_model_info(
     info = replace(model_info(name, overrides), address=address_from_env(name))
     if info.provider not in _WAYS or (server := _find_server(info.provider, info.name)) is None:
         return info
-    given, row, is_told = find_override(name, overrides)[1], Row(), True
+    override, row, is_told = find_override(name, overrides)[1], Row(), True
     if not info.window_key:
         bare = split_model_name(info.name)[1]
         is_told = server.ask(server.find_questions(info.provider, bare), bare, waits=waits, saves=saves)
         row = server.describe(info.provider, bare)
-    stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
-    stated["blind"] = info.blind or (row.get("blind") is True and not {**stated, **given}.get("images"))
+    stated = {key: value for key, value in row.items() if key in _STATED and key not in override}
+    stated["blind"] = info.blind or (row.get("blind") is True and not {**stated, **override}.get("images"))
     runs_here = is_loopback(server.base) and (info.provider != "openai" or row.get("owner") in _FREE)
     if info.input_price is None and runs_here:
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
-    is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *given}
-    known = info.known or "window" in stated
-    return replace(info, **stated, known=known, list_price=is_listed, pending=not is_told)
+    is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *override}
+    is_known = info.known or "window" in stated
+    return replace(info, **stated, known=is_known, list_price=is_listed, pending=not is_told)
 
 
 def list_served(provider: str, base: str = "") -> list[str]:
@@ -177,8 +177,8 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     except (OSError, ValueError):
         return None
     try:
-        sent = None if body is None else json.dumps(body)
-        with send_request(opened, time.monotonic() + SECONDS, headers, sent) as answer:
+        payload = None if body is None else json.dumps(body)
+        with send_request(opened, time.monotonic() + SECONDS, headers, payload) as answer:
             return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
     except (OSError, HTTPException, ValueError, RecursionError):
         return {}
@@ -188,12 +188,12 @@ def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None
     """Return the record of the server of a model, at `base` or the address in the environment; None for a hosted
     one."""
     try:
-        where = resolve_endpoint(name)
+        endpoint = resolve_endpoint(name)
     except ProviderError:
         return None
-    if provider == "openai" and urlsplit(where.base or "").hostname in (None, PUBLIC_HOST):
+    if provider == "openai" and urlsplit(endpoint.base or "").hostname in (None, PUBLIC_HOST):
         return None
-    return _find_record((base or where.base or "").rstrip("/"), where.key or "")
+    return _find_record((base or endpoint.base or "").rstrip("/"), endpoint.key or "")
 
 
 def _question(path: str, name: str) -> str:
@@ -221,20 +221,20 @@ def _read_props(answer: object, name: str) -> Rows:
 def _read_list(answer: object, name: str) -> Rows:
     """Read a list: of vLLM, SGLang, LM Studio, llama.cpp, LiteLLM, or a gateway in the form of OpenRouter."""
     listed = as_table(answer).get("data")
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for row in map(as_table, listed if isinstance(listed, list) else ()):
         parts = [row, *(as_table(row.get(name)) for name in _PARTS)]
         least = [
             min(filter(None, (_number(part.get(key)) for part in parts for key in keys)), default=0)
             for keys in _LENGTHS
         ]
-        found[str(row.get("id") or row.get("model_name"))] = {
+        rows[str(row.get("id") or row.get("model_name"))] = {
             **_make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row}),
             **_refuse_tools(row.get("supported_parameters")),
             **({"owner": row["owned_by"]} if row.get("owned_by") else {}),
             "blind": "state" in row and row.get("type") == "llm",  # LM Studio; "vlm" sees
         }
-    return found
+    return rows
 
 
 def _make_row(window: int, stated: object, prices: JsonObject = MappingProxyType({})) -> Row:

@@ -75,9 +75,9 @@ def log_in(provider: str, library: Any, show: Show) -> str:
     take_over(library)
     begin, wait, renew = _PROVIDERS[provider]
     try:
-        address, code, asked = begin(library)
+        address, code, device_request = begin(library)
         show(address, code)
-        login = wait(library, asked)
+        login = wait(library, device_request)
         return json.dumps(login if _is_fresh(login) else renew(library, login))
     except NexusError:
         raise
@@ -86,38 +86,38 @@ def log_in(provider: str, library: Any, show: Show) -> str:
         raise _failure(error, what, "the provider rejected the login", (provider, "")) from error
 
 
-def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
-    """Return the tokens for a request to `where`, renewed if they are about to end.
+def fresh_tokens(endpoint: Endpoint, library: Any) -> Tokens:
+    """Return the tokens for a request to `endpoint`, renewed if they are about to end.
 
     Of several processes one renews; if the disk refuses the new login, this process keeps it. Raises `ProviderError`:
     `auth` if the provider no longer accepts the login, else as a request would.
     """
     take_over(library)
-    given = getattr(library, "CHATGPT_API_BASE", None)
-    if where.key:
-        return Tokens(where.key, where.base or given)
-    login = _read(where)
+    default_base = getattr(library, "CHATGPT_API_BASE", None)
+    if endpoint.key:
+        return Tokens(endpoint.key, endpoint.base or default_base)
+    login = _read(endpoint)
     if not _is_fresh(login):
         try:
-            lock: Any = FileLock.wait_for(places().keys / f".{where.login}.lock", LOCK_SECONDS)
+            lock: Any = FileLock.wait_for(places().keys / f".{endpoint.login}.lock", LOCK_SECONDS)
         except OSError:  # a disk that cannot be written
             lock = nullcontext()
         with lock:
-            login = _read(where, anew=True)
-            login = login if _is_fresh(login) else _renew(where, library, login)
-    return Tokens(_bearer(login), where.base or login.get("base") or given, login.get("account_id"))
+            login = _read(endpoint, anew=True)
+            login = login if _is_fresh(login) else _renew(endpoint, library, login)
+    return Tokens(_bearer(login), endpoint.base or login.get("base") or default_base, login.get("account_id"))
 
 
-def _read(where: Endpoint, *, anew: bool = False) -> Login:
-    text = stored_key(where.login, anew=anew)
-    if (kept := _unsaved.get(where.login)) and kept[0] == text:
-        return kept[1]
+def _read(endpoint: Endpoint, *, anew: bool = False) -> Login:
+    text = stored_key(endpoint.login, anew=anew)
+    if (unsaved := _unsaved.get(endpoint.login)) and unsaved[0] == text:
+        return unsaved[1]
     with suppress(ValueError):
         login = json.loads(text)
         if isinstance(login, dict) and isinstance(login.get("access_token"), str):
             return _protect(login)
-    hint = set_key_hint(where.provider, where.login.partition("@")[2])
-    raise ProviderError("auth", f"the stored {SUBSCRIPTIONS[where.provider]} login is damaged", hint)
+    hint = set_key_hint(endpoint.provider, endpoint.login.partition("@")[2])
+    raise ProviderError("auth", f"the stored {SUBSCRIPTIONS[endpoint.provider]} login is damaged", hint)
 
 
 def _protect(login: Login) -> Login:
@@ -127,34 +127,38 @@ def _protect(login: Login) -> Login:
     return login
 
 
-def _renew(where: Endpoint, library: Any, login: Login) -> Login:
+def _renew(endpoint: Endpoint, library: Any, login: Login) -> Login:
     try:
-        renewed = _PROVIDERS[where.provider][2](library, login)
+        renewed = _PROVIDERS[endpoint.provider][2](library, login)
     except Exception as error:  # the seam, as in `log_in`
-        what, named = f"the {SUBSCRIPTIONS[where.provider]} login", where.login.partition("@")[2]
-        raise _failure(error, what, "it has expired or was revoked", (where.provider, named)) from error
+        what, key_name = f"the {SUBSCRIPTIONS[endpoint.provider]} login", endpoint.login.partition("@")[2]
+        raise _failure(error, what, "it has expired or was revoked", (endpoint.provider, key_name)) from error
     _protect(renewed)
-    former = stored_key(where.login)
+    former = stored_key(endpoint.login)
     try:
-        store_key(where.login, json.dumps(renewed))
+        store_key(endpoint.login, json.dumps(renewed))
     except NexusError:
-        _unsaved[where.login] = former, renewed
+        _unsaved[endpoint.login] = former, renewed
     return renewed
 
 
-def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
-    """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
-    the name of one of several logins; `refused` is the reason if the provider does not know the login."""
-    provider_error = to_provider_error(error, model=f"{where[0]}/")
+def _failure(error: Exception, what: str, refused: str, login_place: tuple[str, str]) -> ProviderError:
+    """Return the error for a person, without the text of an answer: it may have tokens. `login_place` is the provider
+    and the name of one of several logins; `refused` is the reason if the provider does not know the login."""
+    provider_error = to_provider_error(error, model=f"{login_place[0]}/")
     status = provider_error.status
     if status == LATE:
-        return ProviderError("auth", ENDINGS["expired_token"], set_key_hint(*where), what=what)
+        return ProviderError("auth", ENDINGS["expired_token"], set_key_hint(*login_place), what=what)
     if provider_error.kind == "network" or status not in (400, 401, 403, 404):
         provider_error.what, provider_error.why = what, provider_error.why.partition(" for url")[0]
         return provider_error
     has_plan = status in (400, 401)
     why = refused if has_plan else "the account has no such subscription, or is not allowed to use it"
-    hint = set_key_hint(*where) if has_plan else f"Check the subscription of the account, then: {login_command(*where)}"
+    hint = (
+        set_key_hint(*login_place)
+        if has_plan
+        else f"Check the subscription of the account, then: {login_command(*login_place)}"
+    )
     return ProviderError("auth", f"{why} (HTTP {status})", hint, what=what)
 
 
@@ -168,42 +172,42 @@ def _bearer(login: Login) -> str:
     return str(login.get("token") or login["access_token"])
 
 
-def _poll(finish: Callable[[], Login | str], asked: JsonObject) -> Login:
+def _poll(finish: Callable[[], Login | str], device_request: JsonObject) -> Login:
     """Call `finish` until it returns a login of GitHub Copilot; it returns the code of an error before. Raises
     `NexusError("auth", ...)` if that is none to wait for, or the code expires. litellm gives up after a minute."""
-    interval = max(LEAST_INTERVAL, float(asked.get("interval") or 5))
-    end = time.monotonic() + float(asked.get("expires_in") or CODE_SECONDS)
-    found: Login | str = "authorization_pending"
-    while found in ("authorization_pending", "slow_down"):
+    interval = max(LEAST_INTERVAL, float(device_request.get("interval") or 5))
+    end = time.monotonic() + float(device_request.get("expires_in") or CODE_SECONDS)
+    answer: Login | str = "authorization_pending"
+    while answer in ("authorization_pending", "slow_down"):
         time.sleep(interval)
-        found = finish() if time.monotonic() < end else "expired_token"
-        interval += SLOWER if found == "slow_down" else 0.0
-    if isinstance(found, str):
-        why = ENDINGS.get(found, f"the provider answered {found[:60]}")
+        answer = finish() if time.monotonic() < end else "expired_token"
+        interval += SLOWER if answer == "slow_down" else 0.0
+    if isinstance(answer, str):
+        why = ENDINGS.get(answer, f"the provider answered {answer[:60]}")
         raise NexusError("auth", "no GitHub Copilot login", why, "Run `nexus login github-copilot` again")
-    return found
+    return answer
 
 
 def _begin_copilot(library: Any) -> tuple[str, str, JsonObject]:
-    asked = library.Authenticator()._get_device_code()
-    return asked["verification_uri"], asked["user_code"], asked
+    device_request = library.Authenticator()._get_device_code()
+    return device_request["verification_uri"], device_request["user_code"], device_request
 
 
-def _wait_copilot(library: Any, asked: JsonObject) -> Login:
+def _wait_copilot(library: Any, device_request: JsonObject) -> Login:
     def ask() -> Login | str:
         answer = library._get_httpx_client().post(
             os.getenv("GITHUB_COPILOT_ACCESS_TOKEN_URL", library.DEFAULT_GITHUB_ACCESS_TOKEN_URL),
             headers=library.Authenticator()._get_github_headers(),
             json={
                 "client_id": os.getenv("GITHUB_COPILOT_CLIENT_ID", library.DEFAULT_GITHUB_CLIENT_ID),
-                "device_code": asked["device_code"],
+                "device_code": device_request["device_code"],
                 "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
             },
         )
-        found = answer.json()
-        return {"access_token": found["access_token"]} if found.get("access_token") else str(found["error"])
+        payload = answer.json()
+        return {"access_token": payload["access_token"]} if payload.get("access_token") else str(payload["error"])
 
-    return _poll(ask, asked)
+    return _poll(ask, device_request)
 
 
 def _renew_copilot(library: Any, login: Login) -> Login:
@@ -212,21 +216,21 @@ def _renew_copilot(library: Any, login: Login) -> Login:
     headers = library.Authenticator()._get_github_headers(login["access_token"])
     answer = library._get_httpx_client().get(address, headers=headers)
     answer.raise_for_status()
-    found = answer.json()
-    base, left = (found.get("endpoints") or {}).get("api"), found.get("refresh_in")
+    payload = answer.json()
+    base, refresh_seconds = (payload.get("endpoints") or {}).get("api"), payload.get("refresh_in")
     # The clock of this machine may be wrong: seconds from now are preferred to a time.
-    ends = time.time() + SKEW + left if isinstance(left, int | float) else found["expires_at"]
-    return {**login, "token": found["token"], "expires_at": ends, "base": base}
+    ends = time.time() + SKEW + refresh_seconds if isinstance(refresh_seconds, int | float) else payload["expires_at"]
+    return {**login, "token": payload["token"], "expires_at": ends, "base": base}
 
 
 def _begin_chatgpt(library: Any) -> tuple[str, str, JsonObject]:
-    asked = library.Authenticator()._request_device_code()
-    return library.CHATGPT_DEVICE_VERIFY_URL, asked["user_code"], asked
+    device_request = library.Authenticator()._request_device_code()
+    return library.CHATGPT_DEVICE_VERIFY_URL, device_request["user_code"], device_request
 
 
-def _wait_chatgpt(library: Any, asked: JsonObject) -> Login:
+def _wait_chatgpt(library: Any, device_request: JsonObject) -> Login:
     authenticator = library.Authenticator()
-    tokens = authenticator._exchange_code_for_tokens(authenticator._poll_for_authorization_code(asked))
+    tokens = authenticator._exchange_code_for_tokens(authenticator._poll_for_authorization_code(device_request))
     return dict(authenticator._build_auth_record(tokens))
 
 

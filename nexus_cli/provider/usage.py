@@ -47,12 +47,12 @@ def to_usage(reports: Sequence[JsonObject], info: ModelInfo) -> Usage | None:
     Anthropic reports input at the start and output at the end; others repeat a growing total; Ollama's unfinished
     streams report only zeros. `input` includes cache reads and writes, `output` reasoning.
     """
-    most = {
+    largest = {
         name: max((_number(report, path) for report in reports for path in paths), default=0)
         for name, paths in PATHS.items()
     }
-    if not any(most.values()):
+    if not any(largest.values()):
         return None
-    output, read = max(most["output"], most["reasoning"]), min(most["cache_read"], most["input"])
-    write = min(most["cache_write"], most["input"] - read)
-    return with_cost(Usage(most["input"], output, read, write, most["reasoning"]), info)
+    output, read = max(largest["output"], largest["reasoning"]), min(largest["cache_read"], largest["input"])
+    write = min(largest["cache_write"], largest["input"] - read)
+    return with_cost(Usage(largest["input"], output, read, write, largest["reasoning"]), info)

@@ -196,14 +196,14 @@ def miss_details_text(value: JsonObject, width: int) -> Lines:
         *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
         *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
     ]
-    found, before = value["difference"], f"request {value['previous']}"
+    difference, before = value["difference"], f"request {value['previous']}"
     if value.get("previous_session"):
         before += f" of session {value['previous_session']}"
-    if found:
-        what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
-        line = f"First difference from {before}: {what}"
-        line += f" ({found['source']})" if found["source"] else ""
-        yield from filled(f"{line}: {found['by']}." if found["by"] else f"{line}.", width)
+    if difference:
+        label = difference["what"] if difference["kind"] == "message" else f"{difference['kind']} {difference['what']}"
+        line = f"First difference from {before}: {label}"
+        line += f" ({difference['source']})" if difference["source"] else ""
+        yield from filled(f"{line}: {difference['by']}." if difference["by"] else f"{line}.", width)
     elif value["previous"]:
         yield from filled(f"No difference from {before}; this request only adds to it.", width)
     yield from rewrite_lines(value.get("rewrites", []), width)

@@ -86,9 +86,9 @@ def _cost(cost: JsonObject, width: int) -> Lines:
     now = cost["now"]
     rows = [("the summary", dollars(now["warm"]), dollars(now["cold"]))]
     for row in cost["next"]:
-        what = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
+        label = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         for name in ("without", "with"):
-            rows.append((f"{what} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
+            rows.append((f"{label} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
     priced = all("-" not in row for row in rows)
     return [*(block("cost", "input of | warm | cold", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 

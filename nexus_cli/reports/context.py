@@ -156,10 +156,10 @@ def context_report(
         with new_session(options, settings, services) as state:
             return request_value(first_view(state))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
-        found = ledger.find_session(session)
+        info = ledger.find_session(session)
         if step is not None:
-            return request_value(sent_view(ledger, found, settings, step))
-        return request_value(recorded_view(ledger, found, options, settings, services))
+            return request_value(sent_view(ledger, info, settings, step))
+        return request_value(recorded_view(ledger, info, options, settings, services))
 
 
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
@@ -239,11 +239,11 @@ def _tools(view: RequestView, total: int) -> list[ToolTokens]:
 
 def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
     """Return the tokens of each MCP server that has schemas or results in the request."""
-    found: dict[str, ServerTokens] = {}
+    servers: dict[str, ServerTokens] = {}
 
     def row(tool: str) -> ServerTokens | None:
         name = tool.split("__")[1] if tool.startswith("mcp__") else ""
-        return found.setdefault(name, {"name": name, "schemas": 0, "results": 0}) if name else None
+        return servers.setdefault(name, {"name": name, "schemas": 0, "results": 0}) if name else None
 
     for tool in tools:
         if tokens := row(tool["name"]):
@@ -254,7 +254,7 @@ def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerToken
             calls[call.id] = str(call.arguments.get("tool", "")) if call.name == "mcp" else call.name
         if tokens := row(calls.get(item.message.tool_call_id or "", "")):
             tokens["results"] += round(item.tokens * view.request.messages_scale)
-    return sorted(found.values(), key=lambda tokens: tokens["name"])
+    return sorted(servers.values(), key=lambda tokens: tokens["name"])
 
 
 def _section_budget(view: RequestView, sections: Sequence[JsonObject]) -> SectionBudgetObject:
@@ -277,26 +277,26 @@ def _history(view: RequestView) -> HistoryObject:
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for item in (*view.arranged, *view.waiting):
         by_kind[str(item.message.role)] += item.tokens
-    seen = [{item.entry for item in group if item.shows_entry} for group in group_tool_calls(view.items)]
-    entries = set().union(*seen)
+    group_entries = [{item.entry for item in group if item.shows_entry} for group in group_tool_calls(view.items)]
+    entries = set().union(*group_entries)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history
-    said = _without(by_kind, sum(by_kind.values()) - view.request.counted.history)
+    message_tokens = _without(by_kind, sum(by_kind.values()) - view.request.counted.history)
     return {
         "entries": len(entries),
-        "groups": sum(map(bool, seen)),
+        "groups": sum(map(bool, group_entries)),
         "tokens": used,
         "hidden_entries": max(0, last - len(entries)),
-        "by_kind": dict(zip(said, apportion(used, list(said.values())), strict=True)),
+        "by_kind": dict(zip(message_tokens, apportion(used, list(message_tokens.values())), strict=True)),
     }
 
 
-def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
+def _without(by_kind: dict[str, int], event_tokens: int) -> dict[str, int]:
     """Return the messages by kind, without the event sections in the newest one, which the event layer counts."""
     for kind in ("user", "tool"):
-        part = min(told, by_kind[kind])
+        part = min(event_tokens, by_kind[kind])
         by_kind[kind] -= part
-        told -= part
+        event_tokens -= part
     return by_kind
 
 
@@ -331,8 +331,8 @@ def context_text(value: JsonObject, width: int) -> Lines:
     ]
     yield from block("MCP servers", "name | schemas | ", servers, width)
     drops = value["drops"]
-    left = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    yield from block("left out", "id | tokens | cause | what", left, width)
+    drop_rows = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
+    yield from block("left out", "id | tokens | cause | what", drop_rows, width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone

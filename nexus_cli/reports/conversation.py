@@ -205,29 +205,29 @@ class Replay:
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
-        held: list[Event] = []
+        entry_events: list[Event] = []
         match entry.kind:
             case Kind.USER:
-                held.append(event.TurnStart(self.shown_text(entry)))
-                held += [] if self._is_whole else _shell_lines(entry.message.content)
+                entry_events.append(event.TurnStart(self.shown_text(entry)))
+                entry_events += [] if self._is_whole else _shell_lines(entry.message.content)
             case Kind.STEER if entry.actor == "nexus":
                 text = _describe_own(entry.message.content)
-                held += [event.Notice(text, warning=False)] if text else []
+                entry_events += [event.Notice(text, warning=False)] if text else []
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
-                held.append(event.SteeringMessage(self.shown_text(entry)))
+                entry_events.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
                 events = self.calls_of(entry)
                 calls |= {tool_call_event.call.id: tool_call_event.call for tool_call_event in events}
                 if entry.message.content:
-                    held.append(event.Text(entry.message.content))
-                held += events
+                    entry_events.append(event.Text(entry.message.content))
+                entry_events += events
             case Kind.TOOL:
                 call_id = str(entry.message.tool_call_id)
                 call = calls.get(call_id)
                 if call is None and self._is_whole:
                     call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
-                held += self._events_of_call(call, entry) if call else ()
-        return (PastEvent(replayed, entry.at, entry) for replayed in held)
+                entry_events += self._events_of_call(call, entry) if call else ()
+        return (PastEvent(replayed, entry.at, entry) for replayed in entry_events)
 
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
         result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
@@ -247,8 +247,8 @@ class Replay:
             if shown := memo.value.get("shown"):
                 yield PastEvent(event.Notice(shown, warning=False), memo.at)
         for memo in self._notes(EVENT, entry):
-            if one := _restore_event(memo, answer):
-                yield PastEvent(one, memo.at)
+            if restored := _restore_event(memo, answer):
+                yield PastEvent(restored, memo.at)
 
     def _reports_after(self, entry: int) -> Iterator[PastEvent]:
         """Return the states of workers that were recorded after an entry, each with the worker's report."""
@@ -278,13 +278,13 @@ class Replay:
     def _notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
         kinds = TURN_KINDS if kind in TURN_KINDS else (kind,)
-        first, found = self._memos.get(kinds, (maxsize, {}))
+        first, memos = self._memos.get(kinds, (maxsize, {}))
         if first > self._first:
-            found = {}
+            memos = {}
             for memo in self.record.memos(*kinds, first=self._first):
-                found.setdefault((memo.kind, memo.entry), []).append(memo)
-            self._memos[kinds] = self._first, found
-        return found.get((kind, entry), [])
+                memos.setdefault((memo.kind, memo.entry), []).append(memo)
+            self._memos[kinds] = self._first, memos
+        return memos.get((kind, entry), [])
 
     def note(self, kind: str, entry: int) -> JsonObject:
         """Return the newest memo of one kind at an entry, empty if there is none."""
@@ -338,9 +338,9 @@ def _restore_event(memo: Memo, answer: str) -> Event | None:
     """Return the event of a memo, the end of a turn with its `answer`."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
 
-    found = read_event(memo.value)
-    if isinstance(found, event.TurnEnd):
-        return event.TurnEnd(replace(found.outcome, text=answer))
-    if isinstance(found, event.Notice):
-        return event.Notice(read_notice_text(memo.value), found.warning)
-    return found
+    restored = read_event(memo.value)
+    if isinstance(restored, event.TurnEnd):
+        return event.TurnEnd(replace(restored.outcome, text=answer))
+    if isinstance(restored, event.Notice):
+        return event.Notice(read_notice_text(memo.value), restored.warning)
+    return restored

@@ -105,22 +105,22 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
     calls = {
         past_event.event.call.id: past_event.event for past_event in past if isinstance(past_event.event, ToolCallEvent)
     }
-    found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
-    if not found:
+    full_id = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
+    if not full_id:
         return None
-    if found in recorded:
-        value = _decision_value(recorded[found], log.memos(LIMITS_IN_FORCE))
+    if full_id in recorded:
+        value = _decision_value(recorded[full_id], log.memos(LIMITS_IN_FORCE))
     else:
-        value = _plain_value(calls[found], past, log)
+        value = _plain_value(calls[full_id], past, log)
     return {"version": 1, "session": log.session_id, **value}
 
 
 def _find_id(call_id: str, known: Sequence[str]) -> str:
-    found = [call_id] if call_id in known else [known_id for known_id in known if known_id.startswith(call_id)]
-    if len(found) > 1:
-        some = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    matches = [call_id] if call_id in known else [known_id for known_id in known if known_id.startswith(call_id)]
+    if len(matches) > 1:
+        some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
         raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Use a longer id")
-    return found[0] if found else ""
+    return matches[0] if matches else ""
 
 
 def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
@@ -131,19 +131,19 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     return cast("DecisionObject", {**decision, "at": memo.at})
 
 
-def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
+def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS_IN_FORCE)
     results = (
         past_event
         for past_event in past
-        if isinstance(past_event.event, ToolResultEvent) and past_event.event.call.id == made.call.id
+        if isinstance(past_event.event, ToolResultEvent) and past_event.event.call.id == call_event.call.id
     )
     last = next(results, past[-1])
     result = last.event.result if isinstance(last.event, ToolResultEvent) else None
     entry = last.entry.id if last.entry else 0
     level = _level_at(entry, limits)
-    value: JsonDict = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
+    value: JsonDict = {"id": call_event.call.id, "tool": call_event.call.name, "subject": call_event.subject}
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:
@@ -227,12 +227,12 @@ def describe_verdict(row: JsonObject) -> str:
     """Describe the verdict, and the outcome of a question."""
     if row["decision"] is None and row["ran"]:
         return "unknown"
-    said = SAID[row["decision"]]
+    verdict = SAID[row["decision"]]
     if row["decision"] == "ask":
         if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for
             return "needs approval; no answer is recorded"
-        said += f", {ANSWERS.get(row['answer'], 'nobody could be asked')}"
-    return said
+        verdict += f", {ANSWERS.get(row['answer'], 'nobody could be asked')}"
+    return verdict
 
 
 def _source(row: JsonObject) -> str:

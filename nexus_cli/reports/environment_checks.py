@@ -122,11 +122,11 @@ def _nexus(settings: Settings) -> Check:
 
 
 def _path(settings: Settings) -> Check:
-    left = host_environment(os.environ)
-    entries, others = (environment.get("PATH", "").split(os.pathsep) for environment in (os.environ, left))
+    host_variables = host_environment(os.environ)
+    entries, others = (environment.get("PATH", "").split(os.pathsep) for environment in (os.environ, host_variables))
     ours = dict.fromkeys(entry for entry in entries if entry not in others)
     leads = [f"PATH has {', '.join(ours)}"] if ours else []
-    if "VIRTUAL_ENV" in os.environ.keys() - left.keys():
+    if "VIRTUAL_ENV" in os.environ.keys() - host_variables.keys():
         leads.append("VIRTUAL_ENV is set")
     if not leads:
         return Check("path", "ok", "commands use your own programs")
@@ -146,8 +146,8 @@ def _litellm(settings: Settings) -> Check:
 def _tiktoken(settings: Settings) -> Check:
     missing = [name for name in ("cl100k_base", "o200k_base") if not TiktokenCounter(name).has_table]
     if missing or find_spec("tiktoken") is None:
-        what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
-        return Check("token tables", "note", what, "Tokens are estimated; reinstall nexus to count them")
+        problem = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
+        return Check("token tables", "note", problem, "Tokens are estimated; reinstall nexus to count them")
     return Check("token tables", "ok", "offline")
 
 
@@ -255,8 +255,8 @@ def _model(settings: Settings, model: str) -> Check:
 
 
 def _local(settings: Settings) -> Check:
-    found = [f"{server.name} at {server.url}" for server in local_servers()]
-    return Check("model servers", "ok", f"reached: {', '.join(found)}" if found else "none was reached")
+    servers = [f"{server.name} at {server.url}" for server in local_servers()]
+    return Check("model servers", "ok", f"reached: {', '.join(servers)}" if servers else "none was reached")
 
 
 def _network(settings: Settings, model: str) -> Check:
@@ -349,36 +349,36 @@ WALLS = {
 """Texts for the restrictions that `sandbox.probe` checks, by their names there."""
 
 
-def _sandbox_checks(found: JsonObject, setting: str) -> Iterator[Check]:
+def _sandbox_checks(sandbox: JsonObject, setting: str) -> Iterator[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
-    if found["backend"] == "none":
+    if sandbox["backend"] == "none":
         status = "broken" if setting == "required" else "note"
-        what = (
+        consequence = (
             "no session can start"
             if setting == "required"
             else "every command needs approval (except with --allow all)"
         )
-        yield Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))
+        yield Check("sandbox", status, f"none ({sandbox['why']}); {consequence}", _sandbox_hint(setting))
         return
-    plain = found["profiles"]["none"]["start_ms"]
-    version = f" version {found['abi']}" if found["abi"] else ""
-    better = f"; {found['why']}" if found["why"] else ""
-    hidden = f"{plural(len(found['profiles']['write']['hides']), 'private place')} hidden"
-    tried = ", ".join(WALLS.get(wall, wall) for wall in found["walls"])
-    walls = f"{found['backend']}{version}; checked: a command {tried}; {hidden}{better}"
+    plain = sandbox["profiles"]["none"]["start_ms"]
+    version = f" version {sandbox['abi']}" if sandbox["abi"] else ""
+    better = f"; {sandbox['why']}" if sandbox["why"] else ""
+    hidden = f"{plural(len(sandbox['profiles']['write']['hides']), 'private place')} hidden"
+    tried = ", ".join(WALLS.get(wall, wall) for wall in sandbox["walls"])
+    walls = f"{sandbox['backend']}{version}; checked: a command {tried}; {hidden}{better}"
     yield Check("sandbox", "ok", walls)
-    for name, profile in found["profiles"].items():
+    for name, profile in sandbox["profiles"].items():
         if name == "none":
             continue
         writes = ", ".join(map(with_tilde, profile["writes"]))
-        said = "like profile write, with network" if name == "net" else f"writes {writes}; no network"
-        said += "; reads only the project, the system and tools" if name == "read" else ""
+        description = "like profile write, with network" if name == "net" else f"writes {writes}; no network"
+        description += "; reads only the project, the system and tools" if name == "read" else ""
         if profile["problem"]:
-            yield Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}")
+            yield Check(f"profile {name}", "broken", f"{description}; it does not start: {profile['problem']}")
             continue
         cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without the sandbox" if plain else "")
         notes = "; ".join(profile["notes"])
-        yield Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes)
+        yield Check(f"profile {name}", "note" if notes else "ok", f"{description}; {cost}", notes)
 
 
 def _sandbox_hint(setting: str) -> str:
@@ -440,8 +440,8 @@ def _instructions(settings: Settings, folder: Path) -> Check:
         return Check("instructions", "broken", error.message, error.hint)
     hint = "`nexus doctor --instructions` shows their costs and repetitions"
     notices = [layer.notice for layer in layers if layer.notice]
-    found = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
-    return Check("instructions", "note" if notices else "ok", found, hint)
+    summary = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
+    return Check("instructions", "note" if notices else "ok", summary, hint)
 
 
 def price_instructions(model: str) -> InstructionsReport:
@@ -459,7 +459,7 @@ def price_instructions(model: str) -> InstructionsReport:
 def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) -> DoctorReport:
     """Return the result of every check for work in the current folder, with `model` or the default one. `waiting` are
     other programs and their files that could be imported."""
-    found = places()
+    own_places = places()
     checks: list[Check] = []
     try:
         settings = own_settings()
@@ -483,7 +483,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))
     if named := [f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
-    walls = inspect_sandbox(settings.sandbox, found, project, folder)
+    walls = inspect_sandbox(settings.sandbox, own_places, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     return {
         "version": 1,

@@ -129,8 +129,8 @@ def describe_retries(last: Retry, waited: float, then: Event) -> str:
 def describe_kept(kept: JsonObject) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
-    left = _left(kept["words_left"], drops[:1], kept["words_part"])
-    parts = [f"your {plural(kept['words'], 'message')} verbatim{left}"]
+    omitted = _left(kept["words_left"], drops[:1], kept["words_part"])
+    parts = [f"your {plural(kept['words'], 'message')} verbatim{omitted}"]
     record = [plural(kept["files"], "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
     if kept["commands"]:

@@ -56,11 +56,11 @@ MOST = 40
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [f"{gap.path}: {PLACES[gap.path][1]}" for gap in find_unsupported(project) if gap.path in PLACES]
-    found += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
-    more = len(found) - MOST
+    gaps = [f"{gap.path}: {PLACES[gap.path][1]}" for gap in find_unsupported(project) if gap.path in PLACES]
+    gaps += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
+    more = len(gaps) - MOST
     return [
-        *found[:MOST],
+        *gaps[:MOST],
         *([f"{more} more not shown; `nexus hooks` lists hooks, `nexus skill check` checks guides"] if more > 0 else []),
     ]
 
@@ -141,11 +141,11 @@ def _servers(project: Path) -> Iterator[str]:
         for name, entry in as_table((read_settings(project, file) or {}).get(key)).items():
             try:
                 parse_entry(name, entry, os.environ, "project", file, project)
-                said = describe_unread(entry)
+                problem = describe_unread(entry)
             except ValueError as error:
-                said = f"skipped: {error}"
-            if said:
-                yield one_line(f"{file}: server {cut_at_word(name, 100)}: {said}")
+                problem = f"skipped: {error}"
+            if problem:
+                yield one_line(f"{file}: server {cut_at_word(name, 100)}: {problem}")
 
 
 def _guides(project: Path) -> Iterator[str]:

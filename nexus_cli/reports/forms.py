@@ -39,15 +39,15 @@ def find_form(name: str, noun: str = "") -> Callable[..., str]:
 @cache
 def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     """Import a module of this folder; return its forms by name."""
-    found = vars(import_module(f"{reports.__name__}.{module}"))
-    named = ((name.removesuffix(SUFFIX), form) for name, form in found.items() if name.endswith(SUFFIX))
+    members = vars(import_module(f"{reports.__name__}.{module}"))
+    named = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
     return {name: _joined(form) for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
 
 
 def _joined(form: Callable[..., Lines]) -> Callable[..., str]:
     @wraps(form)
-    def text(*given: Any) -> str:
-        return "\n".join(form(*given))
+    def text(*arguments: Any) -> str:
+        return "\n".join(form(*arguments))
 
     return text
 

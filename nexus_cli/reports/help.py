@@ -36,7 +36,7 @@ def help_text(value: JsonObject, width: int) -> Lines:
         yield from _one(value["command"], width)
         return
     commands = [command for group in value["groups"] for command in group["commands"]]
-    keys = [(one_line(names), what) for names, what in value.get("keys", ())]
+    keys = [(one_line(names), explanation) for names, explanation in value.get("keys", ())]
     names = [*map(_call, commands), *(name for name, _ in keys)]
     size = min(WIDEST, max(map(len, names), default=0) + 4)
     for place, group in enumerate(value["groups"]):
@@ -46,8 +46,8 @@ def help_text(value: JsonObject, width: int) -> Lines:
             yield from _columns(f"  {_call(command)}", command["summary"], size, width)
     if keys:
         yield from ["", "keys:"]
-        for name, what in keys:
-            yield from _columns(f"  {name}", what, size, width)
+        for name, explanation in keys:
+            yield from _columns(f"  {name}", explanation, size, width)
     if value.get("more"):
         yield ""
         for group in value["more"]:
@@ -61,11 +61,11 @@ def _call(command: JsonObject) -> str:
     return f"/{command['name']} {command['usage']}".rstrip()
 
 
-def _columns(left: str, text: str, size: int, width: int) -> Lines:
+def _columns(name: str, text: str, size: int, width: int) -> Lines:
     """Return a name and its explanation side by side, or below each other if there is no room."""
-    if size + 20 > width or len(left) + 2 > size:
-        return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
-    return filled(text, width, " " * size, left.ljust(size))
+    if size + 20 > width or len(name) + 2 > size:
+        return [*filled(name.strip(), width, "    ", "  "), *filled(text, width, "      ")]
+    return filled(text, width, " " * size, name.ljust(size))
 
 
 def _one(command: JsonObject, width: int) -> Lines:
@@ -78,7 +78,7 @@ def _one(command: JsonObject, width: int) -> Lines:
     size = min(WIDEST, max((len(name) for name, _ in options), default=0) + 4)
     if options:
         yield ""
-    for name, what in options:
-        yield from _columns(f"  {name}", what, size, width)
+    for name, explanation in options:
+        yield from _columns(f"  {name}", explanation, size, width)
     if command["idle"]:
         yield from apart("During a turn, the command waits until the turn ends.", width)

@@ -138,8 +138,8 @@ def instructions_report(
         cost = _read_cost(info, tokens)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
-            what = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
-            findings.append(InstructionFinding("long", name, 0, what))
+            advice = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
+            findings.append(InstructionFinding("long", name, 0, advice))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
     always = sum(file["tokens"] for file in files if not file["paths"])
@@ -254,9 +254,9 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
 def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     """Return the places of the project's scripts, by program and name."""
     scripts = as_table(_read_table(root / "package.json", json.loads).get("scripts"))
-    found = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
+    places = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
     targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
-    return found | {("make", name): f"Makefile: {name}" for name in targets}
+    return places | {("make", name): f"Makefile: {name}" for name in targets}
 
 
 def _parse_pairs(text: str) -> JsonObject:
@@ -322,11 +322,11 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
     yield from ["", *filled(total, width), ""]
     for finding in value["findings"]:
         where = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
-        said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
-        text = f'"{finding["text"]}" {said} {finding["other"]}' if said else finding["text"]
+        verb = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
+        text = f'"{finding["text"]}" {verb} {finding["other"]}' if verb else finding["text"]
         yield from filled(f"{where}: {text}" if where else text, width, "  ")
-    found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
-    yield f"{found}."
+    summary = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
+    yield f"{summary}."
 
 
 def _dollars(row: JsonObject) -> str:

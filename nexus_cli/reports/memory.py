@@ -166,17 +166,17 @@ def fact_text(value: JsonObject, width: int) -> Lines:
 def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
-    held = fact["told_in"]
-    done = "Forgotten" if held else "Forgotten permanently"
+    sessions = fact["told_in"]
+    done = "Forgotten" if sessions else "Forgotten permanently"
     yield from filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
-    if held:
+    if sessions:
         which = "1 session still contains it; its model can read it until you delete the session:"
-        if len(held) > 1:
-            which = f"{len(held):,} sessions still contain it; their models can read it until you delete them:"
+        if len(sessions) > 1:
+            which = f"{len(sessions):,} sessions still contain it; their models can read it until you delete them:"
         yield from filled(which, width, "    ", "")
         yield from [
             name_commands(f"    nexus sessions delete {session_id}{HERE if session_id == here else ''}")
-            for session_id in held
+            for session_id in sessions
         ]
 
 
@@ -222,5 +222,5 @@ def changed_facts_text(value: JsonObject, width: int) -> Lines:
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
     head += f", {plural(value['left'], 'older fact')} skipped" if value["left"] else ""
     head += "." if lines else "; nothing changed."
-    said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
-    return [*filled(head, width), *lines, *([""] if said else []), *said]
+    comment = [line for text in value["answer"].splitlines() for line in filled(text, width)]
+    return [*filled(head, width), *lines, *([""] if comment else []), *comment]

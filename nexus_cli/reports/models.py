@@ -76,8 +76,8 @@ def show_model(name: str, settings: Settings) -> ModelReport:
         row = _figures(ledger, model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
     row["because"] = [why for usable, why in _usable(settings, chosen, servers) if usable == model]
-    told = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
-    return ModelReport({"version": 1, **row, **told})
+    details = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
+    return ModelReport({"version": 1, **row, **details})
 
 
 def quick_names(settings: Settings) -> list[str]:

@@ -62,10 +62,10 @@ def pins_report(state: SessionState) -> PinsReport:
 def _list_messages(conversation: Conversation) -> list[JsonDict]:
     """Return `entry` and the first words of the person's newest messages, oldest first."""
     entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
-    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
+    messages = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
     return [
         {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
-        for entry in reversed(list(islice(said, MESSAGES)))
+        for entry in reversed(list(islice(messages, MESSAGES)))
     ]
 
 
@@ -78,9 +78,9 @@ def pins_text(value: JsonObject, width: int) -> Lines:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(pin["id"], describe_pin(pin), pin["tokens"], pin["text"]) for pin in pins]
     lines = [*filled(text, width), *block("pinned", "id | what | tokens | text", rows, width)]
-    said = [(str(message["entry"]), message["text"]) for message in messages]
+    message_rows = [(str(message["entry"]), message["text"]) for message in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    return [*lines, *block(title, "number | text", said, width)]
+    return [*lines, *block(title, "number | text", message_rows, width)]
 
 
 def describe_pin(pin: JsonObject) -> str:

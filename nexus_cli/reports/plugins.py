@@ -89,7 +89,7 @@ def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, di
     guides += find_all_agents(cwd, plugins)[0]
     hidden = {(str(guide.kind), guide.path): guide.problem or "its name is taken" * guide.shadowed for guide in guides}
     servers = read_servers(cwd, plugins=plugins)
-    found: dict[str, dict[str, str]] = {}
+    by_plugin: dict[str, dict[str, str]] = {}
     for plugin in plugins:
         problems = {hook.item: hook.why for hook in list_plugin_hooks(plugin) if hook.state != CHANGED}
         for item, _ in plugin.items(*GuideKind):
@@ -97,8 +97,8 @@ def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, di
         for item, state in plugin.items("server"):
             if state == "active":
                 problems[item.key] = servers.explain_missing(plugin.name, item.name)
-        found[plugin.name] = problems
-    return found
+        by_plugin[plugin.name] = problems
+    return by_plugin
 
 
 def installed_object(plugin: InstalledPlugin, problems: Mapping[str, str]) -> PluginObject:
@@ -121,8 +121,8 @@ def plugin_object(
     for key, state in states.items():
         item = folder.items.get(key) if folder else None
         kind, _, name = key.partition(" ")
-        what = describe_item(item) if item else ""
-        row = {"kind": kind, "name": name, "what": what, "state": state, "problem": problems.get(key, "")}
+        description = describe_item(item) if item else ""
+        row = {"kind": kind, "name": name, "what": description, "state": state, "problem": problems.get(key, "")}
         rows.append(row)  # type: ignore[arg-type]
     return {
         "name": folder.name if folder else "",
@@ -144,7 +144,7 @@ def _check_guides(folder: PluginFolder) -> Iterator[str]:
 
 def python_object(plugin: PythonPlugin) -> PythonPluginObject:
     """Return a Python plugin with what it adds."""
-    adds = [f"{kind[:-1]} {_name(added)}" for kind, found in plugin.objects.items() for added in found]
+    adds = [f"{kind[:-1]} {_name(added)}" for kind, objects in plugin.objects.items() for added in objects]
     adds += [hook for hook in ("nexus_recall", "nexus_tool_line") if plugin.has(hook)]
     return {
         "name": plugin.entry.name,
@@ -178,11 +178,11 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
-            what = f": {item['what']}" if item["what"] else ""
+            description = f": {item['what']}" if item["what"] else ""
             key = f"{item['kind']} {item['name']}"
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
-            yield from filled(f"{key}{what}{state}{problem}", width, " " * 6, mark)
+            yield from filled(f"{key}{description}{state}{problem}", width, " " * 6, mark)
         for omission in plugin["left_out"]:
             yield from filled(f"left out: {omission}", width, " " * 6, "  ")
         if plugin["problem"]:

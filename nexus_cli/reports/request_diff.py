@@ -98,20 +98,20 @@ class DifferenceReport(ReportOfSession):
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:
     """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
     ...)` if the session or request does not exist."""
-    found = ledger.find_session(session)
-    rows = ledger.log(found.id).requests()
+    info = ledger.find_session(session)
+    rows = ledger.log(info.id).requests()
     if step is None and not rows:
-        raise NexusError("usage", "--diff", f"session {found.id} has not sent a request yet", "Send a message first")
+        raise NexusError("usage", "--diff", f"session {info.id} has not sent a request yet", "Send a message first")
     number = len(rows) if step is None else step
     pick_request(rows, number)
-    before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
-    return compare_requests(before, sent_view(ledger, found, settings, number))
+    before = sent_view(ledger, info, settings, number - 1) if number > 1 else None
+    return compare_requests(before, sent_view(ledger, info, settings, number))
 
 
 def compare_requests(before: RequestView | None, after: RequestView) -> DifferenceReport:
     """Return the difference as JSON; without `before` everything of `after` is new."""
     assert after.row is not None and after.session is not None, "only sent requests can be compared"
-    one, two = _entries(before), _entries(after)
+    earlier, later = _entries(before), _entries(after)
     same = before is not None and before.request.epoch.id == after.request.epoch.id
     old, new = _sections(before), _sections(after)
     return {
@@ -141,8 +141,8 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
         "told": [{"id": row["id"], **_seen(row)} for row in after.request.told],
         "tools": _tools(before, after),
         "entries": {
-            "added": _rows(after, (key for key in two if key not in one)),
-            "removed": _rows(before, (key for key in one if key not in two)),
+            "added": _rows(after, (key for key in later if key not in earlier)),
+            "removed": _rows(before, (key for key in earlier if key not in later)),
         },
     }
 
@@ -189,12 +189,12 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
 
 
 def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
-    one = {tool["function"]["name"]: canonical(tool) for tool in (before.request.epoch.tools if before else ())}
-    two = {tool["function"]["name"]: canonical(tool) for tool in after.request.epoch.tools}
+    earlier = {tool["function"]["name"]: canonical(tool) for tool in (before.request.epoch.tools if before else ())}
+    later = {tool["function"]["name"]: canonical(tool) for tool in after.request.epoch.tools}
     return {
-        "added": [name for name in two if name not in one],
-        "removed": [name for name in one if name not in two],
-        "changed": [name for name in two if name in one and one[name] != two[name]],
+        "added": [name for name in later if name not in earlier],
+        "removed": [name for name in earlier if name not in later],
+        "changed": [name for name in later if name in earlier and earlier[name] != later[name]],
     }
 
 

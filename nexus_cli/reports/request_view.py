@@ -110,15 +110,15 @@ class RequestView:
         return wire.sha256
 
 
-def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
+def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: int) -> RequestView:
     """Return request `step` of a session; raise `NexusError("usage", ...)` if it does not exist."""
-    log = ledger.log(found.id)
+    log = ledger.log(session.id)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
     noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
-    kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    kept = noted or {"recipe": session.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
     info = _with_recorded_window(info, asked, kept)
@@ -136,7 +136,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     return RequestView(
         request,
         items,
-        found.id,
+        session.id,
         info.name,
         Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]),
         last,
@@ -153,24 +153,24 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
 def _with_recorded_window(info: ModelInfo, asked: JsonObject, noted: JsonObject) -> ModelInfo:
     """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
     arguments (`asked`); the oldest have none, and the current window is used."""
-    found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
-    return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
+    recorded = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+    return replace(info, **(recorded | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
 def recorded_view(
-    ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, services: ServiceMakers
+    ledger: Ledger, session: SessionInfo, options: Options, settings: Settings, services: ServiceMakers
 ) -> RequestView:
     """Return the next request of a session that does not run here; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
-    log = ledger.log(found.id)
-    holds, epoch = NextLimits.load(log, found, options, settings), log.current_epoch()
+    log = ledger.log(session.id)
+    holds, epoch = NextLimits.load(log, session, options, settings), log.current_epoch()
     if epoch is None:
-        raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Send a message first")
+        raise NexusError("usage", f"session {session.id}", "it has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)
 
-    state = look_at(ledger, found, options, settings, holds.recipe, services)
+    state = look_at(ledger, session, options, settings, holds.recipe, services)
     state.load_cache_history()
     engine = state.engine
     effort = engine.model.effort or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
@@ -303,12 +303,12 @@ def largest_items(
     sections: Sequence[JsonObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
 ) -> list[LargestPart]:
     """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
-    found: list[tuple[int, str, WindowItem | None]] = [
+    parts: list[tuple[int, str, WindowItem | None]] = [
         (section["tokens"], f"section {section['id']}", None) for section in sections
     ]
-    found += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
-    found += [(round(item.tokens * scale), "", item) for item in items]
-    chosen = heapq.nlargest(MOST, found, key=lambda row: row[0])
+    parts += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
+    parts += [(round(item.tokens * scale), "", item) for item in items]
+    chosen = heapq.nlargest(MOST, parts, key=lambda row: row[0])
     named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
     return [
         {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}

@@ -81,14 +81,14 @@ def running_report(ledger: Ledger) -> RunningReport:
 def _session_row(ledger: Ledger, session: str, owner: LockOwner) -> RunningObject | None:
     with suppress(NexusError):  # deleted since
         info, log = ledger.session(session), ledger.log(session)
-        state, what = _state(log, owner)
+        state, activity = _state(log, owner)
         return RunningObject(
             info.id,
             ledger.short_ids([info.id])[0],
             "worker" if info.spawner else "session",
             state,
             info.name or title_of(info.first_text),
-            what,
+            activity,
             info.folder,
             info.updated,
             info.spawner,
@@ -117,8 +117,8 @@ def running_text(value: JsonObject, width: int) -> Lines:
     for session in value["running"]:
         doing = f" · {session['what']}" if session["what"] else ""
         kind = "worker: " if session["kind"] == "worker" else ""
-        what = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
-        rows.append((session["state"], session["short"], _where(session), when(session["updated"]), what))
+        title = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
+        rows.append((session["state"], session["short"], _where(session), when(session["updated"]), title))
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
     lines = table("state | id | where | since | what", rows, width, NONE)
     return [*lines, *(apart(ways, width) if rows else ())]

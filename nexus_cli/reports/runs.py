@@ -160,9 +160,9 @@ class RunReport(RunObject, VersionedReport):
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
     """Return runs as JSON has them (`RunObject`): times are ISO 8601, UTC."""
-    name_of, found = cache(partial(_name_of, ledger)), list(runs)
-    broken = {run.key for run in broken_runs(ledger, found)}
-    return [_describe(ledger, run, name_of, run.key in broken) for run in found]
+    name_of, listed = cache(partial(_name_of, ledger)), list(runs)
+    broken = {run.key for run in broken_runs(ledger, listed)}
+    return [_describe(ledger, run, name_of, run.key in broken) for run in listed]
 
 
 def describe_run(ledger: Ledger, run: Run) -> RunObject:
@@ -237,8 +237,8 @@ def name_event(event: str, payload: Any) -> str:
     another form by the beginning of its payload."""
     fields = as_table(payload)
     abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
-    found = [subject for subject in abouts if isinstance(subject, dict)]
-    known = {**fields, **(found[0] if found else {})}
+    subjects = [subject for subject in abouts if isinstance(subject, dict)]
+    known = {**fields, **(subjects[0] if subjects else {})}
     words = [next((known[name] for name in names if isinstance(known.get(name), str)), "") for names in _EVENT_WORDS]
     if not any(words):
         words = [payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)]
@@ -248,9 +248,9 @@ def name_event(event: str, payload: Any) -> str:
 
 def _describe_answer(answer: JsonObject) -> str:
     """Return `Ana said no: use make`."""
-    said = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
+    decision = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
     text = f": {answer['text']}" if answer.get("text") else ""
-    return one_line(f"{answer.get('by') or 'somebody'} said {said}{text}")
+    return one_line(f"{answer.get('by') or 'somebody'} said {decision}{text}")
 
 
 def _count_resumes(run: Run) -> int:
@@ -303,13 +303,13 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
 
 def runs_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each run, newest first."""
-    found = value["runs"]
+    runs = value["runs"]
     if value.get("done"):
-        return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{run['id']}  {name_origin(run)}" for run in found)]
-    if not found:
+        return [f"{plural(len(runs), 'run')} {value['done']}.", *(f"{run['id']}  {name_origin(run)}" for run in runs)]
+    if not runs:
         return filled("No runs found. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
-    for _, rows in groupby(found, _fold_key):
+    for _, rows in groupby(runs, _fold_key):
         newest, *earlier = rows
         since = format_local_minute(newest["updated"])
         like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
@@ -372,9 +372,9 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
         ("no longer uncommitted", value["no_longer_uncommitted"]),
         ("failed", failed),
     )
-    for word, found in named:
-        if found:
-            yield f"{word}: {name_first(found, NAMED)}"
+    for word, names in named:
+        if names:
+            yield f"{word}: {name_first(names, NAMED)}"
 
 
 def _outcome(run: JsonObject) -> str:
@@ -383,9 +383,9 @@ def _outcome(run: JsonObject) -> str:
         return name_commands(f"to resume: nexus runs resume {run['id']}")
     if run["waits_for"]:
         return f"{run['came']}; continues when nexus serve runs" if run["came"] else f"waiting for {_name_wait(run)}"
-    said = next((line for line in run["last_words"].splitlines() if line.strip()), "")
+    last_line = next((line for line in run["last_words"].splitlines() if line.strip()), "")
     resume = name_commands(f"to resume: nexus runs resume {run['id']}") if run["state"] == FAILED else ""
-    return " · ".join(filter(None, [resume, run["error"] or "", *name_facts(run), said]))
+    return " · ".join(filter(None, [resume, run["error"] or "", *name_facts(run), last_line]))
 
 
 def _name_wait(run: JsonObject) -> str:
@@ -421,8 +421,8 @@ def _parts(value: JsonObject) -> Iterator[str]:
     if questions := value["questions"] if not value["came"] else ():
         yield from (f"needs approval: {question['what']} ({question['why']})" for question in questions)
         yield name_commands(f"to answer: nexus runs resume {value['id']}")
-    joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
-    for signal in (one for one in value["signals"] if one not in joined):
+    joined = [row for row in value["signals"] if row["kind"] == JOINED][SHOWN_EVENTS:]
+    for signal in (row for row in value["signals"] if row not in joined):
         later = "" if signal["taken"] else ", not processed yet"
         yield f"{format_local_minute(signal['at'])} {name_signal(signal['kind'], signal['value'])}{later}"
     if joined:

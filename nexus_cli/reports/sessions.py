@@ -76,9 +76,9 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *,
     """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
     out of them, unless `runs` are wanted; without a folder those of all folders, with the runs."""
     runs = runs or folder is None
-    left = 0 if runs or folder is None else ledger.count_runs(folder)
+    hidden_runs = 0 if runs or folder is None else ledger.count_runs(folder)
     return _list_value(
-        ledger, ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs), left
+        ledger, ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs), hidden_runs
     )
 
 
@@ -88,12 +88,12 @@ def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: 
     return _list_value(ledger, sessions[:limit], len(sessions), 0)
 
 
-def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
-    short = ledger.short_ids([info.id for info in found])
-    shown = zip(found, short, strict=True)
+def _list_value(ledger: Ledger, infos: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
+    short = ledger.short_ids([info.id for info in infos])
+    shown = zip(infos, short, strict=True)
     values = [ListedSession(to_json_value(info), short=end) for info, end in shown]
     if ledger.db.is_shared:
-        makers = makers_of(ledger.db, [info.id for info in found])
+        makers = makers_of(ledger.db, [info.id for info in infos])
         for value in values:
             value["person"] = makers[value["id"]]
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
@@ -149,14 +149,14 @@ def last_exchange(session: Session) -> JsonObject:
         info = session.record.session
     turn = next(replay.newest_turns(), [])
     events = [past.event for past in turn]
-    said = [event.text for event in events if isinstance(event, TurnStart | SteeringMessage)]
+    messages = [event.text for event in events if isinstance(event, TurnStart | SteeringMessage)]
     answers = [event.text for event in events if isinstance(event, Text)]
     return {
         "version": 1,
         "session": info.id,
         "short": short_id(session.ledger, session.id),
         "name": info.name,
-        "user": "\n\n".join(filter(None, said)),
+        "user": "\n\n".join(filter(None, messages)),
         "assistant": answers[-1] if answers else "",
         "open": [
             {"name": event.call.name, "subject": event.subject, "started": replay.record.was_started(event.call.id)}
@@ -172,23 +172,23 @@ def last_exchange(session: Session) -> JsonObject:
 def sessions_text(value: JsonObject, width: int) -> Lines:
     """Return the sessions of a folder or of all."""
     sessions, runs = value["sessions"], value.get("runs", 0)
-    left = (
+    note = (
         f"{plural(runs, 'run')} of `nexus ask` hidden (`nexus sessions list --all` lists all sessions)." if runs else ""
     )
-    left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
+    note = name_commands(" ".join(filter(None, (describe_more_sessions(value), note))))
     if not sessions:
-        return filled(f"No sessions found. {left}".rstrip(), width)
+        return filled(f"No sessions found. {note}".rstrip(), width)
     rows, persons = [], len({s.get("person") for s in sessions})
     for s in sessions:
-        what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
+        title = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = TRIGGERED.get(s.get("recipe", ""), "ask: ") if s.get("front") == "ask" else ""
         run = "served: " if s.get("front") == "serve" else run
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((named, when(s["updated"]), s["turns"], cut_line(place + run + what, TITLE)))
+        rows.append((named, when(s["updated"]), s["turns"], cut_line(place + run + title, TITLE)))
     lines = table("id | last used | turns | what", rows, width)
-    return [*lines, *(apart(left, width) if left and width < WIDE else ())]
+    return [*lines, *(apart(note, width) if note and width < WIDE else ())]
 
 
 def describe_more_sessions(value: JsonObject) -> str:

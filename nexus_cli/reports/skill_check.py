@@ -57,10 +57,10 @@ def join_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of guides without their numbers, those that say the same of several files as one."""
     files: dict[str, list[str]] = {}
     for line in lines:
-        where, _, said = line.partition(": ")
-        files.setdefault(said, []).append(where.rpartition(":")[0] or where)
-    for said, names in files.items():
-        yield f"{name_first(names, 1)}: {said}"
+        where, _, problem = line.partition(": ")
+        files.setdefault(problem, []).append(where.rpartition(":")[0] or where)
+    for problem, names in files.items():
+        yield f"{name_first(names, 1)}: {problem}"
 
 
 def _find_files(place: Path) -> Iterator[Path]:
@@ -70,12 +70,12 @@ def _find_files(place: Path) -> Iterator[Path]:
     if (place / FILE).is_file():
         yield place / FILE
         return
-    found = [
+    folders = [
         (folder / kind.place, kind) for kind in GuideKind for folder in (place, *map(place.joinpath, kind.folders))
     ]
     if place.name == GuideKind.SKILL.place:
-        found.append((place, GuideKind.SKILL))
-    yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
+        folders.append((place, GuideKind.SKILL))
+    yield from [path for folder, kind in folders for _, path in list_guide_files(folder, kind)][:MOST]
 
 
 def _check_file(path: Path, shown: str) -> Iterator[str]:
@@ -91,10 +91,10 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     lines = file_text.text.splitlines()
     if front.problem:
         yield f"{shown}:1: {front.problem}; left out"
-    for key, said in _check_fields(front.fields, path):
+    for key, problem in _check_fields(front.fields, path):
         place = _line_of(lines, key)
         written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
-        yield f"{shown}:{place}: {said.replace(key, one_line(written), 1) if written.lower() == key else said}"
+        yield f"{shown}:{place}: {problem.replace(key, one_line(written), 1) if written.lower() == key else problem}"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
             yield f"{shown}:{number}: {one_line(other)} is not substituted"

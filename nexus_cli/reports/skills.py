@@ -88,12 +88,12 @@ def skill_guide(name: str, cwd: Path) -> str:
     read.
     """
     skills, untrusted = find_guides(cwd, GuideKind.SKILL)
-    found = [skill for skill in skills if not skill.shadowed]
+    available = [skill for skill in skills if not skill.shadowed]
     wanted = name.strip()
-    chosen = next((skill for skill in found if skill.name == wanted), None)
-    chosen = chosen or next((skill for skill in found if skill.name.casefold() == wanted.casefold()), None)
+    chosen = next((skill for skill in available if skill.name == wanted), None)
+    chosen = chosen or next((skill for skill in available if skill.name.casefold() == wanted.casefold()), None)
     if chosen is None:
-        raise _unknown(wanted, [skill.name for skill in found], untrusted)
+        raise _unknown(wanted, [skill.name for skill in available], untrusted)
     if chosen.problem:
         raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Fix {chosen.path}")
     return chosen.read()

@@ -95,7 +95,7 @@ class _Agents:
 
 
 def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> TimelineRow:
-    made = [
+    run_rows = [
         {
             "run": run.id,
             "agent": agents.name(run.entity),
@@ -114,12 +114,12 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
         message.text,
         why=". ".join(filter(None, (_describe_origin(message.origin), message.notice))),
         seen=None if seen is None else message.key <= seen,
-        trigger={"type": "space_message"} if made else None,
+        trigger={"type": "space_message"} if run_rows else None,
         message=message.id,
         reply_to=None if message.reply_to is None else f"msg-{message.reply_to}",
         waits=message.waits,
         origin=dict(message.origin) or None,
-        runs=made,
+        runs=run_rows,
     )
 
 

@@ -110,16 +110,16 @@ def capabilities_text(value: JsonObject, width: int) -> Lines:
 
 def status_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each kind of information; each skill has its own line."""
-    lines = [line for name, said in _status_rows(value) for line in _line(name, name_commands(said), width)]
+    lines = [line for name, text in _status_rows(value) for line in _line(name, name_commands(text), width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
     notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
     return [*lines, *notes]
 
 
-def _line(name: str, said: str, width: int) -> Lines:
+def _line(name: str, text: str, width: int) -> Lines:
     wide = width >= WIDE
-    return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
+    return filled(text if wide else f"{name}: {text}", width, "    ", f"{name:<13}" if wide else "")
 
 
 def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:

@@ -154,11 +154,11 @@ def _row(row: JsonObject, width: int) -> Lines:
     if row["seen"] is False and row["kind"] != "assistant":
         notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
-    _, said = describe_row(row)
+    _, words = describe_row(row)
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
     if cells(head) > width // 2:
-        return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
-    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head.removesuffix(":")]), *below]
+        return [*filled(head, width, "  ", ""), *_said(row, words, width, "  ", "  "), *below]
+    return [*(_said(row, words, width, " " * 9, f"{head} ") or [head.removesuffix(":")]), *below]
 
 
 def describe_row(row: JsonObject) -> tuple[str, str]:
@@ -187,10 +187,10 @@ def _below(row: JsonObject) -> Iterator[str]:
         yield f"-> {run['agent']} ({run['source']}): {facts}{why}"
 
 
-def _said(row: JsonObject, said: str, width: int, indent: str, head: str) -> Lines:
+def _said(row: JsonObject, words: str, width: int, indent: str, head: str) -> Lines:
     if row["kind"] in STATED and row["actor"]["name"] != ASK_PERSON:
-        said = cut_line(said, max(width - cells(head), ENOUGH))
-    return filled(said, width, indent, head)
+        words = cut_line(words, max(width - cells(head), ENOUGH))
+    return filled(words, width, indent, head)
 
 
 def _name(row: JsonObject) -> str:
@@ -259,8 +259,8 @@ def _decided(row: JsonObject) -> str:
     """Return the decision on a call that was refused or asked about, with the reason; else ""."""
     if row["decision"] not in ("ask", "deny"):
         return ""
-    said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
-    return ": ".join(filter(None, ("" if said == row["outcome"] else said, row["why"])))
+    verdict = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
+    return ": ".join(filter(None, ("" if verdict == row["outcome"] else verdict, row["why"])))
 
 
 def _request(row: JsonObject) -> Iterator[str]:

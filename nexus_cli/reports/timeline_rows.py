@@ -191,8 +191,8 @@ def first_line(text: str) -> str:
 
 def _actor(name: str) -> dict[str, str]:
     """Return the author of an entry, from its recorded actor."""
-    if found := members_of(name):
-        names, kinds, ids = zip(*found, strict=True)
+    if members := members_of(name):
+        names, kinds, ids = zip(*members, strict=True)
         return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
     if name.startswith("tool:"):
         return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
@@ -251,10 +251,10 @@ def _notice_row(memo: Memo) -> TimelineRow:
 
 def _goal_row(memo: Memo) -> TimelineRow:
     value = memo.value
-    made, steps = list(value.get("goals", ())), ""
-    if len(made) > 1:
-        steps = f" ({len(made) - 1} {'step' if len(made) == 2 else 'steps'})"
-    text = f"{made[0]['id']} {first_line(made[0]['text'])}{steps}" if made else ""
+    goals, steps = list(value.get("goals", ())), ""
+    if len(goals) > 1:
+        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
+    text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
     for name in ("done", "dropped"):
         if ids := value.get(name):
             text = f"{', '.join(map(str, ids))} {name}"
@@ -495,7 +495,7 @@ class SessionRecord:
         for before, epoch in pairwise(log.epochs()):
             memo = priced.get(epoch.id) or begun.get(epoch.id)
             at = memo.at if memo else self.entries[epoch.after].at if epoch.after in self.entries else ""
-            told = next(
+            ending = next(
                 (
                     end_memo.value
                     for end_memo in ended
@@ -503,7 +503,7 @@ class SessionRecord:
                 ),
                 None,
             )
-            yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), told)
+            yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), ending)
         for memo in tried:
             if memo.value["epoch"] is None:
                 row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])

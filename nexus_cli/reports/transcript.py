@@ -97,8 +97,8 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str], width: i
 def _message(text: str, line: JsonObject, width: int) -> Lines:
     if line["actor"] == "nexus":
         return [cut_line(f"{when(line['at'])} {CONTINUED}", width)]
-    said = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)
-    marked = (f"{'  ' if number else '> '}{row}".rstrip() for number, row in enumerate(said))
+    rows = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)
+    marked = (f"{'  ' if number else '> '}{row}".rstrip() for number, row in enumerate(rows))
     who = [line["actor"]] if members_of(line["actor"]) else []
     return [cut_line(" ".join([when(line["at"]), f"[{line['entry']}]", *who]), width), *marked]
 

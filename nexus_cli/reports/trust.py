@@ -120,11 +120,11 @@ def trust_report(project: Path, configuration: Configuration, loaded: LoadedSett
     """
     problems = [one_line(configuration.problem)] if configuration.problem else []
     problems += [one_line(str(left_out)) for left_out in configuration.left_out]
-    said = ProjectSettings({})
+    project_settings = ProjectSettings({})
     if FILE in configuration.files:
         try:
-            said = drop_conflicts(loaded, read_project(configuration.files[FILE], f"{FOLDER}/{FILE}"))
-            problems += map(one_line, [*said.problems, *_unreadable_rules(said)])
+            project_settings = drop_conflicts(loaded, read_project(configuration.files[FILE], f"{FOLDER}/{FILE}"))
+            problems += map(one_line, [*project_settings.problems, *_unreadable_rules(project_settings)])
         except NexusError as error:
             problems.append(one_line(error.message))
     problems += describe_recipe_problems(configuration)
@@ -132,8 +132,8 @@ def trust_report(project: Path, configuration: Configuration, loaded: LoadedSett
         "version": 1,
         "project": str(project),
         "state": trust_state(project, configuration),
-        "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
-        "refused": [one_line(key) for key in said.refused],
+        "settings": [_setting(key, value, loaded, project_settings) for key, value in project_settings.values.items()],
+        "refused": [one_line(key) for key in project_settings.refused],
         "files": [
             {"name": one_line(shown_path(name)), "bytes": len(data)}
             for name, data in configuration.files.items()
@@ -176,8 +176,8 @@ def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObj
         now = parts[key]
         then = before.get(key) or dict(now.items() & known)  # a hook with another `if` has its script already
         diff = diff_parts(then, now) if before and state != "trusted" else ""
-        what = "does not run here" if key in off else describe_item(item)
-        yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
+        description = "does not run here" if key in off else describe_item(item)
+        yield {"kind": item.kind, "name": one_line(item.name), "what": description, "state": state, "diff": diff}
     for key in (old for old in before if old not in configuration.items):
         kind, _, name = key.partition(" ")
         yield {
@@ -220,9 +220,9 @@ def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
             yield f"{folder}, {len(inside)} files, {number(sum(file['bytes'] for file in inside))} bytes: {names}"
 
 
-def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> TrustSetting:
+def _setting(key: str, value: Any, loaded: LoadedSettings, project_settings: ProjectSettings) -> TrustSetting:
     mine = loaded.values.get(key)
-    met = apply_project(loaded, said, "").values.get(key)
+    met = apply_project(loaded, project_settings, "").values.get(key)
     if met == mine:
         effect = "no change" if mine == value else f"no effect (yours is {_show(mine)})"
     else:
@@ -235,10 +235,10 @@ def _show(value: Any) -> str:
     return value if isinstance(value, str) else toml_literal(value)
 
 
-def _unreadable_rules(said: ProjectSettings) -> Iterator[str]:
+def _unreadable_rules(project_settings: ProjectSettings) -> Iterator[str]:
     """Yield a line for each deny and ask rule of the project that cannot be parsed."""
     for kind in ("deny", "ask"):
-        written = said.values.get(f"rules.{kind}")
+        written = project_settings.values.get(f"rules.{kind}")
         for text in written if isinstance(written, tuple) else ():
             try:
                 parse_rule(kind, text, rule_tools())
@@ -259,7 +259,7 @@ def trust_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     source = ""
     for item in value["items"]:
-        what = " ".join(filter(None, (item["kind"], item["name"])))
+        title = " ".join(filter(None, (item["kind"], item["name"])))
         before, mark, hook = item["name"].partition(": ")
         if item["state"] == "removed" or (item["kind"] == "rule" and before.startswith("allow ") and not mark):
             pass  # only its difference is shown, and that a project cannot allow
@@ -269,9 +269,9 @@ def trust_text(value: JsonObject, width: int) -> Lines:
             yield from filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
             source = before
         elif item["kind"] in ("rule", "variable", "hook", "server") or item["what"]:
-            yield from filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
+            yield from filled(f"{title}: {item['what']}" if item.get("what") else title, width, " " * 6, "  ")
         if item["diff"]:
-            yield from apart(f"{SINCE[item['state']]}: {what}", width, "  ")
+            yield from apart(f"{SINCE[item['state']]}: {title}", width, "  ")
             for line in item["diff"].splitlines():
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 yield from [f"  {first}", *(f"    {piece}" for piece in rest)]

@@ -43,11 +43,11 @@ class TurnCount:
         """The figures for a person."""
         if not self.files and self.was_killed:
             return "nexus was killed"
-        what = plural(self.files, "file") if self.files else "git"
+        count = plural(self.files, "file") if self.files else "git"
         if not self.in_force:
-            return f"{what}, undone"
+            return f"{count}, undone"
         lines = f" (+{self.lines[0]:,} -{self.lines[1]:,})" if self.lines else ""
-        return f"{what}{lines}{', nexus was killed' * self.was_killed}"
+        return f"{count}{lines}{', nexus was killed' * self.was_killed}"
 
     def offer_undo(self, turn: int) -> str:
         """Return the figures of the newest turn, with what /undo needs or cannot do."""

@@ -45,8 +45,8 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     for kind, paths in kinds:
         yield from _listed([f"{kind:<9} {path}" for path in paths], width)
     rows = []
-    unsure = [one["path"] for one in value["kept"] if one["why"] == UNSURE]
-    for row in [one for one in value["kept"] if one["why"] != UNSURE]:
+    unsure = [entry["path"] for entry in value["kept"] if entry["why"] == UNSURE]
+    for row in [entry for entry in value["kept"] if entry["why"] != UNSURE]:
         where = f"; earlier version: {row['aside']}" if row["aside"] else ""
         rows.append(f"kept      {row['path']} ({row['why']}){where}")
     yield from _listed(rows, width)
@@ -70,10 +70,10 @@ def undo_text(value: JsonObject, width: int) -> Lines:
             f"{describe_unsure(unsure)} To revert them, undo the turn with --all, or name their paths.",
             width,
         )
-    for what in value["unfollowed"]:
-        command = what.removesuffix(f": {KILLED_SINCE}")
-        text = f"{value['action'].capitalize()} does not cover {what}"
-        if command != what:
+    for subject in value["unfollowed"]:
+        command = subject.removesuffix(f": {KILLED_SINCE}")
+        text = f"{value['action'].capitalize()} does not cover {subject}"
+        if command != subject:
             text = (
                 f"nexus was killed during {command}. All changes until you used the session again, including your own, "
                 "count as changes of this turn."
@@ -96,7 +96,7 @@ def _count(paths: Sequence[str]) -> str:
 
 def _headline(value: JsonObject, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
-    if not counts and any(not what.endswith(KILLED_SINCE) for what in value["unfollowed"]):
+    if not counts and any(not subject.endswith(KILLED_SINCE) for subject in value["unfollowed"]):
         return f"Nothing to {verb} in the covered files."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
@@ -162,7 +162,7 @@ def _rights_text(change: PathChange, name: str) -> str:
     lines = [f"mode of {name}: {before.mode:04o} -> {after.mode:04o}\n"] if before.mode != after.mode else []
     rights = {"owner": "owner", "attributes": "attributes", "pair": "hard links"}
     lines += [
-        f"{what} of {name}: changed\n" for key, what in rights.items() if getattr(before, key) != getattr(after, key)
+        f"{label} of {name}: changed\n" for key, label in rights.items() if getattr(before, key) != getattr(after, key)
     ]
     return "".join(lines)
 

@@ -133,12 +133,12 @@ def _key_of(model: str) -> str:
 def _imported(ledger: Ledger) -> list[ImportedUsage]:
     """Sum up what imported sessions had used in the other programs; of a session the newest memo counts."""
     memos = dict(list_memos(ledger.db, IMPORTED_SESSION)).values()
-    found = []
+    rows = []
     for program in dict.fromkeys(memo["from"] for memo in memos):
         used = [memo["usage"].values() for memo in memos if memo["from"] == program]
         sums = {name: sum(usage[name] for usages in used for usage in usages) for name in IMPORTED_TOKENS}
-        found.append({"from": program, "sessions": len(used), **sums})
-    return cast("list[ImportedUsage]", found)
+        rows.append({"from": program, "sessions": len(used), **sums})
+    return cast("list[ImportedUsage]", rows)
 
 
 def _sum_by(

@@ -76,7 +76,7 @@ def applied_text(value: JsonObject, width: int) -> Lines:
     if value["nothing_new"]:
         text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
         return filled(text, width)
-    conflicts = {one["path"] for one in value["conflicts"]}
+    conflicts = {row["path"] for row in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"identical {path}" for path in value["there"]]
     for conflict in value["conflicts"]:

@@ -288,9 +288,9 @@ class AgentDispatcher:
     def publish(self, event: Event, own: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
         self.heard(event)
-        if (found := event_value(event)) is None:
+        if (encoded := event_value(event)) is None:
             return
-        kind, value = found
+        kind, value = encoded
         item = self._add(kind, value, own)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self._questions[value["id"]] = item
@@ -551,8 +551,8 @@ class AgentDispatcher:
     def _read_conversation(self, turns: int) -> ConversationObject:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
-        found = [list(filter(None, map(numbers.event_line, turn))) for turn in newest]
-        return {"end": to_json_value(last_exchange(self.session)), "turns": found}
+        turn_lines = [list(filter(None, map(numbers.event_line, turn))) for turn in newest]
+        return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines}
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -129,17 +129,17 @@ class RpcServer:
         if server is None:
             return _FullProtocol()
         # The server does not yet know of a connection that was just aborted.
-        held = [
+        transports = [
             connection.transport
             for connection in server.connections
             if connection.transport and not connection.transport.is_closing()
         ]
-        self._known.intersection_update(held)
-        while len(held) >= MOST_CONNECTIONS:
-            oldest = next((writer for writer in held if writer not in self._known), None)
+        self._known.intersection_update(transports)
+        while len(transports) >= MOST_CONNECTIONS:
+            oldest = next((writer for writer in transports if writer not in self._known), None)
             if oldest is None:
                 return _FullProtocol()
-            held.remove(oldest)
+            transports.remove(oldest)
             oldest.write(_FULL)
             oldest.abort()
         return server()
@@ -261,21 +261,21 @@ class RpcServer:
         """Run a turn and stream its events as the answer."""
         listener = Listener(drops=True)
         try:
-            dispatcher, given = self._methods.find_target(call.method, call.params)
-            dispatcher.begin_turn(**given, listener=listener)
+            dispatcher, arguments = self._methods.find_target(call.method, call.params)
+            dispatcher.begin_turn(**arguments, listener=listener)
         except RpcError as error:
             return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        seen = request.headers.get("Last-Event-ID", "")
-        if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 16):
+        last_id = request.headers.get("Last-Event-ID", "")
+        if last_id and not (last_id.isascii() and last_id.isdigit() and len(last_id) < 16):
             return problem_response(400, "Last-Event-ID must be an event number")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:
             return problem_response(404, "no such agent")
         feed = agent.dispatcher.feed
-        listener = agent.dispatcher.listen(int(seen) if seen else None)
+        listener = agent.dispatcher.listen(int(last_id) if last_id else None)
         try:
             return await self._stream(request, agent.dispatcher, listener)
         finally:

@@ -23,8 +23,8 @@ LONGEST_PATH = 100
 def bind_address(host: str, port: int) -> socket.socket:
     """Return a listening socket on `host`; port 0 picks a free one. Raise `NexusError("config", ...)`."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,5 +103,5 @@ def server_url(listening: socket.socket, host: str) -> str:
     return f"http://{name}:{listening.getsockname()[1]}"
 
 
-def _cannot_listen(what: str, error: OSError, hint: str) -> NexusError:
-    return NexusError("config", f"cannot listen on {what}", reason_of(error), hint)
+def _cannot_listen(address: str, error: OSError, hint: str) -> NexusError:
+    return NexusError("config", f"cannot listen on {address}", reason_of(error), hint)

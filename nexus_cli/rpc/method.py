@@ -57,13 +57,13 @@ class Method:
             "required": [name for name, parameter in self.params.items() if parameter["required"]],
             "additionalProperties": False,
         }
-        given, faults = check_arguments(params, schema)
+        arguments, faults = check_arguments(params, schema)
         # A client is a program: what would be repaired of a model's call is wrong here.
-        repaired = (name for name, value in params.items() if name not in given or given[name] != value)
+        repaired = (name for name, value in params.items() if name not in arguments or arguments[name] != value)
         faults = faults or [f"`{name}` has the wrong type, or is null" for name in repaired]
         if faults:
             raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MOST_FAULTS]), LONGEST_FAULTS))
-        return JsonDict(given)
+        return JsonDict(arguments)
 
 
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))

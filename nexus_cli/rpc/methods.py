@@ -153,9 +153,9 @@ class PoolMethods(ServerMethods):
 
     async def call(self, name: str, params: JsonObject) -> Any:
         """Return the result of a method; raise `RpcError` for every failure that a caller may see."""
-        target, given = self.find_target(name, params)
+        target, arguments = self.find_target(name, params)
         try:
-            return await getattr(target, name)(**given)
+            return await getattr(target, name)(**arguments)
         except NexusError as error:
             raise RpcError.of(error) from error
 
@@ -165,8 +165,8 @@ class PoolMethods(ServerMethods):
         method = METHODS.get(name)
         if method is None:
             raise RpcError(NO_SUCH_METHOD, name[:80])
-        given = method.check(params)
-        return (self._find_agent(given.pop("agent_id")).dispatcher if method.of_agent else self), given
+        arguments = method.check(params)
+        return (self._find_agent(arguments.pop("agent_id")).dispatcher if method.of_agent else self), arguments
 
     def _find_agent(self, agent_id: str) -> Agent:
         agent = self.pool.get(agent_id)
@@ -202,10 +202,10 @@ class PoolMethods(ServerMethods):
         if self.is_stopping:
             raise RpcError(BUSY, STOPPING)
         folder = self._resolve(cwd) if cwd or not session else None
-        given = Limits(**(limits or {}))
-        if any(value is not None and not 0 < value < math.inf for value in (given.max_cost, given.timeout)):
+        bounds = Limits(**(limits or {}))
+        if any(value is not None and not 0 < value < math.inf for value in (bounds.max_cost, bounds.timeout)):
             raise RpcError(INVALID_PARAMS, "limits.max_cost and limits.timeout must be above 0 and finite")
-        config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
+        config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, bounds, effort, strict=True)
         agent = await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
         named = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})

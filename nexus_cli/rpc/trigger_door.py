@@ -75,15 +75,15 @@ class TriggerDoor:
         service = self._find(request)
         if service is None:
             return problem_response(404, "no such service")
-        given = request.content_type if "Content-Type" in request.headers else ""
-        if given.partition("/")[0] in NO_TEXT:
+        media_type = request.content_type if "Content-Type" in request.headers else ""
+        if media_type.partition("/")[0] in NO_TEXT:
             return problem_response(415, "the body must be JSON or text")
         try:
             refuse_bad_key(request.headers.get("Idempotency-Key", "").strip())
             body = await _read_body(request)
             if why := _refuse(service, request, body):
                 return problem_response(401, why)
-            event = await asyncio.to_thread(_read_event, service, request, body, given)
+            event = await asyncio.to_thread(_read_event, service, request, body, media_type)
             if event.challenge:
                 return json_response({"challenge": event.challenge})
             async with self._lock:
@@ -128,11 +128,11 @@ def _refuse(service: Service, request: web.Request, body: bytes) -> str:
 
 def _read_event(service: Service, request: web.Request, body: bytes, media_type: str) -> ServiceEvent:
     """Parse the event of a request. Blocks; raise `ValueError` or `NexusError` for an invalid one."""
-    found = form_payload(body) if service.sender and media_type == FORM else body
-    if isinstance(found, dict):
-        payload: Any = found
+    content = form_payload(body) if service.sender and media_type == FORM else body
+    if isinstance(content, dict):
+        payload: Any = content
     else:
-        payload = parse_payload(found, "application/json" if found is not body else media_type)
+        payload = parse_payload(content, "application/json" if content is not body else media_type)
     event = read_event(service.sender, request.headers, payload)
     refuse_bad_key(event.key)
     return event

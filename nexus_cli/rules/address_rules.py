@@ -21,9 +21,9 @@ ANY_PORT = ":*"
 def refuse_bad_pattern(decision: str, pattern: str) -> None:
     """Raise `ValueError` for an address pattern that can name no address."""
     try:
-        named, host, _ = _split_pattern(pattern)
-        has_port = named.port or named.scheme in PORTS or _names_any_port(pattern) or decision != "allow"
-        if has_port and named.scheme and named.hostname and named.netloc == host:  # `?` would end the host
+        parsed, host, _ = _split_pattern(pattern)
+        has_port = parsed.port or parsed.scheme in PORTS or _names_any_port(pattern) or decision != "allow"
+        if has_port and parsed.scheme and parsed.hostname and parsed.netloc == host:  # `?` would end the host
             return
     except ValueError:
         pass
@@ -40,24 +40,24 @@ def address_matches(decision: str, pattern: str, address: str) -> bool:
     is written. The pattern of a deny or ask rule may have no scheme: it names all.
     """
     try:
-        given = urlsplit(address)
-        named, _, path = _split_pattern(pattern)
-        ports = [url.port or PORTS.get(url.scheme) for url in (given, named)]
-        is_any_port = _names_any_port(pattern) or (decision != "allow" and not named.port)
+        requested = urlsplit(address)
+        parsed, _, path = _split_pattern(pattern)
+        ports = [url.port or PORTS.get(url.scheme) for url in (requested, parsed)]
+        is_any_port = _names_any_port(pattern) or (decision != "allow" and not parsed.port)
     except ValueError:
         return False
-    if named.scheme != given.scheme and (named.scheme or decision == "allow"):
+    if parsed.scheme != requested.scheme and (parsed.scheme or decision == "allow"):
         return False
-    names = zip(_host_forms(given.hostname or ""), _host_forms(named.hostname or ""), strict=True)
+    names = zip(_host_forms(requested.hostname or ""), _host_forms(parsed.hostname or ""), strict=True)
     fits = [fnmatch.fnmatchcase(*forms) for forms in names]
     if not (is_any_port or ports[0] == ports[1]) or not (all(fits) if decision == "allow" else any(fits)):
         return False
-    target = (given.path or "/") + (f"?{given.query}" if given.query else "")
+    target = (requested.path or "/") + (f"?{requested.query}" if requested.query else "")
     if decision == "allow":
         return ".." not in _decode(target) and (not path or fnmatch.fnmatchcase(target, path.replace("[", "[[]")))
     patterns = [path_form.casefold().replace("[", "[[]") for path_form in (path, unquote(path))]
     return not path or any(
-        fnmatch.fnmatchcase(form, path_pattern) for form in _target_forms(given) for path_pattern in patterns
+        fnmatch.fnmatchcase(form, path_pattern) for form in _target_forms(requested) for path_pattern in patterns
     )
 
 
@@ -66,8 +66,8 @@ def _split_pattern(pattern: str) -> tuple[SplitResult, str, str]:
 
     Raises `ValueError` for an invalid IPv6 address.
     """
-    scheme, mark, rest = pattern.partition("://")
-    host, slash, path = (rest if mark else pattern).partition("/")
+    scheme, mark, remainder = pattern.partition("://")
+    host, slash, path = (remainder if mark else pattern).partition("/")
     host = host.removesuffix(ANY_PORT)
     return urlsplit(f"{scheme}://{host}" if mark else f"//{host}"), host, f"{slash}{path}"
 
@@ -85,18 +85,18 @@ def _host_forms(host: str) -> tuple[str, str]:
     with suppress(OSError, ValueError):  # `2130706433`, `0x7f.1`, `127.1`
         return plain, socket.inet_ntoa(socket.inet_aton(read))
     with suppress(ValueError):
-        found = ipaddress.IPv6Address(read.partition("%")[0])
-        return plain, str(found.ipv4_mapped or found)
+        ip_address = ipaddress.IPv6Address(read.partition("%")[0])
+        return plain, str(ip_address.ipv4_mapped or ip_address)
     return plain, read
 
 
-def _target_forms(given: SplitResult) -> set[str]:
+def _target_forms(requested: SplitResult) -> set[str]:
     """Return path and query as they are written and decoded, without `//`, `.` and `..`, and each without its query."""
-    paths = {given.path or "/", _decode(given.path) or "/"}
+    paths = {requested.path or "/", _decode(requested.path) or "/"}
     for path in list(paths):
         end = "/" if path.endswith(("/", "/.", "/..")) else ""
         paths.add("/" + (posixpath.normpath(f"/{path}").strip("/") + end).lstrip("/"))
-    queries = {"", f"?{given.query}", f"?{_decode(given.query)}"} if given.query else {""}
+    queries = {"", f"?{requested.query}", f"?{_decode(requested.query)}"} if requested.query else {""}
     return {f"{path}{query}".casefold() for path in paths for query in queries}
 
 

@@ -317,13 +317,13 @@ class _Reader:
     def _inputs(self, redirects: list[Node]) -> list[str]:
         """Return the texts of here-documents and here-strings; of the former not the parser's text, which loses blanks
         and a backslash at its beginning."""
-        found = []
+        texts = []
         for node in redirects:
             if node.type == "heredoc_redirect":
-                found.append(self._text(node).partition("\n")[2])
+                texts.append(self._text(node).partition("\n")[2])
             elif node.type == "herestring_redirect" and node.children:
-                found.append(self._word(node.children[-1]).text)
-        return found
+                texts.append(self._word(node.children[-1]).text)
+        return texts
 
     def _piped(self, start: int) -> list[str]:
         """Return the words that `echo` and `printf` put out in the pipeline that begins at `start`, -1 for none."""
@@ -336,8 +336,8 @@ class _Reader:
         self.line.inputs.append(body)
         start = next((self._text(child) for child in children if child.type == "heredoc_start"), "")
         if not {"'", '"', "\\"} & set(start):
-            found = re.findall(r"`((?:[^`\\]|\\.)*)`", body, re.DOTALL)
-            self.line.codes += [re.sub(r"\\([\\`$])", r"\1", code).replace("\\\n", "") for code in found]
+            codes = re.findall(r"`((?:[^`\\]|\\.)*)`", body, re.DOTALL)
+            self.line.codes += [re.sub(r"\\([\\`$])", r"\1", code).replace("\\\n", "") for code in codes]
 
     def _stores_code(self, children: list[Node]) -> bool:
         """Return True if the value of a variable may be run: by its name, or by an expansion later."""
@@ -372,9 +372,9 @@ class _Reader:
             gap = self.source[end : node.start_byte]
             if words and not gap:  # the parser splits 'r'\m, bash does not
                 before = words.pop()
-                known = before.is_known and word.is_known
+                is_known = before.is_known and word.is_known
                 globs = before.has_glob or word.has_glob
-                word = Word(before.text + word.text, known, globs, before.has_tilde)
+                word = Word(before.text + word.text, is_known, globs, before.has_tilde)
             elif words and not _BLANKS.fullmatch(gap) and not _REDIRECT.search(gap):
                 self._mark_unclear("words that bash may join or split")
             words.append(word)
@@ -487,10 +487,10 @@ class _Reader:
             case "raw_string" if text[:1] == text[-1:] == "'" and text.count("'") == 2:
                 value = text[1:-1]
             case "ansi_c_string" if text.startswith("$'") and text.endswith("'"):
-                found = _decode_ansi(text[2:-1])
-                if found is None:
+                decoded = _decode_ansi(text[2:-1])
+                if decoded is None:
                     return None
-                value = found
+                value = decoded
             case "string" if text[:1] == text[-1:] == '"' and len(text) > 1 and not _LIVE.match(text[1:-1]):
                 value = re.sub(r'\\(["$`\\\n])', lambda m: "" if m[1] == "\n" else m[1], text[1:-1])
             case "translated_string":

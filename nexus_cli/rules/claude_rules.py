@@ -76,10 +76,10 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
         elif decision == "deny":  # what must not be read must not be written either
             tools += TOOLS["Edit"]
         return [f"{tool}({_map_claude_path(pattern)})" for tool in tools]
-    named = _NAME.fullmatch(pattern) if name in ("Agent", "Task", "Skill") else None
-    if named and (name == "Skill" or not named[2]):
-        ours = "worker" if TOOLS[name] == ("agent",) and pattern.casefold() == GENERAL else named[1]
-        return [f"{TOOLS[name][0]}({ours}{named[2] or ''})"]
+    name_match = _NAME.fullmatch(pattern) if name in ("Agent", "Task", "Skill") else None
+    if name_match and (name == "Skill" or not name_match[2]):
+        ours = "worker" if TOOLS[name] == ("agent",) and pattern.casefold() == GENERAL else name_match[1]
+        return [f"{TOOLS[name][0]}({ours}{name_match[2] or ''})"]
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         if "*" in host and decision == "allow":

@@ -117,11 +117,11 @@ def decide_command(
     if any(binding.name in os.environ for binding in line.bindings):
         line.doubts["an assignment to an environment variable"] = None
     redirects = _check_redirects(line, folders)
-    named = [*line.doubts, *redirects]
+    ask_reasons = [*line.doubts, *redirects]
     printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
-    doubts = [*named, *([] if only_reads else [form for form in line.forms if form not in printed])]
+    doubts = [*ask_reasons, *([] if only_reads else [form for form in line.forms if form not in printed])]
     if not doubts and not looks and not hidden:
-        doubts = named = ["no command to run"]
+        doubts = ask_reasons = ["no command to run"]
     profile: Profile = "none" if level == ALL or outside or not confined else "net" if network else "write"
     if profile == "write" and only_reads and not doubts:
         profile = "read"
@@ -145,7 +145,7 @@ def decide_command(
     if level != ALL and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
-        return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != AUTO else ())
+        return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(ask_reasons) if level != AUTO else ())
     ruled = next((part for part in parts if part.rule), None)
     why = "; ".join([_say_allowed(level, profile, ruled), *redirects])
     return CommandDecision("allow", profile, tuple(parts), why)
@@ -191,9 +191,9 @@ def _find_restriction(
 ) -> CommandPart | None:
     """Return the part of a command that a deny or ask rule names, by its words or by the files that it names."""
     shown = tuple(word.text for word in command.words)
-    found = search.find(command, line.inputs) if search.strict else None
-    if found is not None:
-        return CommandPart(shown, *found)
+    restriction = search.find(command, line.inputs) if search.strict else None
+    if restriction is not None:
+        return CommandPart(shown, *restriction)
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
@@ -202,8 +202,8 @@ def _find_restriction(
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
     if is_denied and not is_all:  # where nobody can be asked, a word that may be a pattern is enough
-        named = _find_closed_file(find_shown_files(command.words), search, folders, [folders.assumed])
-        is_denied = named is not None and named.decision == "deny"
+        closed_rule = _find_closed_file(find_shown_files(command.words), search, folders, [folders.assumed])
+        is_denied = closed_rule is not None and closed_rule.decision == "deny"
     if closed is not None and (is_denied or not is_all):
         may = "reads" if is_denied and not is_all else "may read"
         why = f"it {may} a file covered by {closed.named}"
@@ -249,11 +249,13 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
         nested = read_command_line(text)
         line.is_unclear = line.is_unclear or nested.is_unclear
         for simple_command in nested.commands:
-            found = search.find(simple_command, nested.inputs)
-            if found is not None:
-                parts.append(CommandPart(tuple(word.text for word in simple_command.words), *found))
+            restriction = search.find(simple_command, nested.inputs)
+            if restriction is not None:
+                parts.append(CommandPart(tuple(word.text for word in simple_command.words), *restriction))
     if line.is_unclear and search.level == ALL:
-        parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
+        parts += [
+            CommandPart((command[:200],), *restriction) for restriction in search.find_shown(command, partly=True)
+        ]
     return parts
 
 
@@ -268,11 +270,11 @@ def _find_closed_file(
     words = list(words)
     try:
         texts = [text for word in words if word.is_plain for text in _read_paths(word.text)]
-        named = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
+        paths = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
     added = [Path(folder) for folder in roots.added]
-    rule = find_by_path(strict, map(Path, named), Path(roots.project), added) if named else None
+    rule = find_by_path(strict, map(Path, paths), Path(roots.project), added) if paths else None
     if rule is not None:
         return rule
     computed = (word for word in words if not word.text.startswith("-"))
@@ -401,25 +403,25 @@ class _Search:
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
         """Return the strictest decision with its rule and one line, or None."""
         collected = self._collect(command, list(inputs))
-        asked: Found | None = None
+        asking: Found | None = None
         for rule in self.strict:
             matches = {rule.match(texts) for texts in collected.sure}
             if "yes" in matches:
                 return rule.decision, rule.text, rule.origin, rule.named
-            if asked is None and (
+            if asking is None and (
                 "maybe" in matches
                 or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
-                asked = self._doubt(rule, f"it may match {rule.named}")
-            if asked is None and any(rule.match(texts) != "no" for texts in collected.passed):
+                asking = self._doubt(rule, f"it may match {rule.named}")
+            if asking is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
-                asked = self._doubt(rule, f"{program} may run a command that matches {rule.named}")
-        if asked is None and collected.is_hidden:
+                asking = self._doubt(rule, f"{program} may run a command that matches {rule.named}")
+        if asking is None and collected.is_hidden:
             why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
-            asked = next(iter(shown), None)
-        return asked
+            asking = next(iter(shown), None)
+        return asking
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
@@ -438,27 +440,27 @@ class _Search:
         collected.codes += [self.line] if sets_program(command.assignments) else []
         queue = deque([(command, 0, inputs, collected.sure)])
         while queue:
-            simple_command, depth, texts_in, kept = queue.pop()
+            simple_command, depth, texts_in, group = queue.pop()
             if not simple_command.words:
                 continue
             self.left -= depth > 0
             if depth > DEEPEST or collected.count() > MOST_INNER or self.left < 0:
                 collected.is_hidden = True
                 return collected
-            is_passed = kept is collected.passed
+            is_passed = group is collected.passed
             guessed = collected.passed if is_passed else collected.unsure
             texts = texts_in if program_name(simple_command.words[0]) in SHELLS else []
-            for words, known in readings(simple_command.words):
+            for words, is_sure in readings(simple_command.words):
                 if not is_passed or words[0].is_plain:
-                    (kept if known else guessed).append(command_texts(words))
-                if not known or (words is not simple_command.words and program_name(words[0]) != "git"):
+                    (group if is_sure else guessed).append(command_texts(words))
+                if not is_sure or (words is not simple_command.words and program_name(words[0]) != "git"):
                     continue
                 inner = find_inner(words, simple_command.reads_pipe)
                 collected.is_hidden = collected.is_hidden or (inner.is_hidden and not is_passed)
                 collected.codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
                 collected.codes += [self.line] if inner.reads_code and simple_command.reads_pipe else []
                 queue += [
-                    (SimpleCommand(it, inputs=simple_command.inputs), depth + 1, texts_in, kept)
+                    (SimpleCommand(it, inputs=simple_command.inputs), depth + 1, texts_in, group)
                     for it in inner.commands
                 ]
                 queue += [(SimpleCommand(it), depth + 1, [], guessed) for it in inner.guesses]
@@ -466,8 +468,8 @@ class _Search:
             for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
                 collected.is_hidden = collected.is_hidden or (line.is_unclear and not is_passed)
-                queue += [(part, depth + 1, line.inputs, kept) for part in line.commands]
-                queue += [(SimpleCommand((Word("eval"), Word(it))), depth + 1, [], kept) for it in line.codes]
+                queue += [(part, depth + 1, line.inputs, group) for part in line.commands]
+                queue += [(SimpleCommand((Word("eval"), Word(it))), depth + 1, [], group) for it in line.codes]
             passed, passed_texts = find_passed(simple_command, self.names)
             queue.extendleft((SimpleCommand(it), depth + 1, list[str](), collected.passed) for it in passed)
             for text in passed_texts:
@@ -479,7 +481,7 @@ class _Search:
 
 def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
     """Return the redirects that write, or read outside the project, in words."""
-    found = []
+    phrases = []
     for operator, target, place in (redirect for redirect in line.redirects if redirect.opens_file):
         if operator in (">", ">>", "&>", ">&") and target.is_plain and target.text == "/dev/null":
             continue
@@ -489,8 +491,8 @@ def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
                 continue
             except (NotReadOnly, OSError, ValueError):
                 pass
-        found.append(f"a redirect to {target.text[:60]!r}" if ">" in operator else f"input from {target.text[:60]!r}")
-    return list(dict.fromkeys(found))
+        phrases.append(f"a redirect to {target.text[:60]!r}" if ">" in operator else f"input from {target.text[:60]!r}")
+    return list(dict.fromkeys(phrases))
 
 
 def _find_reasons(
@@ -499,7 +501,7 @@ def _find_reasons(
     """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
     reasons = [f"it contains a hidden character ({hidden})"] if hidden else []
-    reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
+    reasons += [f"the rule in {source} cannot be read" for source in rules.broken[:1]]
     if line.is_unclear and (rules.of("deny") or rules.of("ask")):
         shown = ", ".join([*line.doubts, *line.forms])
         reasons.append(f"deny or ask rules exist, and the command cannot be fully parsed: {shown}")

@@ -52,19 +52,19 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[
 def _find_below(strict: Sequence[PermissionRule], roots: Sequence[str], cwd: str) -> DeniedFiles:
     """Return the files that the rules `strict` name below `roots`, and anywhere by absolute patterns."""
     exact, bases = _split_patterns([rule.pattern for rule in strict], roots)
-    found = dict.fromkeys(path for path in exact if not _is_in(cwd, path))
-    waiting, later, left = deque([*bases, *(path for path in exact if path not in found)]), deque[str](), MOST_ENTRIES
+    denied = dict.fromkeys(path for path in exact if not _is_in(cwd, path))
+    waiting, later, left = deque([*bases, *(path for path in exact if path not in denied)]), deque[str](), MOST_ENTRIES
     while waiting or later:
         folder = waiting.popleft() if waiting else later.popleft()
         for entry in _list_folder(folder):
             left -= 1
-            if left < 0 or len(found) >= MOST_FILES:
-                return DeniedFiles(tuple(map(Path, found)), is_whole=False)
+            if left < 0 or len(denied) >= MOST_FILES:
+                return DeniedFiles(tuple(map(Path, denied)), is_whole=False)
             if not _is_in(cwd, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
-                found[entry.path] = None
+                denied[entry.path] = None
             elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 (later if entry.name in _LATER else waiting).append(entry.path)
-    return DeniedFiles(tuple(map(Path, found)))
+    return DeniedFiles(tuple(map(Path, denied)))
 
 
 def find_kept_paths(
@@ -76,11 +76,11 @@ def find_kept_paths(
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
         roots = (str(project), *map(str, added), *filter(None, [rule.source]))
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
-        named = [join_path(root, path) for root in roots]
-        if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):
+        rule_paths = [join_path(root, path) for root in roots]
+        if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(rule_paths) & set(roots):
             patterns[whole_path_pattern(rule, *roots)] = rule.text
         else:
-            exact |= dict.fromkeys(named, rule.text)
+            exact |= dict.fromkeys(rule_paths, rule.text)
     return exact, patterns
 
 
@@ -100,8 +100,8 @@ def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list
         elif fixed != path:
             bases[os.path.normpath(fixed)] = None
         else:
-            named = (join_path(root, path) for root in roots)
-            exact += [literal for literal in named if os.path.lexists(literal) and not os.path.islink(literal)]
+            candidates = (join_path(root, path) for root in roots)
+            exact += [literal for literal in candidates if os.path.lexists(literal) and not os.path.islink(literal)]
     return exact, list(bases)
 
 

@@ -38,9 +38,9 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     Raises `NexusError("usage", ...)` if it is not there; one that is `in_force` from elsewhere is named with its place.
     """
     decision, text = _split_decision(typed)
-    known = DECISIONS if decision is None else (decision,)
-    rules = [rule for rule in in_force.rules if rule.text == text and rule.decision in known]
-    keys = {rules_key(rule_decision): rule_decision for rule_decision in known} | {
+    decisions = DECISIONS if decision is None else (decision,)
+    rules = [rule for rule in in_force.rules if rule.text == text and rule.decision in decisions]
+    keys = {rules_key(rule_decision): rule_decision for rule_decision in decisions} | {
         rule.key: rule.decision for rule in rules if rule.folder
     }
     removed = [rule_decision for key, rule_decision in keys.items() if change_list(key, text, add=False)]
@@ -52,6 +52,6 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
 
 def _split_decision(typed: str) -> tuple[Decision | None, str]:
     """Return the decision that a rule begins with, None if it has none, and the rest."""
-    first, _, rest = typed.strip().partition(" ")
+    first, _, rule_text = typed.strip().partition(" ")
     decision = next((candidate for candidate in DECISIONS if candidate == first), None)
-    return (decision, rest.strip()) if decision and rest.strip() else (None, typed.strip())
+    return (decision, rule_text.strip()) if decision and rule_text.strip() else (None, typed.strip())

@@ -120,10 +120,10 @@ def check_glob(path: str, folders: Folders) -> None:
     up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
     if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
         raise NotReadOnly(f"{shorten(path)} may be outside the project")
-    found = ["/".join(parts[:first]) or "/"]
+    expanded = ["/".join(parts[:first]) or "/"]
     for part in parts[first:]:
         deeper: list[str] = []
-        for folder in found:
+        for folder in expanded:
             if not _GLOB.search(part):
                 deeper.append(os.path.join(folder, part))
                 continue
@@ -140,4 +140,4 @@ def check_glob(path: str, folders: Folders) -> None:
         for deeper_path in deeper:
             if not folders.holds(os.path.realpath(deeper_path)):
                 raise NotReadOnly(f"{shorten(deeper_path)} is outside the project")
-        found = deeper
+        expanded = deeper

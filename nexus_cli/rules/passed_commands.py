@@ -72,8 +72,8 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[Wo
     texts += command.inputs if runs_input else ()
     # A long text is parsed only where it can hold what a rule names.
     parts = [program.removesuffix("*") for program in names]
-    named = [text for text in texts if any(part in text.casefold() for part in parts) and not _QUERY.match(text)]
-    return list(_commands(words, start, names)), named
+    codes = [text for text in texts if any(part in text.casefold() for part in parts) and not _QUERY.match(text)]
+    return list(_commands(words, start, names)), codes
 
 
 def _commands(words: Words, start: int, names: Collection[str]) -> Iterator[Words]:

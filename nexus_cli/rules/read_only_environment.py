@@ -55,8 +55,8 @@ UNSET = tuple(
 def read_only_environment(environ: Environ) -> dict[str, str]:
     """Return the environment of a read-only command: git's settings in `environ` follow those of `ENVIRONMENT`."""
     env = {name: value for name, value in environ.items() if name not in UNSET} | {**ENVIRONMENT}
-    first, given = int(ENVIRONMENT[_COUNT]), environ.get(_COUNT, "")
-    count = int(given) if given.isdecimal() else 0
+    first, raw_count = int(ENVIRONMENT[_COUNT]), environ.get(_COUNT, "")
+    count = int(raw_count) if raw_count.isdecimal() else 0
     for place in range(count):
         for part in ("KEY", "VALUE"):
             env[f"GIT_CONFIG_{part}_{first + place}"] = environ.get(f"GIT_CONFIG_{part}_{place}", "")

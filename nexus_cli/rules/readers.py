@@ -95,13 +95,13 @@ def keeps_form(argv: Sequence[str], words: Words) -> bool:
     A rule for a reader covers what it reads, wherever that is. One that names more, such as `sort -o`, or a command
     that also writes, such as `git branch`, covers every form.
     """
-    named = tuple(map(Word, argv))
-    if not is_reader(named) or argv[-1] in MIXED:
+    prefix = tuple(map(Word, argv))
+    if not is_reader(prefix) or argv[-1] in MIXED:
         return True
     places = Folders("/", "/", "/", [], anywhere=True)
-    if len(argv) > 1 + (argv[0] == "git") and check_read_only(SimpleCommand(named), places):
+    if len(argv) > 1 + (argv[0] == "git") and check_read_only(SimpleCommand(prefix), places):
         return True
-    if named[0].text != "git" and not can_write_nothing(SimpleCommand(words)):
+    if prefix[0].text != "git" and not can_write_nothing(SimpleCommand(words)):
         return False
     return not check_read_only(SimpleCommand(words), places)
 
@@ -151,23 +151,23 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     _check_words(words, name, command, folders)
     if name in ("xargs", "find", "fd", "fdfind"):
         inner_commands = find_inner(words)
-        for rest in [*inner_commands.commands, *inner_commands.guesses]:
-            _check(rest, command, folders)
+        for inner_words in [*inner_commands.commands, *inner_commands.guesses]:
+            _check(inner_words, command, folders)
 
 
 def _check_program(name: str, folders: Folders) -> None:
     """Raise `NotReadOnly` where the PATH leads to a program of the project: in the walls another one would be found."""
-    found = shutil.which(name)
-    if found is not None and found != find_program(name, Path(folders.project)):
+    program = shutil.which(name)
+    if program is not None and program != find_program(name, Path(folders.project)):
         raise NotReadOnly(f"{name} is a program from the project")
 
 
 def _check_date(words: Sequence[Word]) -> None:
     """Raise `NotReadOnly` for anything beyond forms, because an operand sets the clock."""
-    rest = iter(words)
-    for word in rest:
+    remaining_words = iter(words)
+    for word in remaining_words:
         if _DATE_VALUE.fullmatch(word.text):
-            value = next(rest, None)
+            value = next(remaining_words, None)
             if value is not None and not value.has_glob and (value.is_known or _QUOTED.fullmatch(value.text)):
                 continue
         is_single = word.is_known or _QUOTED.fullmatch(word.text)
@@ -183,25 +183,25 @@ def _check_subcommand(words: Words, name: str, folders: Folders) -> None:
         unknown = next((word.text for word in words[1 : place + 1] if not word.is_known), "")
         if unknown:
             raise NotReadOnly(f"the value of {shorten(unknown)} is not known before the command runs")
-        what = f"{name} {shorten(verb)}".rstrip()
-        raise NotReadOnly(f"{what} {NOT_KNOWN}")
+        subcommand = f"{name} {shorten(verb)}".rstrip()
+        raise NotReadOnly(f"{subcommand} {NOT_KNOWN}")
     if name != "git":
         _check_program(name, folders)
         return
-    rest = "".join(f" {word.text}" for word in words[place + 1 :])
+    operands = "".join(f" {word.text}" for word in words[place + 1 :])
     changes = _CHANGES.get(verb)
-    if changes is not None and changes.match(rest) and not _lists(verb, rest):
+    if changes is not None and changes.match(operands) and not _lists(verb, operands):
         raise NotReadOnly(f"git {verb} with these arguments changes the repository")
-    own = {value.casefold() for key, value in ENVIRONMENT.items() if key.startswith("GIT_CONFIG_KEY")}
-    if verb == "config" and any(word.text.casefold() in own for word in words):
+    own_values = {value.casefold() for key, value in ENVIRONMENT.items() if key.startswith("GIT_CONFIG_KEY")}
+    if verb == "config" and any(word.text.casefold() in own_values for word in words):
         raise NotReadOnly("nexus sets this key for read-only commands")
     _check_repository(folders)
 
 
-def _lists(verb: str, rest: str) -> bool:
+def _lists(verb: str, operands: str) -> bool:
     """Return True for `git branch` and `git tag` with names that they list."""
-    changes = re.search(r" -(?!-)\w*[dDmMcCfu]| --(?:del|edit|set|forc|mov)", rest)
-    return verb in ("branch", "tag") and bool(_LISTS.match(rest)) and not changes
+    changes = re.search(r" -(?!-)\w*[dDmMcCfu]| --(?:del|edit|set|forc|mov)", operands)
+    return verb in ("branch", "tag") and bool(_LISTS.match(operands)) and not changes
 
 
 def _check_repository(folders: Folders) -> None:
@@ -216,8 +216,8 @@ def _check_repository(folders: Folders) -> None:
         if not os.path.lexists(git):
             continue
         is_elsewhere = os.path.islink(git) or not os.path.isdir(git)
-        known = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
-        if not folders.holds(place) or (is_elsewhere and not known):
+        is_worktree = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
+        if not folders.holds(place) or (is_elsewhere and not is_worktree):
             raise NotReadOnly("git would use a repository other than the project's")
 
 
@@ -260,9 +260,9 @@ def find_shown_files(words: Sequence[Word]) -> Sequence[Word]:
     if name in _SHOW_OPERANDS:
         return [word for word in words[1:] if not word.text.startswith("-")]
     place = find_verb(words)
-    rest = [word for word in words[place + 1 :] if word.text != "--"]
+    operands = [word for word in words[place + 1 :] if word.text != "--"]
     is_shown = name == "git" and place < len(words) and words[place].text in _SHOW_CONTENT
-    return rest if is_shown and not any(word.text.startswith("-") for word in rest) else ()
+    return operands if is_shown and not any(word.text.startswith("-") for word in operands) else ()
 
 
 def _check_existing(word: Word, folders: Folders, *, alone: bool) -> None:

@@ -104,8 +104,8 @@ class PermissionRule:
     @property
     def origin(self) -> str:
         """File and line for a person."""
-        where = f"{with_tilde(self.file)} line {self.line}" if self.line else with_tilde(self.file)
-        return where or "this session"
+        location = f"{with_tilde(self.file)} line {self.line}" if self.line else with_tilde(self.file)
+        return location or "this session"
 
     @property
     def named(self) -> str:
@@ -186,8 +186,8 @@ class RuleSet:
         """Return the rules as they decide on the commands of `tool`: its own count as those for all commands do."""
         if tool.governs:
             return self
-        own = (replace(rule, effect=tool.effect) if rule.names(tool) else rule for rule in self.rules)
-        return replace(self, rules=tuple(own))
+        effective = (replace(rule, effect=tool.effect) if rule.names(tool) else rule for rule in self.rules)
+        return replace(self, rules=tuple(effective))
 
     def find_for_path(
         self, tool: Tool, paths: Sequence[Path], project: Path, added: Sequence[Path] = ()
@@ -196,15 +196,15 @@ class RuleSet:
 
         `paths` and the `added` folders are resolved. None: no rule says anything.
         """
-        own = [rule for rule in self.rules if rule.names(tool)]
+        candidates = [rule for rule in self.rules if rule.names(tool)]
         general = [] if tool.governs else [rule for rule in self.rules if rule.effect is tool.effect]
         if tool.reads_content or tool.effect is Effect.EDIT:
-            own += [rule for rule in general if rule.pattern or rule.decision != "allow"]
+            candidates += [rule for rule in general if rule.pattern or rule.decision != "allow"]
             if tool.effect is Effect.EDIT and tool.reads is Reads.CONTENT:
-                own += self.of("deny", Effect.READ)
+                candidates += self.of("deny", Effect.READ)
         elif tool.effect is Effect.RUN:  # it has no command line to compare with a pattern
-            own += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
-        permission_rule = find_by_path(own, paths, project, added)
+            candidates += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
+        permission_rule = find_by_path(candidates, paths, project, added)
         if (
             permission_rule is None and tool.finds_files
         ):  # a deny rule is for the tool to obey: it leaves those files out
@@ -217,8 +217,8 @@ class RuleSet:
         """Return the rule that decides on a call of `tool` to a network address, or for an agent or skill of this name;
         None: no rule says anything."""
         matches = address_matches if tool.reaches else name_matches
-        own = [rule for rule in self.rules if rule.names(tool)]
-        rules = [rule for rule in own if not rule.pattern or matches(rule.decision, rule.pattern, text)]
+        candidates = [rule for rule in self.rules if rule.names(tool)]
+        rules = [rule for rule in candidates if not rule.pattern or matches(rule.decision, rule.pattern, text)]
         return min(rules, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
     def keeping_from(self, tool: Tool) -> RuleSet:
@@ -234,8 +234,8 @@ def name_matches(decision: str, pattern: str, name: str) -> bool:
     rules name one of a plugin also without `PLUGIN:`."""
     if decision == "allow":
         return fnmatch.fnmatchcase(name, pattern)
-    wanted, given = pattern.casefold(), name.casefold()
-    forms = (given, given.rpartition(":")[2])
+    wanted, folded = pattern.casefold(), name.casefold()
+    forms = (folded, folded.rpartition(":")[2])
     return any(fnmatch.fnmatchcase(form, wanted) for form in forms)
 
 
@@ -243,10 +243,10 @@ def find_by_path(
     rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path, added: Sequence[Path]
 ) -> PermissionRule | None:
     """Return the strictest of `rules` that names any of the real `paths`, if it allows all of them; None for none."""
-    given = [str(path) for path in paths]
+    path_texts = [str(path) for path in paths]
     roots = (str(project), *map(str, added))
     for rule in sorted(rules, key=lambda rule: DECISIONS.index(rule.decision)):
-        fits = [not rule.pattern or path_matches(rule, path, *roots) for path in given] or [not rule.pattern]
+        fits = [not rule.pattern or path_matches(rule, path, *roots) for path in path_texts] or [not rule.pattern]
         if all(fits) if rule.decision == "allow" else any(fits):
             return rule
     return None
@@ -257,12 +257,12 @@ def _compile_words(argv: tuple[str, ...], is_open: bool) -> tuple[list[str], re.
     """Return the patterns of a command, one for each case in which `command_texts` may have the name of its program,
     and the expression for the texts that they fit."""
     first = "".join(argv[:1])
-    name, star, rest = first.partition(_ANY)  # a `*` may stand for the end of the name, or for all of it and more
+    name, star, name_end = first.partition(_ANY)  # a `*` may stand for the end of the name, or for all of it and more
     patterns = []
-    for program in dict.fromkeys((first, f"{name.casefold()}{star}{rest}", first.casefold() if name else first)):
+    for program in dict.fromkeys((first, f"{name.casefold()}{star}{name_end}", first.casefold() if name else first)):
         words = "".join(f"{word}{_END}" for word in (program, *argv[1:]) if argv)
         patterns.append(words.removesuffix(_END) if words.endswith(_ANY + _END) else words + _ANY * is_open)
-    return patterns, re.compile("|".join(fnmatch.translate(escape(one).replace(_ANY, "*")) for one in patterns))
+    return patterns, re.compile("|".join(fnmatch.translate(escape(pattern).replace(_ANY, "*")) for pattern in patterns))
 
 
 def command_texts(words: Sequence[Word]) -> CommandTexts:
@@ -323,11 +323,11 @@ def readings(words: Words) -> list[tuple[Words, bool]]:
 
     False beside a reading: it takes an option's value by guess.
     """
-    found = [(words, True)]
+    forms = [(words, True)]
     if len(words) > 1 and not words[0].is_single:  # bash may make nothing of it
-        found.append((words[1:], False))
+        forms.append((words[1:], False))
     if len(words) < 3 or not words[1].text.startswith(("-", "+")):
-        return found
+        return forms
     is_git = program_name(words[0]) == "git"
     place = 1
     while place < len(words) and words[place].text.startswith(("-", "+")):
@@ -336,9 +336,9 @@ def readings(words: Words) -> list[tuple[Words, bool]]:
         if is_git and text in GIT_VALUED:
             place += 1
         elif (not is_git or (text not in GIT_FLAGS and "=" not in text)) and place <= MOST_OPTIONS:
-            found.append(((words[0], *words[place + 1 :]), False))
-    found.append(((words[0], *words[place:]), True))
-    return found
+            forms.append(((words[0], *words[place + 1 :]), False))
+    forms.append(((words[0], *words[place:]), True))
+    return forms
 
 
 def parse_rule(
@@ -355,8 +355,10 @@ def parse_rule(
         if pattern is not None:
             raise ValueError(f"{quoted}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
-            most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(f"{quoted} has {most}: use the name of the whole server, or the name that the model uses")
+            excess = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
+            raise ValueError(
+                f"{quoted} has {excess}: use the name of the whole server, or the name that the model uses"
+            )
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         raise ValueError(f"{quoted} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
@@ -401,7 +403,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
     starred = [word.text for word in words if word.has_glob]
-    wrong = next((one for one in starred if rule.decision == "allow" or re.search(r"[?\[]|:\*$", one)), "")
+    wrong = next((text for text in starred if rule.decision == "allow" or re.search(r"[?\[]|:\*$", text)), "")
     if wrong:
         claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
         alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` matches any text"
@@ -411,7 +413,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
 
-def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path | None = None) -> RuleSet:
+def read_rules(folders: Places, project: Path, tools: Mapping[str, Tool], cwd: Path | None = None) -> RuleSet:
     """Return the rules of the personal config.toml, and those of the project's that are trusted: with `cwd` also those
     of Claude's and codex's in the folders down to it.
 
@@ -421,15 +423,17 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path 
     as `config.settings.read_values` does.
     """
     collected = _Collector(tools)
-    text = own.settings.read_bytes().decode("utf-8-sig", "replace") if own.settings.is_file() else ""
-    values = read_values(own.settings)
-    source = find_source(project, own)
+    text = folders.settings.read_bytes().decode("utf-8-sig", "replace") if folders.settings.is_file() else ""
+    values = read_values(folders.settings)
+    source = find_source(project, folders)
     for folder in ("", *_folders_around(source, values)):
-        collected.add_file(values, text, str(own.settings), DECISIONS, folder)
+        collected.add_file(values, text, str(folders.settings), DECISIONS, folder)
     for key, examples in values.items():
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
-            collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
+            collected.check_examples(
+                name[1], examples, f"{folders.settings} line {find_line(text, name) or 1}", project
+            )
     inner = [str(below.relative_to(project)) for below in folders_between(project, cwd or project)]
     for root in dict.fromkeys((source, project)):
         collected.add_project(root)
@@ -485,12 +489,12 @@ class _Collector:
         whose paths begin there, without those of `.nexus`."""
         root = project / inner
         configuration = trust.read_configuration(root, ("rule",))
-        found = {f"{inner}\n{key}": item for key, item in trust.trusted_items(root, configuration).items()}
-        items = {key: item for key, item in found.items() if key not in self.items}
+        trusted = {f"{inner}\n{key}": item for key, item in trust.trusted_items(root, configuration).items()}
+        items = {key: item for key, item in trusted.items() if key not in self.items}
         self.items |= items
         rules = [item for item in items.values() if item.kind == "rule" and not (inner and item.file == FILE)]
-        own = [item.definition.removesuffix("\n").partition(" ") for item in rules if item.file == FILE]
-        values = {rules_key(kind): tuple(rule for of, _, rule in own if of == kind) for kind in ("deny", "ask")}
+        own_rules = [item.definition.removesuffix("\n").partition(" ") for item in rules if item.file == FILE]
+        values = {rules_key(kind): tuple(rule for of, _, rule in own_rules if of == kind) for kind in ("deny", "ask")}
         text = configuration.files.get(FILE, b"").decode("utf-8-sig", "replace")
         self.add_file(values, text, str(root / FOLDER / FILE), ("deny", "ask"))
         for decision, rule, file in claude_rules(rules):
@@ -529,12 +533,12 @@ class _Collector:
                     f"{stricter.decision} {_quote(stricter.text)} on line {stricter.line} overrides it"
                 )
 
-    def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:
+    def check_examples(self, written: str, examples: tuple[str, ...], location: str, project: Path) -> None:
         """Compare a rule with its examples; one that begins with `!` must not match."""
         rule = next((permission_rule for permission_rule in self.rules if permission_rule.text == written), None)
         if rule is None:
             hint = suggest_name(written, [permission_rule.text for permission_rule in self.rules], "", 0.4)
-            problem = f"{where}: no rule {_quote(written)} exists for these examples. {hint}"
+            problem = f"{location}: no rule {_quote(written)} exists for these examples. {hint}"
             self.problems.append(problem.rstrip(". "))
             return
         for example in examples:
@@ -542,7 +546,7 @@ class _Collector:
             body = example.removeprefix("!").strip()
             if _fits_example(rule, body, project) == unwanted:
                 verb = "matches" if unwanted else "does not match"
-                self.problems.append(f"{where}: {_quote(written)} {verb} its example {_quote(body)}")
+                self.problems.append(f"{location}: {_quote(written)} {verb} its example {_quote(body)}")
 
 
 def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
@@ -556,16 +560,16 @@ def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
     )
 
 
-def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
-    """True if the stricter rule `one` decides wherever `rule` would."""
-    if one.tool != rule.tool or DECISIONS.index(one.decision) >= DECISIONS.index(rule.decision):
+def _overrides(strict: PermissionRule, rule: PermissionRule) -> bool:
+    """True if the stricter rule `strict` decides wherever `rule` would."""
+    if strict.tool != rule.tool or DECISIONS.index(strict.decision) >= DECISIONS.index(rule.decision):
         return False
-    if not one.pattern or one.pattern == rule.pattern:
+    if not strict.pattern or strict.pattern == rule.pattern:
         return True
-    if not one.names_commands or not rule.pattern:
+    if not strict.names_commands or not rule.pattern:
         return False
-    same_words = rule.argv[: len(one.argv)] == one.argv
-    return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))
+    same_words = rule.argv[: len(strict.argv)] == strict.argv
+    return same_words and (strict.is_open or (len(rule.argv) == len(strict.argv) and not rule.is_open))
 
 
 def rules_key(decision: str, folder: str = "") -> str:
@@ -575,8 +579,10 @@ def rules_key(decision: str, folder: str = "") -> str:
 
 def _folders_around(project: Path, values: Iterable[str]) -> list[str]:
     """Return the folders of `[rules."FOLDER"]` that the project is or lies in, as they are written."""
-    named = dict.fromkeys(parts[1] for key in values if len(parts := split_key(key)) == 3 and parts[0] == "rules")
-    return [folder for folder in named if project.is_relative_to(os.path.realpath(os.path.expanduser(folder)))]
+    rule_folders = dict.fromkeys(
+        parts[1] for key in values if len(parts := split_key(key)) == 3 and parts[0] == "rules"
+    )
+    return [folder for folder in rule_folders if project.is_relative_to(os.path.realpath(os.path.expanduser(folder)))]
 
 
 def _line_of_rule(text: str, key: list[str], written: str) -> int:
@@ -631,20 +637,22 @@ def _compile_pattern(pattern: str, *, folds: bool = False) -> re.Pattern[str]:
     glob = fold_path(glob) if folds else glob
     while "**/**/" in glob:
         glob = glob.replace("**/**/", "**/")
-    found = [compile_signs(signs, r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
-    return re.compile("|".join(found), re.DOTALL)
+    expressions = [compile_signs(signs, r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
+    return re.compile("|".join(expressions), re.DOTALL)
 
 
 def _readings_of(signs: list[str]) -> list[list[str]]:
     """Return the signs of a pattern, once for each reading of a `**/` within a name: as nothing, or as `**` and `/`."""
-    done: list[list[str]] = [[]]
+    partial_readings: list[list[str]] = [[]]
     for place, sign in enumerate(signs):
         before = "".join(signs[:place])
         if sign != "**/" or not before or before.endswith(("/", "**")):
-            done = [[*partial_reading, sign] for partial_reading in done]
+            partial_readings = [[*partial_reading, sign] for partial_reading in partial_readings]
         else:
-            done = [[*partial_reading, *reading] for partial_reading in done for reading in ([], ["**", "/"])]
-    return done
+            partial_readings = [
+                [*partial_reading, *reading] for partial_reading in partial_readings for reading in ([], ["**", "/"])
+            ]
+    return partial_readings
 
 
 def _quote(text: str) -> str:

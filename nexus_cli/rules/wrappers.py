@@ -173,8 +173,8 @@ def find_inner(words: Words, reads_pipe: bool = False) -> InnerCommands:
     elif name == "ssh":
         _read_ssh(words, inner)
     elif name == "watch":
-        rest = skip_options(words, Wrapper("nd", "interval"))[0]
-        _add_text(rest, inner)
+        operands = skip_options(words, Wrapper("nd", "interval"))[0]
+        _add_text(operands, inner)
     elif name in ("find", "fd", "fdfind"):
         _read_find(words, inner)
     if name in _TEXT_AFTER_C:
@@ -229,7 +229,7 @@ def skip_options(words: Words, wrapper: Wrapper, head: int = 1) -> tuple[Words, 
             place += 1 + (text in long_valued)
             sure = sure and ("=" in text or text in long_valued or not wrapper.long_valued)
         elif text.startswith("-") and len(text) > 1:
-            valued = next((at for at, letter in enumerate(text[1:], 1) if letter in wrapper.valued), 0)
+            valued = next((index for index, letter in enumerate(text[1:], 1) if letter in wrapper.valued), 0)
             place += 1 + (valued == len(text) - 1 and valued > 0)
         elif wrapper.takes_variables and (_VARIABLE.match(text) or text == "-"):
             place += 1
@@ -246,13 +246,15 @@ def _unwrap(words: Words, wrapper: Wrapper, head: int, inner: InnerCommands) -> 
             split = _SPLIT.match(word.text)
             if split is not None:
                 _add_text((Word(word.text[split.end() :], word.is_known), *words[place + 1 :]), inner)
-    rest, sure = skip_options(words, wrapper, head)
+    inner_words, sure = skip_options(words, wrapper, head)
     feeds = program_name(words[0]) in ("xargs", "parallel")
-    if rest:
-        before = "\0".join(word.text for word in words[: len(words) - len(rest)])
+    if inner_words:
+        before = "\0".join(word.text for word in words[: len(words) - len(inner_words)])
         sign = match[1] if feeds and (match := _REPLACED.search(before)) else "{}"
-        inner.commands.append((*_with_unknown(rest, sign), Word("$@", False)) if feeds else rest)
-        inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
+        inner.commands.append((*_with_unknown(inner_words, sign), Word("$@", False)) if feeds else inner_words)
+        inner.is_hidden = inner.is_hidden or (
+            feeds and program_name(inner_words[0]) in SHELLS and len(inner_words) == 1
+        )
     if words[0].text == "coproc" and any("{" in word.text for word in words):  # the parser knows no such group
         inner.is_hidden = True
     if not sure:
@@ -285,19 +287,19 @@ def _read_shell(words: Words, reads_pipe: bool, inner: InnerCommands) -> None:
 
 
 def _read_ssh(words: Words, inner: InnerCommands) -> None:
-    rest, _ = skip_options(words, Wrapper("BbcDEeFIiJLlmOopQRSWw", "", operands=1))
-    if rest:
-        _add_text(rest, inner)
+    operands, _ = skip_options(words, Wrapper("BbcDEeFIiJLlmOopQRSWw", "", operands=1))
+    if operands:
+        _add_text(operands, inner)
 
 
 def _read_find(words: Words, inner: InnerCommands) -> None:
     runs = _FIND_RUNS if program_name(words[0]) == "find" else {"-x", "-X", "--exec", "--exec-batch"}
     for place, word in enumerate(words):
         if word.text in runs:
-            rest = words[place + 1 :]
-            end = next((at for at, token in enumerate(rest) if token.text in (";", "+")), len(rest))
-            if rest[:end]:
-                inner.commands.append(_with_unknown(rest[:end]))
+            arguments = words[place + 1 :]
+            end = next((index for index, token in enumerate(arguments) if token.text in (";", "+")), len(arguments))
+            if arguments[:end]:
+                inner.commands.append(_with_unknown(arguments[:end]))
 
 
 def _with_unknown(words: Words, sign: str = "{}") -> Words:

@@ -42,24 +42,26 @@ def find_written(
     ]
     texts = [path for word in words for path in _paths_of(word)]
     try:
-        named = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]
+        paths = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]
     except (OSError, ValueError):
         return None
-    return find_by_path(strict, map(Path, named), Path(folders.project), [Path(folder) for folder in folders.added])
+    return find_by_path(strict, map(Path, paths), Path(folders.project), [Path(folder) for folder in folders.added])
 
 
 def _written_words(words: Sequence[Word]) -> Sequence[Word]:
     name = program_name(words[0]) if words else ""
-    given = words[1:]
+    arguments = words[1:]
     if name == "git":
-        place = next((at for at, word in enumerate(given) if not word.text.startswith("-")), len(given))
-        return given[place + 1 :] if given[place : place + 1] and given[place].text in OF_GIT else ()
+        place = next((index for index, word in enumerate(arguments) if not word.text.startswith("-")), len(arguments))
+        return arguments[place + 1 :] if arguments[place : place + 1] and arguments[place].text in OF_GIT else ()
     if name in WRITERS or wants_to_write(name, words):
-        return given
+        return arguments
     if name not in TO_LAST:
         return ()
-    named = (given[at + 1] for at, word in enumerate(given[:-1]) if word.text == "-t" and name != "rsync")
-    return [*(word for word in given if word.text.startswith("-")), *named, *given[-1:]]
+    targets = (
+        arguments[index + 1] for index, word in enumerate(arguments[:-1]) if word.text == "-t" and name != "rsync"
+    )
+    return [*(word for word in arguments if word.text.startswith("-")), *targets, *arguments[-1:]]
 
 
 def _paths_of(word: Word) -> Iterator[str]:

@@ -43,14 +43,14 @@ def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
     """Return a note for each plan, service and agent whose runs in this project ended since the last call, and for each
     run that broke off or waits for a person, however long it has."""
     project = ledger.project_of(folder)
-    found = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
-    if found:
-        _note_time(project, found[-1].updated)
-    ended = sorted((run for run in _in_project(ledger, found, project) if run.has_ended), key=_source)
+    rested = ledger.runs.rested_since(_last_time(project), MOST_RUNS)
+    if rested:
+        _note_time(project, rested[-1].updated)
+    ended = sorted((run for run in _in_project(ledger, rested, project) if run.has_ended), key=_source)
     notes = [_describe_runs(ledger, list(runs)) for _, runs in groupby(ended, key=_source)]
     broken = _in_project(ledger, broken_runs(ledger, ledger.runs.list_runs([RUNNING], MOST_RUNS)), project)
-    rest = [*(run for run in reversed(broken) if run.type in UNATTENDED), *waiting_runs(ledger, folder)]
-    return [*_first_notes(notes), *_first_notes([AwayNote(describe_rest(ledger, run), run.id) for run in rest])]
+    other_runs = [*(run for run in reversed(broken) if run.type in UNATTENDED), *waiting_runs(ledger, folder)]
+    return [*_first_notes(notes), *_first_notes([AwayNote(describe_rest(ledger, run), run.id) for run in other_runs])]
 
 
 def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
@@ -81,9 +81,9 @@ def _awaits_person(ledger: Ledger, run: Run) -> bool:
     if run.waits is None or run.waits.kind != "reply":
         return run.waits is not None and run.waits.kind == APPROVAL and ledger.runs.is_own(run)
     with suppress(NexusError):
-        named = run.waits.value["from"]
+        senders = run.waits.value["from"]
         members = ledger.spaces.get(run.waits.value["space"]).members
-        return any(member.kind == HUMAN and (not named or member.key in named) for member in members)
+        return any(member.kind == HUMAN and (not senders or member.key in senders) for member in members)
     return False
 
 
@@ -94,8 +94,8 @@ def _in_project(ledger: Ledger, runs: Iterable[Run], project: str) -> list[Run]:
 
 
 def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
-    more = len(notes) - MOST_LINES
-    return notes[:MOST_LINES] + ([AwayNote(f"... and {more} more (see nexus runs list)")] if more > 0 else [])
+    omitted = len(notes) - MOST_LINES
+    return notes[:MOST_LINES] + ([AwayNote(f"... and {omitted} more (see nexus runs list)")] if omitted > 0 else [])
 
 
 def _source(run: Run) -> tuple[str, int, str]:
@@ -109,9 +109,9 @@ def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     bad = (" and failed" if len(runs) == 1 else f", {failed} failed") if failed else ""
     origin = name_origin(describe_run(ledger, last))
     facts = f" ({', '.join(last.facts)})" if last.facts else ""
-    said = _quote(last) or last.state
+    outcome = _quote(last) or last.state
     often = "once" if len(runs) == 1 else f"{len(runs)} times"
-    line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {said}{facts}"
+    line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {outcome}{facts}"
     return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 

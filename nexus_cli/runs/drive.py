@@ -221,17 +221,17 @@ class RunDriver:
                 self.ledger.runs.put_back(self.run, utc_now())
                 return
             await self.hooks.end(session, self.run, outcome)
-            said = _error_text(error["message"], error["hint"]) if error is not None else ""
+            problem = _error_text(error["message"], error["hint"]) if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
-                said = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {said}"
+                problem = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {problem}"
             if self.was_cut:
-                said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
-            if self.is_short and "max_cost" in (ending or said):
+                problem = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
+            if self.is_short and "max_cost" in (ending or problem):
                 self.ledger.spaces.record_spent(self.run.message or 0)
-            state = FAILED if said else DONE
+            state = FAILED if problem else DONE
             await self._finish(
-                state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
+                state, report=_report(_with_earlier(session, outcome)), error=problem, cost=session.state.costs()[0]
             )
 
     def _provider_wait(self, outcome: Outcome) -> Wait | None:
@@ -302,31 +302,31 @@ class RunDriver:
             return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or session.record.ends_unfinished()
-        rest = Trigger() if is_unfinished or self._untold(session) else None
+        next_trigger = Trigger() if is_unfinished or self._untold(session) else None
         resumed = [signal for signal in signals if signal.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
             await self._note_others(session)
         if resumed:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
-            session.engine.tell_model(self._describe_budget(session), text if rest else "")
-            if rest is None:
-                taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
-                return Trigger(text, "resume", actor="nexus", notes={CLAIMED_RUN: taken})
+            session.engine.tell_model(self._describe_budget(session), text if next_trigger else "")
+            if next_trigger is None:
+                claimed = {"run": run.key, "signals": [signal.key for signal in resumed]}
+                return Trigger(text, "resume", actor="nexus", notes={CLAIMED_RUN: claimed})
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
             runs.take(run, signals if run.waits else resumed, utc_now())
-            return rest
+            return next_trigger
         trigger = await resume_trigger(session, run, signals)
-        taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-        return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: taken})
+        claimed = {"run": run.key, "signals": [signal.key for signal in signals]}
+        return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: claimed})
 
     async def _note_others(self, session: Session) -> None:
         """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""
-        if found := await asyncio.to_thread(find_commits_of_others, session, self.run):
+        if commits := await asyncio.to_thread(find_commits_of_others, session, self.run):
             began = self.run.options["began"]
-            others = [*began.get("others", ()), *found]
+            others = [*began.get("others", ()), *commits]
             self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": others}})
-            named = ", ".join(line.partition(" ")[0] for line in found)
-            session.engine.tell_model(f"Committed by others while you waited: {named}.")
+            hashes = ", ".join(line.partition(" ")[0] for line in commits)
+            session.engine.tell_model(f"Committed by others while you waited: {hashes}.")
 
     def _describe_budget(self, session: Session) -> str:
         return describe_budget(session.dispatcher.limits) if self.run.type in UNASKED else ""
@@ -344,25 +344,25 @@ class RunDriver:
         folder = self._folder
         settings = self.settings(folder)
         self._rules = UnattendedRules(settings.runs)
-        said = self._rules.bind_options(self.ledger, self.run)
-        self._left = float(said.get(LEFT) or 0.0)
-        model = self.choose_model(str(said.get("model") or ""), settings)
+        run_options = self._rules.bind_options(self.ledger, self.run)
+        self._left = float(run_options.get(LEFT) or 0.0)
+        model = self.choose_model(str(run_options.get("model") or ""), settings)
         provider = self.provider(settings)
         if self.stay is not None:
             folder = self.stay.place_of(folder, project_root(folder))
         session_id = self._session(folder, model)
-        limits = self._limits(said, settings, model, session_id)
+        limits = self._limits(run_options, settings, model, session_id)
         options = Options(
             folder,
             model,
-            effort=str(said.get("effort") or settings.effort),
-            recipe=str(said.get("recipe") or ""),
+            effort=str(run_options.get("effort") or settings.effort),
+            recipe=str(run_options.get("recipe") or ""),
             front=RUN,
             resume=session_id,
             allow=limits.allow,
             require_save=True,
             limits=replace(limits, allow=None),
-            worktree=self.stay.record.name if self.stay else str(said.get("worktree") or ""),
+            worktree=self.stay.record.name if self.stay else str(run_options.get("worktree") or ""),
             reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
             rules=tuple(self.run.options.get("rules") or ()),
@@ -383,24 +383,24 @@ class RunDriver:
         spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)
         return (*(maker for maker in SERVICES if maker is not SPACES), facts, *spaces)
 
-    def _limits(self, said: JsonObject, settings: Settings, model: str, session: str) -> Limits:
+    def _limits(self, run_options: JsonObject, settings: Settings, model: str, session: str) -> Limits:
         """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a
         failure those from where a person resumed it."""
-        level, counted = said.get("allow"), said.get("counted") or {}
-        limits = replace(Limits.from_json(said), allow=level if level in (PLAN, *LEVELS) else ASK)
+        level, counted = run_options.get("allow"), run_options.get("counted") or {}
+        limits = replace(Limits.from_json(run_options), allow=level if level in (PLAN, *LEVELS) else ASK)
         if limits.max_steps is not None:
-            sent = self.ledger.runs.count_usage(session)["steps"] - counted.get("requests", 0)
-            limits = replace(limits, max_steps=max(1, limits.max_steps - sent))
+            sent_requests = self.ledger.runs.count_usage(session)["steps"] - counted.get("requests", 0)
+            limits = replace(limits, max_steps=max(1, limits.max_steps - sent_requests))
         if limits.max_cost is None:
             return limits
         has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
         spent = self.ledger.session(session).known_usd - counted.get("usd", 0.0)
-        left = min(limits.max_cost - spent, said.get(LEFT, limits.max_cost))
+        remaining = min(limits.max_cost - spent, run_options.get(LEFT, limits.max_cost))
         of_message = self._left_of_message(settings.spaces.max_cost)
-        self.is_short = of_message < left
-        return replace(limits, max_cost=max(LEAST_COST, min(left, of_message)))
+        self.is_short = of_message < remaining
+        return replace(limits, max_cost=max(LEAST_COST, min(remaining, of_message)))
 
     def _left_of_message(self, most: float) -> float:
         """Return the dollars that are left of the `most` that the runs of one person's message may cost; infinite
@@ -414,7 +414,7 @@ class RunDriver:
         if session and (self.run.waits is not None or self.run.resumes or self._is_there(session)):
             return session
         recipe = str(self.run.options.get("recipe") or RUN)
-        made = runs.make_session(
+        created = runs.make_session(
             self.run,
             folder=str(folder),
             project=self.ledger.project_of(folder),
@@ -422,8 +422,8 @@ class RunDriver:
             recipe=recipe,
             at=utc_now(),
         )
-        self.run = replace(self.run, session=made)
-        return made
+        self.run = replace(self.run, session=created)
+        return created
 
     def _is_there(self, session: str) -> bool:
         try:
@@ -452,10 +452,10 @@ def _error_text(message: str, hint: str) -> str:
 def _with_earlier(session: Session, outcome: Outcome) -> Outcome:
     """Add the calls that were refused before the run waited to those of its last turn."""
     denied = {(row["tool"], row["subject"]) for row in outcome.denied}
-    found = [memo.value for memo in session.record.memos(DECISION)]
+    decisions = [memo.value for memo in session.record.memos(DECISION)]
     earlier = [
         {"tool": str(refusal["tool"]), "subject": str(refusal["subject"]), "why": str(refusal["why"]), "by": "rules"}
-        for refusal in found
+        for refusal in decisions
         if not refusal["ran"] and refusal["decision"] != "allow" and refusal.get("answer") != "no"
         if str(refusal["from"]).removeprefix("limit ") not in BUDGET
     ]
@@ -470,8 +470,8 @@ def _report(outcome: Outcome) -> str:
         for row in outcome.denied
         if row["by"] not in ("person", "budget")
     ]
-    more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
-    lines = [REFUSED, *refused[:MOST_REFUSED], *more] if refused else []
+    omitted = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
+    lines = [REFUSED, *refused[:MOST_REFUSED], *omitted] if refused else []
     return "\n\n".join(part for part in (outcome.text, "\n".join(lines)) if part)
 
 

@@ -32,8 +32,8 @@ class Firing:
 
 def instruction_facts(plan: Plan, moment: float) -> JsonDict:
     """Return the facts of the TRIGGER block for a run started by a plan."""
-    named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
-    return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": format_moment(moment)}
+    plan_facts = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
+    return {"type": "plan", "plan": plan_facts, "instruction": plan.prompt, "scheduledAt": format_moment(moment)}
 
 
 def decide_firing(plan: Plan, now: float) -> Firing:
@@ -67,7 +67,7 @@ def fire_due(ledger: Ledger, warn: TakeText) -> list[int]:
     A plan whose times are no longer valid, or whose folder is gone, is paused. `warn` gets a line about that, and about
     a plan that has no new run because its last one waits.
     """
-    now, at, queued = ledger.runs.now(), utc_now(), list[int]()
+    now, queued_at, queued = ledger.runs.now(), utc_now(), list[int]()
     for plan in ledger.plans.due(now):
         try:
             if plan.next_at is None or plan.next_at > now:
@@ -79,7 +79,7 @@ def fire_due(ledger: Ledger, warn: TakeText) -> list[int]:
             warn(f"{plan.id} was paused: {error.message}. Add it again with another --zone: nexus schedule add")
             continue
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
-        keys = ledger.plans.fire(plan, firing.next_at, at, runs)
+        keys = ledger.plans.fire(plan, firing.next_at, queued_at, runs)
         if runs and not keys and (waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key)):
             run = waits[0].id
             warn(f"{plan.id} was not started: {run} is still waiting. To resume it: nexus runs resume {run}")

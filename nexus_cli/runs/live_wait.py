@@ -57,24 +57,24 @@ async def wait_until_over(session: Session) -> bool:
 async def resume_run(session: Session, turn: Turn) -> None:
     """Claim the run of the session, and record the outcome of its `turn`, which is cancelled if the run is cancelled
     elsewhere; nothing if there is none to resume, or if it waits again."""
-    ledger, found = session.ledger, waiting_run(session)
-    if found is None or not ledger.lock(found.id):
+    ledger, waiting = session.ledger, waiting_run(session)
+    if waiting is None or not ledger.lock(waiting.id):
         return
     try:
-        run = ledger.runs.claim(found.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())
+        run = ledger.runs.claim(waiting.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())
         if run is not None:
             await _run_turn(session, ledger, run, turn)
     finally:
-        ledger.unlock(found.id)
+        ledger.unlock(waiting.id)
 
 
 async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
     signals = ledger.runs.signals(run.key)
     trigger = keep_conversation(await resume_trigger(session, run, signals))
-    taken = {"run": run.key, "signals": [signal.key for signal in signals]}
+    claimed = {"run": run.key, "signals": [signal.key for signal in signals]}
     watch = asyncio.create_task(_stop_if_cancelled(session, ledger, run))
     try:
-        outcome = await turn(run, replace(trigger, notes={**trigger.notes, CLAIMED_RUN: taken}))
+        outcome = await turn(run, replace(trigger, notes={**trigger.notes, CLAIMED_RUN: claimed}))
     finally:
         watch.cancel()
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""

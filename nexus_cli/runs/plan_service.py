@@ -200,9 +200,9 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
             f"{run} is still waiting",
             f"To resume it: nexus runs resume {run}. To cancel it: nexus runs cancel {run}",
         )
-    at = utc_now()
+    queued_at = utc_now()
     facts = instruction_facts(plan, ledger.runs.now())
-    key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)
+    key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, queued_at, plan=plan.key)
     assert key is not None, "it has no cause that another run could have"
     return key
 
@@ -318,13 +318,13 @@ class PlanService(Plans):
 
     def recover(self, call_id: str) -> ToolResult | None:
         ledger = self._session.ledger
-        made = (self._session.id, call_id)
-        found = [
+        origin = (self._session.id, call_id)
+        plans = [
             plan
             for plan in ledger.plans.list_plans()
-            if (plan.options.get("session"), plan.options.get("call")) == made
+            if (plan.options.get("session"), plan.options.get("call")) == origin
         ]
-        return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if found else None
+        return ToolResult(_line(plan_value(plans[0], ledger.runs.now()))) if plans else None
 
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]

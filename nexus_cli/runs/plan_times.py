@@ -53,9 +53,9 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     Exactly one of `at` (see `parse_time`), `within` (a duration) and `cron` must be given; `zone` applies to times
     without a zone, by default the machine's own.
     """
-    given = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
-    if len(given) != 1:
-        why = f"{' and '.join(given)} cannot be used together" if given else "the time is missing"
+    options = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
+    if len(options) != 1:
+        why = f"{' and '.join(options)} cannot be used together" if options else "the time is missing"
         raise NexusError("usage", "the schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it
@@ -67,25 +67,25 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if cron:
         name = zone or local_zone()
         schedule = CronTimes.of(cron, name)
-        found = schedule.next_after(now)
-        if found is None:
+        next_time = schedule.next_after(now)
+        if next_time is None:
             why = f"no matching time within {MOST_YEARS} years"
             raise NexusError("usage", f"--cron {cron!r}", why, f"Fields: {FIELDS}")
-        return PlanTime(found, schedule.expression, name)
+        return PlanTime(next_time, schedule.expression, name)
     try:
         return PlanTime(_near(parse_time(at, now, zone), now, at))
     except (ValueError, OverflowError):
         raise NexusError("usage", f"--at {at[:80]!r}", "it is not a valid time", SUCH_AS) from None
 
 
-def _near(at: float, now: float, text: str) -> float:
+def _near(moment: float, now: float, text: str) -> float:
     """Return `moment`; raise `NexusError` if it is past or too far ahead."""
-    if at <= now:
+    if moment <= now:
         raise NexusError("usage", f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
-    if at > now + MOST_DAYS * 86400:
+    if moment > now + MOST_DAYS * 86400:
         why = f"it is more than {MOST_YEARS} years in the future"
         raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier time")
-    return at
+    return moment
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class CronTimes:
         """Return the first time after a moment; None if there is none within `MOST_YEARS`."""
         day = datetime.fromtimestamp(moment, self.zone).date() - _DAY  # a skipped time may move to the next day
         for number in range(MOST_DAYS):
-            for at in self._times_on(day + number * _DAY):
-                if at > moment:
-                    return at
+            for time_on_day in self._times_on(day + number * _DAY):
+                if time_on_day > moment:
+                    return time_on_day
         return None
 
     def count(self, first: float, last: float) -> tuple[int, float]:
         """Count the times from `first` to `last`, both included, multiplying whole days; also return the latest."""
-        begin, end = (datetime.fromtimestamp(at, self.zone).date() for at in (first, last))
+        begin, end = (datetime.fromtimestamp(moment, self.zone).date() for moment in (first, last))
         per_day = len(self.fields.hours) * len(self.fields.minutes)
         whole, newest, times = 0, begin, set[float]()
         for number in range((end - begin).days + 2):
@@ -133,7 +133,7 @@ class CronTimes:
                 if self._fits(day):
                     whole, newest = whole + 1, day
             else:
-                times.update(at for at in self._times_on(day) if first <= at <= last)
+                times.update(moment for moment in self._times_on(day) if first <= moment <= last)
         latest = max([first, *times, *(self._times_on(newest) if whole else ())])
         return whole * per_day + len(times), latest
 

@@ -29,19 +29,19 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     came = event_lines(run, signals)
     if run.waits.kind == "reply":
         await _load_replies(session, run.waits, signals, marked=not came)
-    what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
+    events = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
     if any(signal.kind == "timeout" for signal in signals):
-        what += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
+        events += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
     waited = recorded_seconds(_wait_began(session, run), signals[-1].at) or 0.0
     facts: JsonObject = {
         "type": "resume",
         "run": run.id,
         "waitedFor": run.waits.why,
-        "came": what,
+        "came": events,
         "waited": format_duration(waited),
         "timestamp": utc_now(),
     }
-    text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
+    text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {events}. Continue from here."
     payloads = tuple(payload_block(signal.value["payload"]) for signal in signals if signal.kind == "service")
     text = "\n\n".join((text, *payloads))
     trigger = Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
@@ -61,8 +61,8 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
         case "timeout":
             return f"the wait timed out ({wait.why})"
         case "person":
-            said = str(signal.value.get("text") or "").strip()
-            return "somebody resumed this run before the wait was over" + (f", and said: {said}" if said else "")
+            text = str(signal.value.get("text") or "").strip()
+            return "somebody resumed this run before the wait was over" + (f", and said: {text}" if text else "")
         case "reply":
             return "the reply has arrived"
         case "unanswered" if "run" not in signal.value:

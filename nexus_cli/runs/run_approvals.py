@@ -30,10 +30,10 @@ LONGEST_DETAIL = 20_000
 
 def answers_of(signals: Sequence[Signal]) -> dict[str, JsonObject]:
     """Return the answers that approval signals hold, by the id of their call."""
-    found: dict[str, JsonObject] = {}
+    answers: dict[str, JsonObject] = {}
     for answer in (signal.value for signal in signals if signal.kind == APPROVAL):
-        found |= answer.get("answers") or dict.fromkeys(answer.get("calls", ()), answer)
-    return found
+        answers |= answer.get("answers") or dict.fromkeys(answer.get("calls", ()), answer)
+    return answers
 
 
 def _scope(question: Question) -> list[str]:
@@ -57,13 +57,13 @@ class RunApprover:
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question."""
-        said = self.answers.get(question.call.id)
-        if said and question.kind == DEFINITION and said.get("scope") != _scope(question):
-            said = None  # the server has changed the definition once more
-        if said is not None:
-            if said["answer"] == NO:
-                return Deny(str(said.get("text") or ""), name=one_line(str(said.get("by") or "")))
-            return Allow(always=said["answer"] == SESSION)
+        recorded = self.answers.get(question.call.id)
+        if recorded and question.kind == DEFINITION and recorded.get("scope") != _scope(question):
+            recorded = None  # the server has changed the definition once more
+        if recorded is not None:
+            if recorded["answer"] == NO:
+                return Deny(str(recorded.get("text") or ""), name=one_line(str(recorded.get("by") or "")))
+            return Allow(always=recorded["answer"] == SESSION)
         if any(
             earlier["answer"] == SESSION and earlier.get("scope") == _scope(question)
             for earlier in self.answers.values()
@@ -80,7 +80,7 @@ class RunApprover:
         """Return the wait for answers to the deferred questions."""
         if not self.deferred:
             return None
-        asked = [
+        questions = [
             {
                 "call": question.call.id,
                 "tool": question.call.name,
@@ -94,8 +94,8 @@ class RunApprover:
             }
             for question in self.deferred
         ]
-        named = name_first([question.what[:200] for question in self.deferred], 1)
-        return Wait(APPROVAL, f"approval: {named}", {"questions": asked})
+        first_question = name_first([question.what[:200] for question in self.deferred], 1)
+        return Wait(APPROVAL, f"approval: {first_question}", {"questions": questions})
 
 
 def asks_approval(run: Run) -> bool:
@@ -123,11 +123,11 @@ def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence
     assert run.waits is not None
     require_own(ledger, run)
     texts = texts or [""] * len(answers)
-    said = {
+    by_call = {
         question["call"]: {"answer": answer, "text": text, "scope": question.get("scope"), **({"by": by} if by else {})}
         for question, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
     }
-    return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, utc_now())
+    return ledger.runs.signal_wait(run, APPROVAL, {"answers": by_call}, utc_now())
 
 
 async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, asker: str) -> bool | None:

@@ -82,8 +82,8 @@ def find_commits_of_others(session: Session, run: Run) -> list[str]:
     if not entries or "head" not in began:
         return []
     since = int(datetime.fromisoformat(entries[0].at).timestamp())
-    found = (line.split(" ", 1) for line in _commits(session.folder, began, "%ct %h %s"))
-    return [line for at, line in found if int(at) > since and line not in began.get("others", ())]
+    commits = (line.split(" ", 1) for line in _commits(session.folder, began, "%ct %h %s"))
+    return [line for committed_at, line in commits if int(committed_at) > since and line not in began.get("others", ())]
 
 
 def _commits(folder: Path, began: JsonObject, form: str) -> list[str]:

@@ -107,25 +107,25 @@ class Runner:
         self._held = set[int]()
         """Those of `_later` that were held back."""
 
-    async def run_due(self, **where: Any) -> list[Run]:
-        """Drive due runs until none is left, or only those that `where` (`key`, `entity`, ...) allows; return them."""
+    async def run_due(self, **filters: Any) -> list[Run]:
+        """Drive due runs until none is left, or only those that `filters` (`key`, `entity`, ...) allow; return them."""
         driven: dict[int, None] = {}
         while True:
             await self._look()
-            driven |= dict.fromkeys(self._take_due(where))
+            driven |= dict.fromkeys(self._take_due(filters))
             if not (under_way := [*self._tasks.values(), *self._watch.open.values()]):
                 return [self._ledger.runs.get(key) for key in driven]
             while not (await asyncio.wait(under_way, timeout=SLICE, return_when=asyncio.FIRST_COMPLETED))[0]:
                 with suppress(NexusError):  # a server may come back before there is something to record
                     self._stop_lost()
 
-    async def serve(self, stop: asyncio.Event, **where: Any) -> None:
-        """Drive due runs until `stop` is set; then let the running turns finish their step. `where` as in `run_due`."""
+    async def serve(self, stop: asyncio.Event, **filters: Any) -> None:
+        """Drive due runs until `stop` is set; then let running turns finish their step. `filters` as in `run_due`."""
         ended = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 wake = await self._look()
-                self._take_due(where)
+                self._take_due(filters)
                 await self._wait(wake, ended)
                 self._stop_lost()
         finally:
@@ -163,8 +163,8 @@ class Runner:
         while (left := end - time.monotonic()) > 0:
             change = asyncio.create_task(asyncio.to_thread(self._ledger.db.wait_for_change, min(left, SLICE)))
             under_way = [change, ended, *self._tasks.values(), *self._watch.open.values()]
-            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-            if done != {change}:
+            finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if finished != {change}:
                 await change
                 return
             if change.result():
@@ -173,19 +173,19 @@ class Runner:
 
     def _stop_lost(self) -> None:
         """Stop the runs that were cancelled or that another process has claimed; end paused ones after their step."""
-        held = {key: driver.run.fence for key, driver in self._drivers.items()}
-        for key in self._ledger.runs.lost(held) if held else ():
+        fences = {key: driver.run.fence for key, driver in self._drivers.items()}
+        for key in self._ledger.runs.lost(fences) if fences else ():
             self._drivers[key].stop()
-        for run in self._ledger.runs.list_runs([RUNNING], MOST) if held else ():
-            if run.is_paused and run.key in held:
+        for run in self._ledger.runs.list_runs([RUNNING], MOST) if fences else ():
+            if run.is_paused and run.key in fences:
                 self._drivers[run.key].end_after_step()
 
     # Claiming
 
-    def _take_due(self, where: JsonObject) -> list[int]:
+    def _take_due(self, filters: JsonObject) -> list[int]:
         """Claim due runs as far as there is room; return their keys."""
-        taken = list[int]()
-        while len(self._tasks) < self._at_once and (runs := self._candidates(where)):
+        claimed = list[int]()
+        while len(self._tasks) < self._at_once and (runs := self._candidates(filters)):
             for run in runs:
                 if len(self._tasks) >= self._at_once:
                     break
@@ -200,40 +200,40 @@ class Runner:
                     self._held.add(run.key)
                     self._put_off(run, AGAIN_SECONDS)
                 elif self._take(run):
-                    taken.append(run.key)
+                    claimed.append(run.key)
                 else:
                     self._put_off(run, AGAIN_SECONDS)
-        return taken
+        return claimed
 
     def _put_off(self, run: Run, seconds: float) -> None:
         """Look at a run again after some time."""
         self._later[run.key] = time.monotonic() + seconds
 
-    def _candidates(self, where: JsonObject) -> list[Run]:
+    def _candidates(self, filters: JsonObject) -> list[Run]:
         """Return the runs to claim, oldest first: due ones, and those whose owner is gone."""
         runs, ledger, present = self._ledger.runs, self._ledger, time.monotonic()
         self._later = {key: moment for key, moment in self._later.items() if moment > present}
         skipped = self._tasks.keys() | self._later.keys()
-        found = {run.key: run for run in runs.due(MOST, skipped, **where)}
-        for run in runs.list_runs([RUNNING], MOST, **where):
-            if run.key not in found and run.key not in skipped and ledger.lock(run.id):
+        candidates = {run.key: run for run in runs.due(MOST, skipped, **filters)}
+        for run in runs.list_runs([RUNNING], MOST, **filters):
+            if run.key not in candidates and run.key not in skipped and ledger.lock(run.id):
                 ledger.unlock(run.id)
-                found[run.key] = run
-        return [run for _, run in sorted(found.items())]
+                candidates[run.key] = run
+        return [run for _, run in sorted(candidates.items())]
 
     def _take(self, run: Run) -> bool:
         """Claim a run and start driving it; False if it cannot be claimed."""
-        own = self._ledger.connect_again()
+        connection = self._ledger.connect_again()
         try:
-            claimed = _claim(own, run)
+            claimed = _claim(connection, run)
         except BaseException:
-            own.close()
+            connection.close()
             raise
         if claimed is None:
-            own.close()
+            connection.close()
             return False
         driver = RunDriver(
-            own,
+            connection,
             claimed,
             self._hooks.get(run.type, RunHooks()),
             self._settings_in,
@@ -265,8 +265,8 @@ class Runner:
         self._tasks.pop(key, None)
         if (driver := self._drivers.pop(key, None)) is not None and driver.was_cut:
             self.cut.add(key)
-        for held in self._held:  # its dollars may be free again
-            self._later.pop(held, None)
+        for run_key in self._held:  # its dollars may be free again
+            self._later.pop(run_key, None)
         self._held.clear()
 
     # Shared by the runs
@@ -282,18 +282,18 @@ class Runner:
         return self._made
 
 
-def _claim(own: Ledger, run: Run) -> Run | None:
+def _claim(connection: Ledger, run: Run) -> Run | None:
     """Claim a run over its own connection, which then has the lock; None if it cannot be claimed."""
-    is_alone = own.lock(run.id)
-    if is_alone and run.session and not own.lock(run.session):
+    is_alone = connection.lock(run.id)
+    if is_alone and run.session and not connection.lock(run.session):
         return None  # a person has its session open and resumes it there
     owner = f"{socket.gethostname()}:{os.getpid()}"
-    claimed = own.runs.claim(run.key, owner, LEASE, utc_now(), is_dead=is_alone, is_late=not is_alone)
+    claimed = connection.runs.claim(run.key, owner, LEASE, utc_now(), is_dead=is_alone, is_late=not is_alone)
     if claimed is not None and claimed.session:
         if not is_alone:
-            own.take_over(claimed.session)
-        elif not own.lock(claimed.session):  # it had no session at the first look
-            own.runs.put_back(claimed, utc_now())
+            connection.take_over(claimed.session)
+        elif not connection.lock(claimed.session):  # it had no session at the first look
+            connection.runs.put_back(claimed, utc_now())
             return None
     return claimed
 

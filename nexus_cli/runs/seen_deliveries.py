@@ -30,8 +30,8 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str]) -> bool:
         except FileNotFoundError:
             seen = b""
         head = f"{signature} ".encode()
-        if (at := seen.find(head)) >= 0:
-            return not seen.startswith(digest, at + len(head))
+        if (position := seen.find(head)) >= 0:
+            return not seen.startswith(digest, position + len(head))
         line = head + digest + b"\n"
         if seen.count(b"\n") < 2 * MOST_SEEN:
             append_lines(path, line)

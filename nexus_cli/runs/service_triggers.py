@@ -114,8 +114,8 @@ def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[
         except NexusError as error:
             problems.append(f"service {name} in your settings is disabled: {error.message}")
             continue
-        where = Path(os.path.expanduser(str(options.get("folder") or folder)))
-        options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(where), "by": "person"}
+        place = Path(os.path.expanduser(str(options.get("folder") or folder)))
+        options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(place), "by": "person"}
         token, file = (secret, None) if secret else _load_token(name)
         sender, header = str(values.get("sender", "")), str(values.get("token_header", ""))
         conditions = tuple(values.get("filter", ()))

@@ -46,13 +46,13 @@ class UnattendedRules:
         """Return the reason that a run must not start now (the dollars of the day are spent), "" if it may."""
         if not _is_bound(ledger, run):
             return ""
-        for unspent, kept, cap, whose in self._left(ledger, run):
-            own = self._cap(run.options)
-            least = max(min(own, cap * LEAST_SHARE), min(own, cap, float(run.options.get(NEEDS) or 0.0)))
+        for unspent, reserved, cap, whose in self._left(ledger, run):
+            cap_of_run = self._cap(run.options)
+            least = max(min(cap_of_run, cap * LEAST_SHARE), min(cap_of_run, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
                 spent = f"{max(0.0, cap - unspent):.4g} of today's {cap:g} USD for {whose} have been spent"
                 return f"{spent}; too little is left for {run.id}: queued runs continue tomorrow"
-            if unspent - kept < least:
+            if unspent - reserved < least:
                 return KEPT
         return ""
 
@@ -63,20 +63,24 @@ class UnattendedRules:
         rights, wanted = Limits.from_json(run.options.get("limits") or {}), run.options.get("allow")
         level = min(wanted if wanted in LEVELS else ASK, self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
-        named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
-        return {**run.options, **named, LEFT: min(unspent - kept for unspent, kept, _, _ in self._left(ledger, run))}
+        limit_values = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
+        return {
+            **run.options,
+            **limit_values,
+            LEFT: min(unspent - reserved for unspent, reserved, _, _ in self._left(ledger, run)),
+        }
 
     def needs_more(self, run: Run, left: float) -> float:
         """Return the dollars for which a run should wait that could do nothing with the `left` ones; 0.0 if no day has
         more for it."""
-        most = min(self._cap(run.options), self.settings.max_cost_day, run.options.get("max_cost_day") or math.inf)
-        return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < most else 0.0
+        cap = min(self._cap(run.options), self.settings.max_cost_day, run.options.get("max_cost_day") or math.inf)
+        return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < cap else 0.0
 
     def _cap(self, options: JsonObject) -> float:
-        wanted, most = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
+        wanted, most_cost = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
         if not 0 < wanted < math.inf:
-            return most
-        return min(wanted, most) if options.get("by") == COLLEAGUE else wanted
+            return most_cost
+        return min(wanted, most_cost) if options.get("by") == COLLEAGUE else wanted
 
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
         """Return for each cap of the day: dollars not spent, the part reserved for active runs, cap, owner."""
@@ -87,8 +91,8 @@ class UnattendedRules:
         others = [other_run for other_run in running if other_run.key != run.key and ledger.runs.is_own(other_run)]
         reserved = sum(self._cap(other_run.options) for other_run in others)
         cap = self.settings.max_cost_day
-        found = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
-        if own := run.options.get("max_cost_day"):
+        caps = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
+        if own_cap := run.options.get("max_cost_day"):
             same: JsonObject = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
             spent = ledger.runs.spent_since(midnight, **same)
             theirs = [
@@ -96,10 +100,15 @@ class UnattendedRules:
                 for other_run in others
                 if all(getattr(other_run, name) == value for name, value in same.items())
             ]
-            found.append(
-                (float(own) - spent, sum(self._cap(other_run.options) for other_run in theirs), own, f'"{run.title}"')
+            caps.append(
+                (
+                    float(own_cap) - spent,
+                    sum(self._cap(other_run.options) for other_run in theirs),
+                    own_cap,
+                    f'"{run.title}"',
+                )
             )
-        return found
+        return caps
 
 
 def _is_bound(ledger: Ledger, run: Run) -> bool:
@@ -149,10 +158,10 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
     if requests is not None and requests < 1:
         return
     if limits.max_cost is not None:
-        left = limits.max_cost - (cost or 0.0)
-        if cost is None or left < limits.max_cost / 4:
+        remaining = limits.max_cost - (cost or 0.0)
+        if cost is None or remaining < limits.max_cost / 4:
             return
-        session.dispatcher.limits = limits & Limits(max_cost=left)
+        session.dispatcher.limits = limits & Limits(max_cost=remaining)
     try:
         async for _ in session.act(reflection(_say_nothing, goes_on=True, most=requests)):
             pass

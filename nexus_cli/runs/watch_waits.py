@@ -52,9 +52,9 @@ class WaitWatch:
         for run in waiting:
             self._look_at(ledger, run, present)
         if self.open:
-            done, _ = await asyncio.wait(self.open.values(), timeout=PATIENCE)
-            self.open = {key: task for key, task in self.open.items() if task not in done}
-            for task in done:
+            finished, _ = await asyncio.wait(self.open.values(), timeout=PATIENCE)
+            self.open = {key: task for key, task in self.open.items() if task not in finished}
+            for task in finished:
                 task.result()
         times = [run.waits.until - present for run in waiting if run.waits and run.waits.until is not None]
         times += [pace.next - time.monotonic() for key, pace in self._paces.items() if key not in self.open]

@@ -54,29 +54,29 @@ def refuse_unsigned(
 ) -> str:
     """Return the reason that a request does not prove its sender, or "". `now` is in seconds since the epoch."""
     if sender == "github":
-        given, form = headers.get("X-Hub-Signature-256", ""), "sha256="
+        proof, form = headers.get("X-Hub-Signature-256", ""), "sha256="
         signed = body
     elif sender == "slack":
-        given, form, at = headers.get("X-Slack-Signature", ""), "v0=", headers.get("X-Slack-Request-Timestamp", "")
-        if not (at.isascii() and at.isdigit() and len(at) < 16):
+        proof, form, sent_at = headers.get("X-Slack-Signature", ""), "v0=", headers.get("X-Slack-Request-Timestamp", "")
+        if not (sent_at.isascii() and sent_at.isdigit() and len(sent_at) < 16):
             return "the header X-Slack-Request-Timestamp is missing or wrong"
-        if abs(now - int(at)) > MOST_AGE:
+        if abs(now - int(sent_at)) > MOST_AGE:
             return f"the timestamp is more than {MOST_AGE:g} s off: a replayed or late request, or a wrong clock"
-        signed = b"v0:" + at.encode() + b":" + body
+        signed = b"v0:" + sent_at.encode() + b":" + body
     else:
         name = token_header or _TOKEN_HEADERS.get(sender, BEARER)
-        given = headers.get(name, "")
+        proof = headers.get(name, "")
         if name == BEARER:
-            scheme, _, given = given.partition(" ")
-            given = given.strip() if scheme.lower() == "bearer" else ""
-        return "" if is_equal(given, secret) else f"the token in the header {name} is missing or wrong"
+            scheme, _, proof = proof.partition(" ")
+            proof = proof.strip() if scheme.lower() == "bearer" else ""
+        return "" if is_equal(proof, secret) else f"the token in the header {name} is missing or wrong"
     expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-    return "" if is_equal(given, form + expected) else "the signature is missing or wrong"
+    return "" if is_equal(proof, form + expected) else "the signature is missing or wrong"
 
 
-def is_equal(given: str, secret: str) -> bool:
+def is_equal(proof: str, secret: str) -> bool:
     """Compare in a time that does not depend on the content."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+    return hmac.compare_digest(proof.encode("utf-8", "replace"), secret.encode())
 
 
 def form_payload(body: bytes) -> bytes | dict[str, str]:
@@ -100,13 +100,15 @@ def find_cause(sender: str, payload: Any) -> str:
 
 def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> ServiceEvent:
     """Return the event of a request that `refuse_unsigned` does not refuse."""
-    own = headers.get("Idempotency-Key", "").strip()
+    event_id = headers.get("Idempotency-Key", "").strip()
     if sender == "github":
         signature = headers["X-Hub-Signature-256"]
-        key = headers.get("X-GitHub-Delivery", "").strip() or own or signature
+        key = headers.get("X-GitHub-Delivery", "").strip() or event_id or signature
         return ServiceEvent(payload, headers.get("X-GitHub-Event", ""), key, signature)
     if sender == "gitlab":
-        return ServiceEvent(payload, headers.get("X-Gitlab-Event", ""), headers.get("X-Gitlab-Event-UUID", own).strip())
+        return ServiceEvent(
+            payload, headers.get("X-Gitlab-Event", ""), headers.get("X-Gitlab-Event-UUID", event_id).strip()
+        )
     if sender == "slack":
         fields = as_table(payload)
         inner = fields.get("event")
@@ -114,4 +116,4 @@ def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> Service
         challenge = str(fields.get("challenge") or "") if event == "url_verification" else ""
         signature = headers["X-Slack-Signature"]
         return ServiceEvent(payload, event, str(fields.get("event_id") or signature), challenge=challenge)
-    return ServiceEvent(payload, key=own)
+    return ServiceEvent(payload, key=event_id)

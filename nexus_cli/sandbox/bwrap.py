@@ -19,18 +19,18 @@ from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
     """Return the first `bwrap` on the PATH that only root or we can replace and `config/programs` starts, or None."""
     for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
-        found = find_program("bwrap", project, {"PATH": folder})
-        if found is None:
+        candidate = find_program("bwrap", project, {"PATH": folder})
+        if candidate is None:
             continue
-        program = real_path(found)
-        if all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
+        program = real_path(candidate)
+        if all(map(_is_ours_alone, (program, *program.parents, *Path(candidate).parents))):
             return program
     return None
 
 
 def _is_ours_alone(path: Path) -> bool:
-    about = path.stat()
-    return about.st_uid in (0, os.getuid()) and not about.st_mode & stat.S_IWOTH
+    status = path.stat()
+    return status.st_uid in (0, os.getuid()) and not status.st_mode & stat.S_IWOTH
 
 
 def bwrap_arguments(
@@ -110,8 +110,8 @@ def _show_claude_home(profile: SandboxProfile) -> list[str]:
         return []
     line = ["--bind", str(profile.claude_home), place]
     for name in sorted(os.listdir(place)):
-        if (own := profile.claude_home / name).is_symlink():  # bubblewrap would make its target
-            own.unlink()
+        if (own_folder := profile.claude_home / name).is_symlink():  # bubblewrap would make its target
+            own_folder.unlink()
         line += ["--ro-bind-try", f"{place}/{name}", f"{place}/{name}"]
     return line
 
@@ -119,15 +119,15 @@ def _show_claude_home(profile: SandboxProfile) -> list[str]:
 def _show(paths: Sequence[Path], profile: SandboxProfile) -> list[str]:
     """Return the arguments that make `paths` appear in an empty folder; links stay links."""
     line: list[str] = []
-    seen: list[str] = []
+    shown: list[str] = []
     for path in paths:
         is_link = path.is_symlink()
         if path in profile.roots and not is_link:
             line += ["--bind", str(path), str(path)]
             continue
-        if is_below(str(path), seen):
+        if is_below(str(path), shown):
             continue
-        seen += [] if is_link else [str(path)]
+        shown += [] if is_link else [str(path)]
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 

@@ -55,9 +55,9 @@ class CommandGuard:
             running, self.told = _settle(self._folder, self._kept, roots)
             name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
             self._known = self._folder / (name + _KNOWN)
-            known, is_there = _read_known(roots[0], self._known)
-            self.snapshot = _look(profile, known, running)
-            if self.snapshot != known or not is_there:
+            known_state, is_there = _read_known(roots[0], self._known)
+            self.snapshot = _look(profile, known_state, running)
+            if self.snapshot != known_state or not is_there:
                 replace_private_file(self._known, self.snapshot.dumps())
                 _prune(self._folder)
             self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
@@ -127,12 +127,12 @@ class CommandGuard:
         return new
 
 
-def settle_project(project: Path, own: Places) -> list[str]:
+def settle_project(project: Path, folders: Places) -> list[str]:
     """Restore what killed commands left in `project` and return lines; raise `OSError` if that fails."""
-    folder = records_folder(own.data)
+    folder = records_folder(folders.data)
     real = real_path(project)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
-        return _settle(folder, own.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]
+        return _settle(folder, folders.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]
 
 
 @contextmanager
@@ -153,19 +153,19 @@ def _writes(folder: Path) -> Iterator[None]:
 
 
 def _look(
-    profile: SandboxProfile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
+    profile: SandboxProfile, known_state: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
 ) -> ProtectedSnapshot:
     try:
-        return take_snapshot(profile, known, running)
+        return take_snapshot(profile, known_state, running)
     except OSError as error:
         raise UncheckedError(f"the protected files of {profile.project} cannot be read: {error.strerror}") from error
 
 
-def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
+def _settle(folder: Path, kept_folder: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
     """Restore what dead commands changed, the oldest last; return the snapshots of running commands, and lines for the
     person."""
     running: list[ProtectedSnapshot] = []
-    told: list[str] = []
+    notices: list[str] = []
     try:
         records = [(path, runs, _read(path)) for path, runs in find_records(folder, roots)]
     except ValueError as error:
@@ -177,13 +177,13 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
         try:
             restored_paths = restore_protected(snapshot.without_kept(), _since(path))
         except OSError as error:
-            raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
-        copies = f"; copies of what the command left: {kept}" if _keep_left(kept, restored_paths) else ""
+            raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *notices])) from error
+        copies = f"; copies of what the command left: {kept_folder}" if _keep_left(kept_folder, restored_paths) else ""
         path.unlink()
         if restored_paths:
-            told.append(f"checked the protected files after an interrupted command{copies}")
-            told += [restored_path.describe(snapshot.project, "") for restored_path in restored_paths]
-    return running, told
+            notices.append(f"checked the protected files after an interrupted command{copies}")
+            notices += [restored_path.describe(snapshot.project, "") for restored_path in restored_paths]
+    return running, notices
 
 
 def _read(path: Path) -> ProtectedSnapshot:
@@ -214,7 +214,7 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _keep_left(kept: Path, restored: Iterable[RestoredPath]) -> bool:
+def _keep_left(kept_folder: Path, restored: Iterable[RestoredPath]) -> bool:
     """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
     write failed."""
     files = [(path, content) for restored_path in restored for path, content in restored_path.left.items()]
@@ -222,7 +222,7 @@ def _keep_left(kept: Path, restored: Iterable[RestoredPath]) -> bool:
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
             name = f"{moment}-{number}-{os.path.basename(path)[-100:]}"
-            replace_private_file(kept / name, content)
+            replace_private_file(kept_folder / name, content)
         return bool(files)
     return False
 

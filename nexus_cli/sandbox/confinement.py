@@ -134,7 +134,7 @@ class Confinement:
         The yielded list is filled when the context ends: a line for each protected place that the command changed, and
         for other warnings. Raises `OSError` if the places cannot be snapshotted before.
         """
-        told: list[str] = []
+        notices: list[str] = []
         me = threading.get_ident()
         guards = self._guards[me] = []
         self._watched[me] = []
@@ -144,13 +144,13 @@ class Confinement:
                     guards.append(CommandGuard(profile))
                 if self.profile.name == "read" and self.profile.temp is not None:
                     self._temps[me] = tempfile.mkdtemp(dir=self.profile.temp)
-            yield told
+            yield notices
         finally:
             strays = self._end_strays(me)
             if temp := self._temps.pop(me, None):
                 shutil.rmtree(temp, ignore_errors=True)
             for guard in self._guards.pop(me):
-                told += guard.end(strays)
+                notices += guard.end(strays)
 
     def _end_strays(self, me: int) -> OSError | None:
         """Kill the processes that the commands of a thread left; return the error if some may still be running."""

@@ -134,8 +134,8 @@ def _describe_failure(
     has_loopback |= backend is Backend.BWRAP
     tail = output[-_TAIL:]
     if not status:
-        named = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
-        return named or (_describe_unread(profile, tail) if "git" in command else "")
+        path_line = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
+        return path_line or (_describe_unread(profile, tail) if "git" in command else "")
     may_lack_network = status != _NOT_FOUND and _REACHED not in tail
     needs_network = may_lack_network and any(
         not _LOOPBACK.search(_END.split(command[match.end() :])[0]) for match in _PROGRAM.finditer(command)
@@ -164,9 +164,9 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
     """Return the line about the first path in the output (and in `command`) that the sandbox refused, "" if it refused
     none."""
     for match in _WRITE.finditer(tail):
-        named = next(filter(None, match.groups()))
-        path = os.path.normpath(os.path.join(profile.cwd, named))
-        if path.startswith(_BASH_SOCKETS) or (command and named not in command):
+        printed_path = next(filter(None, match.groups()))
+        path = os.path.normpath(os.path.join(profile.cwd, printed_path))
+        if path.startswith(_BASH_SOCKETS) or (command and printed_path not in command):
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
@@ -185,7 +185,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         if (
             backend is Backend.LANDLOCK
             and not os.path.lexists(path)
-            and any(is_below(str(one), [folder]) for one in profile.denied)
+            and any(is_below(str(denied_path), [folder]) for denied_path in profile.denied)
         ):
             return f"[sandbox: a deny rule hides a file in {folder}: new files there cannot be read; {IN_PLACE}]"
     return ""

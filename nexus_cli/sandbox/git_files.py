@@ -62,8 +62,10 @@ def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
 
 def _read_section(line: str) -> str:
     """Return the name of the section that the whole line begins; "" for another form."""
-    name, blank, rest = line[1:-1].partition(" ")
-    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
+    name, blank, subsection = line[1:-1].partition(" ")
+    is_quoted = (
+        len(subsection) > 1 and subsection[0] == subsection[-1] == '"' and not {'"', "\\"} & set(subsection[1:-1])
+    )
     return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
 
 
@@ -102,11 +104,11 @@ def linked_repositories(index: bytes, length: int) -> set[str]:
     `length` is the number of bytes of an object name. Raises `ValueError` if it is no index, or does not name all of
     them: an entry may stand for a folder as a whole (a sparse index), or for a path in another file.
     """
-    found: set[str] = set()
+    paths: set[str] = set()
     for path, entry in read_index(index, length, may_be_split=True):
         if entry.kind == _FOLDER:
             raise ValueError("has an entry for a whole folder")
         if entry.kind == _LINK and not path:
             raise ValueError("has an entry whose path is in another file")
-        found |= {path} if entry.kind == _LINK else set()  # git ignores the other bits of the mode too
-    return found
+        paths |= {path} if entry.kind == _LINK else set()  # git ignores the other bits of the mode too
+    return paths

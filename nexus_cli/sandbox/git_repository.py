@@ -126,12 +126,14 @@ def _check_links(folder: str) -> None:
 def _check_configuration(text: str, git: str, work: str) -> None:
     """Raise `NotPlain` if the text has a key off the list, or a line of a form that is not read."""
     for section, key, value in read_settings(text):
-        known = not key or section in _SECTIONS or f"{section}.{key}" in _KEYS
+        is_allowed = not key or section in _SECTIONS or f"{section}.{key}" in _KEYS
         if f"{section}.{key}" == "core.worktree":  # a submodule's
-            known = os.path.realpath(os.path.join(git, value)) == work
+            is_allowed = os.path.realpath(os.path.join(git, value)) == work
         elif f"{section}.{key}" == "blame.ignorerevsfile":
-            known = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(work + os.sep)
-        if not known:
+            is_allowed = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(
+                work + os.sep
+            )
+        if not is_allowed:
             shown = mask_unprintable(f"{section}.{key}"[:60])
             raise NotPlain(f"the repository's configuration sets {shown}")
 
@@ -154,11 +156,11 @@ def _read_text(path: str) -> str:
     return _read(path, MOST_CONFIGURATION, "configuration").decode("utf-8", "replace")
 
 
-def _read(path: str, most: int, what: str) -> bytes:
+def _read(path: str, most: int, part: str) -> bytes:
     try:
         return read_regular(path, most)
     except OSError as error:
         if error.errno in (errno.EFBIG, errno.ELOOP, errno.ENOTDIR):
             why = "is too large to read" if error.errno == errno.EFBIG else "is a link"
-            raise NotPlain(f"the repository's {what} {why}") from error
+            raise NotPlain(f"the repository's {part} {why}") from error
         raise

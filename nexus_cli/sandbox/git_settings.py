@@ -43,10 +43,10 @@ class GitSettings:
         """Return the variables that stand for hidden settings of git: it fails on those that it cannot read."""
         if not self.is_hidden:
             return {}
-        found = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": str(len(self.safe_directories))}
+        variables = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": str(len(self.safe_directories))}
         for place, folder in enumerate(self.safe_directories):
-            found |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
-        return found
+            variables |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
+        return variables
 
 
 _kept: dict[tuple[str, ...], tuple[dict[Path, tuple[int, ...]], GitSettings]] = {}
@@ -56,11 +56,11 @@ def read_git_settings(environ: Environ, project: Path) -> GitSettings:
     """Return the git settings of the person with this `environ`. Never runs a git that is inside `project`."""
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH")
     key = (str(project), *(environ.get(name, "") for name in names))
-    kept = _kept.get(key)
-    if kept is None or any(read_version(path) != stamp for path, stamp in kept[0].items()):
+    cached = _kept.get(key)
+    if cached is None or any(read_version(path) != stamp for path, stamp in cached[0].items()):
         looked_at, settings = _list_settings(environ, project)
-        kept = _kept[key] = {path: read_version(path) for path in looked_at}, settings
-    return kept[1]
+        cached = _kept[key] = {path: read_version(path) for path in looked_at}, settings
+    return cached[1]
 
 
 def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSettings]:
@@ -74,7 +74,7 @@ def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSetti
     read = [*usual, *find_named(usual, home=home)]
     if any(path.is_fifo() for path in read):  # git would wait for it
         return {*read, *further}, GitSettings(is_hidden=True)
-    origins, named, safe = dict.fromkeys(usual), dict.fromkeys(further), list[str]()
+    origins, listed, safe = dict.fromkeys(usual), dict.fromkeys(further), list[str]()
     included: list[Path] = []
     is_listed = True
     for turn in range(MOST_LISTED):
@@ -86,7 +86,7 @@ def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSetti
             if setting == "safe.directory" and not turn:
                 safe.append(value)
             elif setting in _NAMES_FILE and path:
-                named[path] = None
+                listed[path] = None
             elif setting.startswith(("include.", "includeif.")) and setting.endswith(".path") and path:
                 # Outside a repository no condition is true: list a conditionally included file by itself.
                 is_new = setting.startswith("includeif.") and path not in origins and path.is_file()
@@ -96,9 +96,9 @@ def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSetti
             break
     files = [path for path in origins if path.is_file()]
     is_hidden = not is_listed or len(included) >= MOST_LISTED or any(map(holds_password, files))
-    files = [*(() if is_hidden else files), *(further if is_hidden else named)]
+    files = [*(() if is_hidden else files), *(further if is_hidden else listed)]
     shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
-    return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
+    return {*origins, *listed}, GitSettings(shown, is_hidden, tuple(safe))
 
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
@@ -131,8 +131,8 @@ def _run_git(environ: Environ, project: Path, file: Path | None) -> Iterable[tup
     if git is None:
         return None
     alone = {**environ, "GIT_CONFIG_NOSYSTEM": "1"}
-    where = ["--file", str(file)] if file else []
-    query = ("config", *where, "--includes", "--show-origin", "--null", "--list")
+    source = ["--file", str(file)] if file else []
+    query = ("config", *source, "--includes", "--show-origin", "--null", "--list")
     output = run_git_outside(git, project, alone, *query, seconds=_SECONDS)
     return None if output is None else list(_read_rows(os.fsdecode(output)))
 

@@ -94,7 +94,7 @@ def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
     folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
-        named = dict(read_configuration(read_beginning(folder / "config", MOST_OF_LINK))).get("core.worktree")
-        if named and real_path(folder / named) == project:
+        work_tree = dict(read_configuration(read_beginning(folder / "config", MOST_OF_LINK))).get("core.worktree")
+        if work_tree and real_path(folder / work_tree) == project:
             return folder
     return None

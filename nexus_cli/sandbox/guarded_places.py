@@ -68,41 +68,41 @@ def find_folders(
     tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
     """Return the guarded folders of `project` and `chain`, `known` ones in any case, and True if there are more."""
-    found = look_again(tree, known)
+    folders = look_again(tree, known)
     waiting = deque([(project, 0)])
     while waiting:
         path, depth = waiting.popleft()
-        if path not in found:
-            if len(found) >= MOST_FOLDERS:
+        if path not in folders:
+            if len(folders) >= MOST_FOLDERS:
                 waiting.append((path, depth))
                 break
             if (looked := look_at(tree, path)) is not None:
-                found[path] = looked
-        if depth < MOST_DEPTH and path in found:
-            waiting.extend((f"{path}/{name}", depth + 1) for name in found[path].folders)
+                folders[path] = looked
+        if depth < MOST_DEPTH and path in folders:
+            waiting.extend((f"{path}/{name}", depth + 1) for name in folders[path].folders)
     for path in chain:
-        if path not in found and (looked := look_at(tree, path)) is not None:
-            found[path] = looked
-    return found, bool(waiting)
+        if path not in folders and (looked := look_at(tree, path)) is not None:
+            folders[path] = looked
+    return folders, bool(waiting)
 
 
 def look_again(tree: RealTree, before: Mapping[str, GuardedFolder]) -> dict[str, GuardedFolder]:
     """Return current listings of the folders in `before` that still exist; new folders are not searched for."""
-    looked = ((path, look_at(tree, path, known)) for path, known in before.items())
+    looked = ((path, look_at(tree, path, listing)) for path, listing in before.items())
     return {path: folder for path, folder in looked if folder is not None}
 
 
-def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> GuardedFolder | None:
-    """Return the listing of the folder at `path`, or `known` if it has not changed; None if it is no folder."""
-    about = tree.stat(path)
-    if about is None:
+def look_at(tree: RealTree, path: str, known_listing: GuardedFolder | None = None) -> GuardedFolder | None:
+    """Return the listing of the folder at `path`, or `known_listing` if it has not changed; None if it is no folder."""
+    status = tree.stat(path)
+    if status is None:
         return None
-    stamp = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
-    if known is not None and known.stamp == stamp and known.is_settled:
-        return known
-    if not stat.S_ISDIR(about.st_mode):
+    stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+    if known_listing is not None and known_listing.stamp == stamp and known_listing.is_settled:
+        return known_listing
+    if not stat.S_ISDIR(status.st_mode):
         return None
-    is_settled = time.time_ns() - about.st_ctime_ns >= RACY
+    is_settled = time.time_ns() - status.st_ctime_ns >= RACY
     entries = tree.scan(path)
     names, folders = [], []
     for name, is_folder in entries:
@@ -113,7 +113,7 @@ def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> Gu
             folders.append(name)
     is_bare = set(_BARE) <= {name for name, _ in entries if name in _BARE}
     below = () if is_bare else tuple(folders)
-    return GuardedFolder(stamp, about.st_mode, tuple(names), below, is_bare, is_settled)
+    return GuardedFolder(stamp, status.st_mode, tuple(names), below, is_bare, is_settled)
 
 
 def find_git(tree: RealTree, folder: str) -> str:
@@ -125,8 +125,8 @@ def find_git(tree: RealTree, folder: str) -> str:
 
 def read_git_file(tree: RealTree, path: str) -> str:
     """Return the folder that a `.git` file names, "" if it names none."""
-    named = named_folder(tree.read(path, MOST_CONFIGURATION) or b"")
-    return join_path(path, "..", named) if named else ""
+    target = named_folder(tree.read(path, MOST_CONFIGURATION) or b"")
+    return join_path(path, "..", target) if target else ""
 
 
 def find_common(tree: RealTree, git: str) -> str:
@@ -168,36 +168,37 @@ def protected_roots(
     chain: Collection[str],
     bare: Collection[str],
     gits: Iterable[str],
-    named: Iterable[tuple[str, bool]],
+    candidates: Iterable[tuple[str, bool]],
 ) -> Iterator[tuple[str, bool]]:
     """Yield the existing protected paths, which include everything below them; links are not followed.
 
     The second value is True for a folder that is only on the way to protected paths; it precedes them. The folders of
     `chain` always are such. `bare` has the folders that were bare repositories before: in a new one only `HEAD` counts,
-    because the other names are common. `gits` are the git folders, `named` the paths that their configurations name.
+    because the other names are common. `gits` are the git folders, `candidates` the paths that their configurations
+    name.
     """
-    for path, about in folders.items():
-        if not (about.names or about.is_bare or path in chain):
+    for path, listing in folders.items():
+        if not (listing.names or listing.is_bare or path in chain):
             continue
         yield path, True
-        for name in about.names:
+        for name in listing.names:
             inner = f"{path}/{name}"
             yield inner, fold_name(name) == GIT_FOLDER and _is_git_folder(tree, inner)
-        if about.is_bare:
+        if listing.is_bare:
             yield f"{path}/{_BARE[0]}", False
             if path in bare:
                 yield from _controls(tree, path, _CONTROLS)
     for git in gits:
         yield git, tree.is_folder(git)
         yield from _controls(tree, git, _CONTROLS)
-    for path, passage in named:
+    for path, passage in candidates:
         yield path, passage and tree.is_folder(path)
 
 
 def _is_git_folder(tree: RealTree, path: str) -> bool:
     """Return True if `path` is the folder that the file system finds as `.git`, whatever case it is written in."""
-    about, git = tree.stat(path), tree.stat(f"{path.rpartition('/')[0]}/{GIT_FOLDER}")
-    return about is not None and git is not None and stat.S_ISDIR(git.st_mode) and os.path.samestat(about, git)
+    status, git = tree.stat(path), tree.stat(f"{path.rpartition('/')[0]}/{GIT_FOLDER}")
+    return status is not None and git is not None and stat.S_ISDIR(git.st_mode) and os.path.samestat(status, git)
 
 
 def _controls(
@@ -210,15 +211,15 @@ def _controls(
         path = f"{folder}/{name}"
         deeper: list[list[str]] = []
         ends = False
-        for first, *rest in patterns:
+        for first, *further in patterns:
             if first == "**":
                 # The data folders of a submodule's repository contain no other repository.
                 if not is_git or name not in _DATA:
-                    deeper.append([first, *rest])
-                first, *rest = rest
+                    deeper.append([first, *further])
+                first, *further = further
             if fnmatch.fnmatchcase(name.lower(), first):
-                deeper += [rest] if rest else []
-                ends = ends or not rest
+                deeper += [further] if further else []
+                ends = ends or not further
         if ends:
             yield path, False
         elif deeper and (is_folder or tree.read_link(path) is not None):

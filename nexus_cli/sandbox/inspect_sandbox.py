@@ -43,23 +43,23 @@ class SandboxReport(JsonOf[BackendProbe]):
     profiles: dict[str, ProfileObject]
 
 
-def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
+def inspect_sandbox(settings: SandboxSettings, folders: Places, project: Path, cwd: Path) -> SandboxReport:
     """Return `backend`, `why`, the `walls` that were just tested, `abi`, and `profiles` by name.
 
     A profile has `writes`, `network`, `hides` (existing hidden paths), `notes`, and `start_ms`: the time to start
     `true`, measured now; None on a failure, with the reason in `problem`. Without a backend only `none` is listed.
     """
-    probe = find_backend(settings.backend, own=own, project=project, keep=False)
+    probe = find_backend(settings.backend, own=folders, project=project, keep=False)
     names = PROFILES if probe.backend is not Backend.NONE else ("none",)
     profiles: dict[str, ProfileObject] = {}
-    temp = TempFolder(own)
+    temp = TempFolder(folders)
     try:
         for name in names:
             profile = make_profile(
                 name,
                 project=project,
                 cwd=cwd,
-                own=own,
+                own=folders,
                 temp=temp.path if name != "none" else None,
                 write=settings.write,
                 unix_sockets=settings.unix_sockets,
@@ -94,7 +94,7 @@ def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObjec
 def _measure_start(confinement: Confinement) -> float:
     """Return the median time to start `true`, in milliseconds. Raises `OSError` if a start fails."""
     program = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), shutil.which("true"))
-    taken = []
+    durations = []
     for _ in range(STARTS):
         began = time.perf_counter()
         child = confinement.start(
@@ -113,5 +113,5 @@ def _measure_start(confinement: Confinement) -> float:
             raise
         if child.returncode:
             raise OSError(errors.decode("utf-8", "replace").strip() or f"exit status {child.returncode}")
-        taken.append(1000 * (time.perf_counter() - began))
-    return round(statistics.median(taken), 2)
+        durations.append(1000 * (time.perf_counter() - began))
+    return round(statistics.median(durations), 2)

@@ -23,24 +23,24 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
     names were compared. Skips git's folder, and what is in folders that tools install or build into."""
     if not patterns:
         return [], True
-    expressions, found, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
+    expressions, matches, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
     waiting = deque([project])
     while waiting:
         folder = waiting.popleft()
         for name, is_folder in tree.scan(folder):
             left -= 1
             if left < 0:
-                return found, False
+                return matches, False
             path, folded = f"{folder}/{name}", fold_name(name)
             if folded != GIT_FOLDER and any(expression.match(fold_path(path)) for expression in expressions):
-                found.append(path)
+                matches.append(path)
             elif is_folder and folded != GIT_FOLDER and folded not in MADE_BY_TOOLS:
                 waiting.append(path)
-    return found, True
+    return matches, True
 
 
-def place_of(about: os.stat_result) -> Place:
-    return about.st_dev, about.st_ino, about.st_ctime_ns
+def place_of(status: os.stat_result) -> Place:
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def name_with_ways(project: str, paths: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -98,15 +98,15 @@ class RuleCache:
 
     def _read_stamp(self) -> list[tuple[int, ...]]:
         """Return the identities of all paths with rules, with the mtime of folders that were expanded."""
-        found: list[tuple[int, ...]] = []
+        stamps: list[tuple[int, ...]] = []
         for name in (*self._split, *map(str, (*self._profile.roots, *self._profile.shown))):
             try:
-                about = os.stat(name)
+                status = os.stat(name)
             except OSError:
-                found.append(())
+                stamps.append(())
                 continue
-            found.append((about.st_dev, about.st_ino, about.st_mtime_ns if name in self._split else 0))
-        return found
+            stamps.append((status.st_dev, status.st_ino, status.st_mtime_ns if name in self._split else 0))
+        return stamps
 
 
 @contextmanager
@@ -149,15 +149,15 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
             allow(rules, f"/dev/{name}", rights & handled)
         secret = set(hidden) - set(map(os.path.realpath, profile.denied))
         for root in map(os.path.realpath, profile.roots):
-            taken: list[str] = []
+            expanded: list[str] = []
             is_hidden = is_below(root, hidden) and root not in shown
-            for path in [] if is_hidden else cover(root, hidden, taken):
+            for path in [] if is_hidden else cover(root, hidden, expanded):
                 allow(rules, path, WRITE & handled)
-            for path in taken:
+            for path in expanded:
                 # A project with a denied file at its top stays writable; new files become readable at the next build.
                 if not any(is_below(secret_path, [path]) for secret_path in secret):
                     allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
-            split += taken
+            split += expanded
         if profile.writable:
             # Semaphores of multiprocessing, shared memory of databases under test.
             for path in cover("/dev/shm", hidden, split):

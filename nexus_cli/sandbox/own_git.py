@@ -68,12 +68,12 @@ class GitError(Exception):
     """A run of git that failed. The text has our own words alone, no text of git's: a model may read it."""
 
 
-def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
+def explain(verb: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
     """Explain the failure of a run of git in our own words, with the name of a file of `cwd` that git complains of."""
-    why = next((told for words, told in _REASONS if words in errors), "")
-    named = [os.fsdecode(path) for path in _NAMED.findall(errors)] if cwd else []
-    shown = next((path for path in named if os.path.lexists(os.path.join(cwd or "", path))), "")
-    return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} exited with status {status}"
+    why = next((reason for words, reason in _REASONS if words in errors), "")
+    named_paths = [os.fsdecode(path) for path in _NAMED.findall(errors)] if cwd else []
+    shown = next((path for path in named_paths if os.path.lexists(os.path.join(cwd or "", path))), "")
+    return f"git {verb} failed: {why}{shown and f' ({shown})'}" if why else f"git {verb} exited with status {status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +235,9 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
 def failure(what: str, error: GitError | OSError, hint: str = "The project's files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
     why = reason_of(error)
-    named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
+    reason = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
-    return NexusError("internal", what, named, "Free some space" if full else hint)
+    return NexusError("internal", what, reason, "Free some space" if full else hint)
 
 
 def _join(paths: Iterable[bytes]) -> bytes:
@@ -246,7 +246,7 @@ def _join(paths: Iterable[bytes]) -> bytes:
 
 def _name(arguments: Sequence[str]) -> str:
     """Return the subcommand of a run that may begin with options `-c NAME=VALUE`."""
-    rest = list(arguments)
-    while rest[:1] == ["-c"]:
-        del rest[:2]
-    return rest[0] if rest else "git"
+    remaining = list(arguments)
+    while remaining[:1] == ["-c"]:
+        del remaining[:2]
+    return remaining[0] if remaining else "git"

@@ -81,11 +81,11 @@ def find_backend(
     reasons: list[str] = []
     for candidate in candidates:
         is_proven = bool(proven) and _identity(candidate) == proven
-        held, why = (WALLS, "") if is_proven else _try_walls(candidate)
+        walls, why = (WALLS, "") if is_proven else _try_walls(candidate)
         if not why:
             if keep and not is_proven:
                 _keep_proven(own, setting, _identity(candidate))
-            return replace(candidate, why="; ".join(reasons), walls=held)
+            return replace(candidate, why="; ".join(reasons), walls=walls)
         reasons.append(f"{candidate.backend}: {why}")
     return BackendProbe(Backend.NONE, "; ".join(reasons))
 
@@ -117,12 +117,12 @@ def _why_none(setting: str) -> str:
         return f"no sandbox is supported on {sys.platform}"
     if not can_filter():
         return f"the network cannot be blocked on {platform.machine()}"
-    what = {
+    reasons = {
         "bwrap": "found no bwrap on the PATH that only you or root can replace",
         "landlock": "Landlock is not available",
         "seatbelt": "only macOS supports seatbelt",
     }
-    return what.get(setting, "Landlock is not available, and no usable bwrap is on the PATH")
+    return reasons.get(setting, "Landlock is not available, and no usable bwrap is on the PATH")
 
 
 def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
@@ -130,25 +130,25 @@ def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
     try:
         with tempfile.TemporaryDirectory(prefix="nexus-probe-") as name:
             folder = real_path(name)
-            done = _run_attempts(candidate, folder)
-            has_effect = not done.returncode and _have_readers_effect(candidate, folder)
+            result = _run_attempts(candidate, folder)
+            has_effect = not result.returncode and _have_readers_effect(candidate, folder)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return (), str(error)
-    if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return (), lines[-1][:200] if lines else f"exit status {done.returncode}"
-    results = json.loads(done.stdout)
-    held = tuple(wall for wall in WALLS if results.get(wall) is True)
-    fallen = [wall for wall in WALLS if wall not in held] + [READ_WALL] * has_effect
-    return held, f"failed checks: {', '.join(fallen)}" if fallen else ""
+    if result.returncode != 0:
+        lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+        return (), lines[-1][:200] if lines else f"exit status {result.returncode}"
+    results = json.loads(result.stdout)
+    enforced = tuple(wall for wall in WALLS if results.get(wall) is True)
+    fallen = [wall for wall in WALLS if wall not in enforced] + [READ_WALL] * has_effect
+    return enforced, f"failed checks: {', '.join(fallen)}" if fallen else ""
 
 
 def _have_readers_effect(candidate: BackendProbe, folder: Path) -> bool:
     """Return True if the attempts changed, saw or reached anything in the profile `read`."""
     inside = folder / "inside"
     (inside / "made").unlink(missing_ok=True)
-    done = _run_attempts(candidate, folder, SandboxProfile("read", inside, inside, hidden=(folder,), shown=(inside,)))
-    results = {} if done.returncode else json.loads(done.stdout)
+    result = _run_attempts(candidate, folder, SandboxProfile("read", inside, inside, hidden=(folder,), shown=(inside,)))
+    results = {} if result.returncode else json.loads(result.stdout)
     return results != {wall: wall not in ("work inside", "read outside") for wall in WALLS}
 
 
@@ -196,8 +196,8 @@ def _identity(candidate: BackendProbe) -> str:
     """Return the key for which a test result is valid: boot, kernel, user, backend and its program."""
     parts = [READ_WALL, _boot(), platform.release(), str(os.getuid()), candidate.backend, str(candidate.abi)]
     if candidate.program is not None:
-        about = candidate.program.stat()
-        parts += [str(candidate.program), str(about.st_ino), str(about.st_size), str(about.st_ctime_ns)]
+        status = candidate.program.stat()
+        parts += [str(candidate.program), str(status.st_ino), str(status.st_size), str(status.st_ctime_ns)]
     return "|".join(parts)
 
 
@@ -208,22 +208,22 @@ def _boot() -> str:
         return ""
 
 
-def _read_proven(own: Places, setting: str) -> str:
+def _read_proven(folders: Places, setting: str) -> str:
     """Return the identity of the last tested backend for `setting`; "" if others could have written the file."""
     try:
-        with open(own.cache / _FILE, opener=lambda name, flags: os.open(name, flags | _UNFOLLOWED)) as file:
-            about = os.fstat(file.fileno())
-            is_ours = about.st_uid == os.getuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            if not stat.S_ISREG(about.st_mode) or not is_ours:
+        with open(folders.cache / _FILE, opener=lambda name, flags: os.open(name, flags | _UNFOLLOWED)) as file:
+            status = os.fstat(file.fileno())
+            is_ours = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not stat.S_ISREG(status.st_mode) or not is_ours:
                 return ""
-            found = json.loads(file.read(4096)).get(setting, "")
+            identity = json.loads(file.read(4096)).get(setting, "")
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""
-    return found if isinstance(found, str) and _boot() else ""
+    return identity if isinstance(identity, str) and _boot() else ""
 
 
-def _keep_proven(own: Places, setting: str, identity: str) -> None:
+def _keep_proven(folders: Places, setting: str, identity: str) -> None:
     try:
-        replace_private_file(own.cache / _FILE, json.dumps({setting: identity}).encode())
+        replace_private_file(folders.cache / _FILE, json.dumps({setting: identity}).encode())
     except OSError:
         return

@@ -136,16 +136,16 @@ class SandboxProfile:
 
     def find_rule(self, path: str) -> str:
         """Return the deny rule that keeps a path from being written, "" if none does."""
-        named = next((rule for kept, rule in self.kept.items() if is_below(path, [kept])), "")
+        exact_rule = next((rule for kept_path, rule in self.kept.items() if is_below(path, [kept_path])), "")
         matches = (rule for pattern, rule in self.kept_patterns.items() if re.match(pattern, fold_path(path)))
-        return named or next(matches, "")
+        return exact_rule or next(matches, "")
 
-    def for_hook(self, own: Places) -> SandboxProfile:
+    def for_hook(self, folders: Places) -> SandboxProfile:
         """Return the profile for a hook, whose logs are often in `~/.claude`."""
-        cache = next((path for path in self.writable if path.is_relative_to(os.path.realpath(own.cache))), None)
+        cache = next((path for path in self.writable if path.is_relative_to(os.path.realpath(folders.cache))), None)
         with suppress(OSError):
             # Not in the cache itself: commands must not make links there.
-            return replace(self, claude_home=private_dir(own.cache / "claude" / cache.name)) if cache else self
+            return replace(self, claude_home=private_dir(folders.cache / "claude" / cache.name)) if cache else self
         return self
 
     @property
@@ -225,18 +225,18 @@ def make_profile(
 
 
 def _narrow(
-    project: Path, cwd: Path, own: Places, environ: Environ, secret: Paths, shown: Paths, added: Paths
+    project: Path, cwd: Path, folders: Places, environ: Environ, secret: Paths, shown: Paths, added: Paths
 ) -> tuple[Paths, Paths]:
     """Return the hidden and shown paths of `read`: besides `secret`, it hides all but the project, system and tools."""
     closed = closed_places(project, environ)
     worktree = find_worktree_folder(project)
     git = worktree.parent.parent if worktree else None
-    seen = (*shown_places(project, cwd, git, own, environ), *added)
+    visible = (*shown_places(project, cwd, git, folders, environ), *added)
     places, secrets = set(map(str, closed)), set(map(str, secret))
-    inside = (path for path in seen if str(path) not in places and has_above(str(path), places))
-    kept = tuple(path for path in inside if not has_above(str(path), secrets))
-    settings = hidden_in_tools(kept, (project, cwd, *added, *([git] if git else []), *shown))
-    return (*secret, *closed, *settings), (*shown, *kept)
+    inside = (path for path in visible if str(path) not in places and has_above(str(path), places))
+    kept_tools = tuple(path for path in inside if not has_above(str(path), secrets))
+    settings = hidden_in_tools(kept_tools, (project, cwd, *added, *([git] if git else []), *shown))
+    return (*secret, *closed, *settings), (*shown, *kept_tools)
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
@@ -254,9 +254,9 @@ def has_above(path: str, folders: Collection[str]) -> bool:
     return True
 
 
-def _find_shown(project: Path, own: Places) -> Paths:
-    paths = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
-    worktree = find_worktree(project, own)
+def _find_shown(project: Path, folders: Places) -> Paths:
+    paths = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(folders) if os.path.lexists(path)]
+    worktree = find_worktree(project, folders)
     if worktree is None:
         return tuple(paths)
     # The worktree's record names the project whose trust applies to it; its repository borrows objects of that one's.
@@ -264,13 +264,13 @@ def _find_shown(project: Path, own: Places) -> Paths:
     while worktree is not None and len(lenders) < _NESTED:
         lenders.append(worktree.repository)
         paths.append(worktree.home / RECORD)
-        worktree = find_worktree(worktree.source, own)
+        worktree = find_worktree(worktree.source, folders)
     return (*paths, project, *lenders)
 
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
-    named = [os.path.join(home, path[2:]) if path.startswith("~/") else path for path in paths]
-    return [real_path(path) for path in named if os.path.isabs(path) and os.path.lexists(path)]
+    full_paths = [os.path.join(home, path[2:]) if path.startswith("~/") else path for path in paths]
+    return [real_path(path) for path in full_paths if os.path.isabs(path) and os.path.lexists(path)]
 
 
 def find_caches(
@@ -288,37 +288,37 @@ def find_caches(
     locks = {name for name in (*_NPM_LOCKS, _PNPM_LOCK) for place in places if os.path.lexists(place / name)}
     withheld = {"npm_config_store_dir": bool(locks) and _PNPM_LOCK not in locks, "npm_config_devdir": not network}
     for folder, (variable, place, gives_up) in product(folders, _CACHES):
-        usual, own = _usual_place(variable, place, home, environ), folder / place
-        is_read = os.path.exists(usual) and not (gives_up or network or own.exists())
+        usual, moved_place = _usual_place(variable, place, home, environ), folder / place
+        is_read = os.path.exists(usual) and not (gives_up or network or moved_place.exists())
         if withheld.get(variable) or is_read or is_below(os.path.realpath(usual), map(str, writable)):
             continue
-        option = f"{environ.get(variable, '')} -Dmaven.repo.local={own}".strip()
-        yield variable, option if variable == "MAVEN_OPTS" else str(own)
+        option = f"{environ.get(variable, '')} -Dmaven.repo.local={moved_place}".strip()
+        yield variable, option if variable == "MAVEN_OPTS" else str(moved_place)
 
 
 def _usual_place(variable: str, place: str, home: Path, environ: Environ) -> str:
     """Return the person's own folder of a cache."""
-    named, caches = environ.get(variable, ""), environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):
-        return named
+    configured, caches = environ.get(variable, ""), environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(configured):
+        return configured
     if place.startswith(".cache/") and os.path.isabs(caches):
         return os.path.join(caches, place.removeprefix(".cache/"))
     return os.path.join(home, place)
 
 
-def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
+def _cache_folder(folders: Places, repository: Path, make: bool) -> Paths:
     """Return the folder for caches that all worktrees of a repository share; () if it cannot be created."""
     name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
-    folder = own.cache / "sandbox" / name
+    folder = folders.cache / "sandbox" / name
     try:
         return (real_path(private_dir(folder) if make else folder),)
     except OSError:
         return ()
 
 
-def _find_repository(project: Path, git_folder: Path | None, own: Places) -> Path:
+def _find_repository(project: Path, git_folder: Path | None, folders: Places) -> Path:
     """Return the git folder of the repository whose worktrees share the caches of a project."""
-    worktree = find_worktree(project, own)
+    worktree = find_worktree(project, folders)
     return git_folder.parent.parent if git_folder else worktree.repository if worktree else project / ".git"
 
 
@@ -366,11 +366,11 @@ def _read_text(path: Path) -> str:
 class TempFolder:
     """A private folder for temporary files of one session's commands; removed by `close`."""
 
-    def __init__(self, own: Places) -> None:
+    def __init__(self, folders: Places) -> None:
         """Create the folder. Raises `OSError` if no place for it is writable."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
-        _remove_stale(base or str(private_dir(own.cache)))
-        path = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache))
+        _remove_stale(base or str(private_dir(folders.cache)))
+        path = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or folders.cache))
         # Locked while this process lives, so that others do not remove the folder. Renamed once it is locked.
         self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -395,9 +395,9 @@ def _remove_stale(base: str) -> None:
         for entry in list(os.scandir(base)):
             if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
                 continue
-            about = entry.stat(follow_symlinks=False)
-            is_new = entry.name.startswith(_NEW) and time.time() - about.st_mtime < _FRESH
-            if about.st_uid != os.getuid() or is_new:
+            status = entry.stat(follow_symlinks=False)
+            is_new = entry.name.startswith(_NEW) and time.time() - status.st_mtime < _FRESH
+            if status.st_uid != os.getuid() or is_new:
                 continue
             with suppress(OSError):
                 handle = os.open(entry.path, LISTED)

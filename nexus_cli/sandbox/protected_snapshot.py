@@ -122,23 +122,27 @@ class ProtectedSnapshot:
         )
         leads = ((path, join_path(path, "..", to)) for path, to in links)
         worktree = find_worktree(Path(self.project))
-        known = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
-        return [path for path, to in leads if not to.startswith(known)]
+        places_inside = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
+        return [path for path, to in leads if not to.startswith(places_inside)]
 
     def look(
-        self, tree: RealTree, folders: Mapping[str, GuardedFolder], gits: Iterable[str], known: Mapping[str, SavedNode]
+        self,
+        tree: RealTree,
+        folders: Mapping[str, GuardedFolder],
+        gits: Iterable[str],
+        known_nodes: Mapping[str, SavedNode],
     ) -> tuple[dict[str, SavedNode], dict[str, bool]]:
         """Return the current nodes in the protected places of `folders` and `gits`, and the folders with too many."""
         bare = {path for path, folder in self.folders.items() if folder.is_bare}
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
         for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named):
-            found = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
-            if len(found) > MOST_FILES:
+            paths = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
+            if len(paths) > MOST_FILES:
                 partial[root] = True
             left = MOST_BYTES
-            for path in found[:MOST_FILES]:
-                if path not in nodes and (node := _save(tree, path, passage, known.get(path), left)) is not None:
+            for path in paths[:MOST_FILES]:
+                if path not in nodes and (node := _save(tree, path, passage, known_nodes.get(path), left)) is not None:
                     nodes[path] = node
                     left -= len(node.content or b"")
         return dict(sorted(nodes.items())), partial
@@ -167,8 +171,8 @@ class ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
         nodes = {path: node for path, node in self.nodes.items() if not is_below(path, self.kept)}
-        named = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
-        return replace(self, nodes=nodes, named=named, held={}, kept=(), kept_patterns=())
+        named_places = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
+        return replace(self, nodes=nodes, named=named_places, held={}, kept=(), kept_patterns=())
 
     def dumps(self) -> bytes:
         """Serialize as two lines of JSON: the roots, and the whole snapshot."""
@@ -178,13 +182,13 @@ class ProtectedSnapshot:
     def loads(cls, data: bytes) -> ProtectedSnapshot:
         """Parse the output of `dumps`. Raises `ValueError`."""
         try:
-            project, roots, chain, folders, nodes, *rest = _fixed(json.loads(data.partition(b"\n")[2]))
+            project, roots, chain, folders, nodes, *further_fields = _fixed(json.loads(data.partition(b"\n")[2]))
             folders = {path: GuardedFolder(*folder) for path, folder in folders.items()}
             nodes = {
-                path: SavedNode(mode, mark, text if text is None else text.encode("latin-1"), *more)
-                for path, (mode, mark, text, *more) in nodes.items()
+                path: SavedNode(mode, mark, text if text is None else text.encode("latin-1"), *rest_fields)
+                for path, (mode, mark, text, *rest_fields) in nodes.items()
             }
-            return cls(project, roots, chain, folders, nodes, *rest)
+            return cls(project, roots, chain, folders, nodes, *further_fields)
         except (TypeError, AttributeError) as error:
             raise ValueError(str(error)) from error
 
@@ -219,9 +223,9 @@ def guarded_roots(project: Path, git_folder: Path | None) -> list[str]:
 
 
 def take_snapshot(
-    profile: SandboxProfile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
+    profile: SandboxProfile, earlier: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
 ) -> ProtectedSnapshot:
-    """Snapshot the protected nodes; contents of `known` that have not changed are not read again.
+    """Snapshot the protected nodes; contents of `earlier` that have not changed are not read again.
 
     `running` has the snapshots of commands that run now and may write here too: their nodes are used instead of the
     current state, which those commands may have changed.
@@ -231,19 +235,21 @@ def take_snapshot(
     tree = RealTree(roots)
     try:
         for root in roots:
-            if (about := tree.stat(root)) is not None:
-                snapshot.roots[root] = about.st_dev, about.st_ino
-        found, snapshot.has_more = find_folders(tree, snapshot.project, snapshot.chain, known.folders if known else {})
+            if (status := tree.stat(root)) is not None:
+                snapshot.roots[root] = status.st_dev, status.st_ino
+        guarded, snapshot.has_more = find_folders(
+            tree, snapshot.project, snapshot.chain, earlier.folders if earlier else {}
+        )
         for other in running:
             _inherit(snapshot, other)
-        folders = {path: folder for path, folder in found.items() if path not in snapshot.folders}
+        folders = {path: folder for path, folder in guarded.items() if path not in snapshot.folders}
         gits = {git: git for git in roots[1:] if git not in snapshot.gits.values()}
-        gits |= _find_repositories(tree, folders, snapshot, known)
+        gits |= _find_repositories(tree, folders, snapshot, earlier)
         snapshot.folders |= folders
         _find_kept(tree, profile, snapshot)
-        nodes, partial = snapshot.look(tree, folders, gits.values(), known.nodes if known else {})
+        nodes, partial = snapshot.look(tree, folders, gits.values(), earlier.nodes if earlier else {})
         found_gits = ((git, tree.stat(git)) for git in gits.values())
-        snapshot.places |= {git: (about.st_dev, about.st_ino) for git, about in found_gits if about is not None}
+        snapshot.places |= {git: (status.st_dev, status.st_ino) for git, status in found_gits if status is not None}
     finally:
         tree.close()
     snapshot.gits |= gits
@@ -252,83 +258,85 @@ def take_snapshot(
     return snapshot
 
 
-def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot) -> None:
+def _find_kept(tree: RealTree, profile: SandboxProfile, snapshot: ProtectedSnapshot) -> None:
     """Add what deny rules keep from being written."""
-    matches, is_whole = find_matches(tree, made.project, tuple(profile.kept_patterns))
-    kept = [path for path in (*profile.kept, *matches) if path.startswith(f"{made.project}/")]
-    found = ((path, tree.stat(path)) for path in (kept if profile.mounts_kept else ()))
-    places = ((path, place_of(about)) for path, about in found if about and not stat.S_ISLNK(about.st_mode))
-    made.held = dict(islice(places, MOST_HELD))
-    made.kept = tuple(path for path in kept if path not in made.held)
-    made.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
-    made.named += tuple(name_with_ways(made.project, made.kept))
+    matches, is_whole = find_matches(tree, snapshot.project, tuple(profile.kept_patterns))
+    kept_paths = [path for path in (*profile.kept, *matches) if path.startswith(f"{snapshot.project}/")]
+    statuses = ((path, tree.stat(path)) for path in (kept_paths if profile.mounts_kept else ()))
+    places = ((path, place_of(status)) for path, status in statuses if status and not stat.S_ISLNK(status.st_mode))
+    snapshot.held = dict(islice(places, MOST_HELD))
+    snapshot.kept = tuple(path for path in kept_paths if path not in snapshot.held)
+    snapshot.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
+    snapshot.named += tuple(name_with_ways(snapshot.project, snapshot.kept))
 
 
-def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
-    """Copy the nodes of `other` below the roots of `made`."""
+def _inherit(snapshot: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
+    """Copy the nodes of `other` below the roots of `snapshot`."""
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
-        known = getattr(other, name).items()
-        getattr(made, name).update((path, kept_node) for path, kept_node in known if is_below(path, made.roots))
-    made.gits |= {path: git for path, git in other.gits.items() if is_below(git, made.roots)}
-    made.named += tuple(place for place in other.named if is_below(place[0], made.roots))
+        other_items = getattr(other, name).items()
+        getattr(snapshot, name).update(
+            (path, kept_node) for path, kept_node in other_items if is_below(path, snapshot.roots)
+        )
+    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, snapshot.roots)}
+    snapshot.named += tuple(place for place in other.named if is_below(place[0], snapshot.roots))
 
 
 def _find_repositories(
-    tree: RealTree, folders: dict[str, GuardedFolder], made: ProtectedSnapshot, known: ProtectedSnapshot | None
+    tree: RealTree, folders: dict[str, GuardedFolder], snapshot: ProtectedSnapshot, earlier: ProtectedSnapshot | None
 ) -> dict[str, str]:
     """Return the git folders by work tree; add to `folders` the repositories that an index links to, at any depth."""
     gits: dict[str, str] = {}
     waiting = list(folders)
     for folder in waiting:
         git = find_git(tree, folder) if folders[folder].has_git else ""
-        if not git or git in made.gits.values():
+        if not git or git in snapshot.gits.values():
             continue
         gits[folder] = git
-        made.named += tuple(named_by_git(tree, folder, git))
-        made.indexes[git], made.links[git] = read_links(tree, git, known)
-        for path in (f"{folder}/{name}" for name in made.links[git] or ()):
-            if path not in folders and path not in made.folders and (looked := look_at(tree, path)) is not None:
+        snapshot.named += tuple(named_by_git(tree, folder, git))
+        snapshot.indexes[git], snapshot.links[git] = read_links(tree, git, earlier)
+        for path in (f"{folder}/{name}" for name in snapshot.links[git] or ()):
+            if path not in folders and path not in snapshot.folders and (looked := look_at(tree, path)) is not None:
                 folders[path] = looked
                 waiting.append(path)
     return gits
 
 
 def read_links(
-    tree: RealTree, git: str, known: ProtectedSnapshot | None
+    tree: RealTree, git: str, earlier: ProtectedSnapshot | None
 ) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
     """Return the stamps of a repository's index and shared indexes, and the repositories that they link to."""
     names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
-    found = {name: about for name in names if (about := tree.stat(f"{git}/{name}")) is not None}
-    mark = tuple(part for about in found.values() for part in file_version(about))
-    if known is not None and git in known.links and known.indexes.get(git) == mark:
-        return mark, known.links[git]
+    indexes = {name: status for name in names if (status := tree.stat(f"{git}/{name}")) is not None}
+    mark = tuple(part for status in indexes.values() for part in file_version(status))
+    if earlier is not None and git in earlier.links and earlier.indexes.get(git) == mark:
+        return mark, earlier.links[git]
     try:
-        length = object_length(_read_configuration(tree, find_common(tree, git), known))
-        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"", length) for name in found]
+        length = object_length(_read_configuration(tree, find_common(tree, git), earlier))
+        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"", length) for name in indexes]
     except ValueError:
         return mark, None
     return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))
 
 
-def _read_configuration(tree: RealTree, common: str, known: ProtectedSnapshot | None) -> bytes:
+def _read_configuration(tree: RealTree, common: str, earlier: ProtectedSnapshot | None) -> bytes:
     """Return the configuration of a git folder; as it is known, if it is: a command may have changed it meanwhile."""
     path = f"{common}/config"
-    if known is not None and path in known.nodes:
-        return known.nodes[path].content or b""
+    if earlier is not None and path in earlier.nodes:
+        return earlier.nodes[path].content or b""
     return (tree.read(path, MOST_CONFIGURATION) if tree.holds(common) else None) or b""
 
 
-def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, most: int) -> SavedNode | None:
+def _save(tree: RealTree, path: str, passage: bool, earlier: SavedNode | None, most: int) -> SavedNode | None:
     """Return the node at `path`, with its content if that has at most `most` bytes; None if there is none."""
-    about = tree.stat(path)
-    if about is None:
+    status = tree.stat(path)
+    if status is None:
         return None
-    racy, content = time.time_ns() - about.st_ctime_ns < RACY, None
-    mark = () if stat.S_ISDIR(about.st_mode) else file_version(about)
-    if known is not None and mark and known.stamp == mark and not known.racy:
-        return known
-    if stat.S_ISLNK(about.st_mode):
+    racy, content = time.time_ns() - status.st_ctime_ns < RACY, None
+    mark = () if stat.S_ISDIR(status.st_mode) else file_version(status)
+    if earlier is not None and mark and earlier.stamp == mark and not earlier.racy:
+        return earlier
+    if stat.S_ISLNK(status.st_mode):
         content = tree.read_link(path)
     elif mark:
         content = tree.read(path, most)
-    return SavedNode(about.st_mode, mark, content, (about.st_uid, about.st_gid), racy, passage)
+    return SavedNode(status.st_mode, mark, content, (status.st_uid, status.st_gid), racy, passage)

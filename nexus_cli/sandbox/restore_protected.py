@@ -75,9 +75,9 @@ def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPat
     tree = RealTree(before.roots)
     try:
         for root, place in before.roots.items():
-            about = tree.stat(root)
+            status = tree.stat(root)
             # Device numbers may change at a reboot.
-            if about is not None and about.st_ino != place[1]:
+            if status is not None and status.st_ino != place[1]:
                 tree.leave(root)  # a new folder by that name: the snapshot does not apply to it
         comparison = _Comparison(tree, before, since)
         try:
@@ -118,8 +118,8 @@ class _Comparison:
             if path not in self._gits and folder.has_git:
                 self._gits[path] = f"{path}/{GIT_FOLDER}"
         self._gits |= {path: f"{path}/{GIT_FOLDER}" for path in self._find_new_links()}
-        known = set(before.gits.values())
-        self._fresh = tuple(f"{git}/modules/" if git in known else f"{git}/" for git in self._gits.values())
+        known_gits = set(before.gits.values())
+        self._fresh = tuple(f"{git}/modules/" if git in known_gits else f"{git}/" for git in self._gits.values())
         self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
         for root in partial.keys() - before.partial.keys():  # exceeds the limit only now
             below = (node for path, node in before.nodes.items() if path.startswith(f"{root}/"))
@@ -135,8 +135,8 @@ class _Comparison:
         tree.forget()
         self._tell_new_repositories(folders)
         for git in self._gits.values():
-            about = tree.stat(f"{git}/{_TODO}")
-            is_new = about is not None and about.st_ctime_ns > self._since - _TICK
+            status = tree.stat(f"{git}/{_TODO}")
+            is_new = status is not None and status.st_ctime_ns > self._since - _TICK
             if is_new and runs_programs(tree.read(f"{git}/{_TODO}", MOST_CONFIGURATION) or b""):
                 self._tell(f"{git}/{_TODO}", REBASE)
 
@@ -156,8 +156,8 @@ class _Comparison:
         """Move a git folder that the command moved within the project back, and a folder in its place to where it was;
         it is guarded there. If its work tree was moved with it, restore it where it is."""
         tree, place = self._tree, self._before.places[git]
-        about = tree.stat(git)
-        if about is not None and about.st_ino == place[1]:
+        status = tree.stat(git)
+        if status is not None and status.st_ino == place[1]:
             return
         moved = self._find_moved(place)
         others = tuple(f"{other_git}/modules/" for other_git in self._before.gits.values() if other_git != git)
@@ -166,7 +166,7 @@ class _Comparison:
         is_git = moved and tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
         if not is_git or is_absorbed:
             return
-        if about is not None and not stat.S_ISDIR(about.st_mode):
+        if status is not None and not stat.S_ISDIR(status.st_mode):
             self._take_away(git)
         work_tree, aside = git.rpartition("/")[0], f"{git}-{secrets.token_hex(4)}"
         was, now = self._before.folders.get(work_tree), tree.stat(work_tree)
@@ -192,8 +192,8 @@ class _Comparison:
     def _return_held(self, path: str) -> None:
         """Move a path back that a deny rule keeps and that the command moved with the folders around it."""
         tree, place = self._tree, self._before.held[path]
-        about = tree.stat(path)
-        if about is not None and about.st_ino == place[1]:
+        path_status = tree.stat(path)
+        if path_status is not None and path_status.st_ino == place[1]:
             return
         moved = self._find_moved(place[:2])
         status = tree.stat(moved) if moved else None
@@ -210,15 +210,15 @@ class _Comparison:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
         matches, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        known = {*before.held, *before.kept}
-        new = [path for path in matches if not has_above(path, known)]
+        known_paths = {*before.held, *before.kept}
+        new = [path for path in matches if not has_above(path, known_paths)]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
         """Return the path with this device and inode below the roots, "" if it is not found."""
         for path in (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED)):
-            about = self._tree.stat(path)
-            if about is not None and (about.st_dev, about.st_ino) == place:
+            status = self._tree.stat(path)
+            if status is not None and (status.st_dev, status.st_ino) == place:
                 return path
         return ""
 
@@ -237,12 +237,12 @@ class _Comparison:
             if not closed:
                 break
         for path, node in before.nodes.items():
-            about = tree.stat(path) if node.kind == stat.S_IFDIR else None
-            if about is None:
+            status = tree.stat(path) if node.kind == stat.S_IFDIR else None
+            if status is None:
                 continue
-            if node.passage and stat.S_ISLNK(about.st_mode):
+            if node.passage and stat.S_ISLNK(status.st_mode):
                 self._attempt(path, self._take_away)
-            elif stat.S_ISDIR(about.st_mode) and about.st_mode != node.mode:
+            elif stat.S_ISDIR(status.st_mode) and status.st_mode != node.mode:
                 self._attempt(path, lambda path: tree.set_folder_mode(path, before.nodes[path].mode))
         return folders
 

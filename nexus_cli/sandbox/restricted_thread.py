@@ -48,8 +48,8 @@ class RestrictedThread:
         result, error = answer.get()
         if error is not None:
             raise error
-        made: _T = result
-        return made
+        returned: _T = result
+        return returned
 
     def end(self) -> None:
         self._wanted.put(None)

@@ -53,8 +53,8 @@ def sandbox_environment(
 
     Secrets are removed in every profile, `none` too, except those in `passed` (`sandbox.env_pass`).
     """
-    taken = _secret_names(environ, passed)
-    env = _move_paths({name: value for name, value in environ.items() if name not in taken}, profile.project)
+    removed = _secret_names(environ, passed)
+    env = _move_paths({name: value for name, value in environ.items() if name not in removed}, profile.project)
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
         # Java reads no TMPDIR: gradle and each test with a temporary file would fail.
@@ -78,7 +78,7 @@ def sandbox_environment(
         env["NPM_CONFIG_GLOBALCONFIG"] = _NO_FILE
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
         env |= read_git_settings(environ, profile.project).variables
-    return env, taken
+    return env, removed
 
 
 def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
@@ -112,8 +112,8 @@ def _path_outside(path: str, profile: SandboxProfile) -> str:
     folders = (profile.project, profile.cwd, *([record.source] if record else []))
     within = [str(folder) for folder in folders if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    kept = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
-    return os.pathsep.join(kept) or os.defpath
+    kept_entries = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
+    return os.pathsep.join(kept_entries) or os.defpath
 
 
 def mask_secrets(text: str, environ: Environ, passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:

@@ -190,7 +190,7 @@ def assemble_filter(
         rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in refused)]
     if keep_sizes:
         # O_RDONLY with O_TRUNC: Landlock lets it pass, and no program needs it.
-        truncates = {call: _Test(at, (_O_TRUNC,), mask=_O_TRUNC | _O_ACCMODE) for call, at in _FLAGS_AT.items()}
+        truncates = {call: _Test(index, (_O_TRUNC,), mask=_O_TRUNC | _O_ACCMODE) for call, index in _FLAGS_AT.items()}
         rules += [_Rule("truncate", _DENIED), *(_Rule(call, _DENIED, (test,)) for call, test in truncates.items())]
     if keep_others:
         rules += _rules_for_others()
@@ -228,10 +228,10 @@ def _common_rules(families: frozenset[int], unix_sockets: bool) -> list[_Rule]:
 
 def _set_id_rules(bits: int) -> list[_Rule]:
     """Return rules against set-id bits: others could run such a file with the rights of the person."""
-    rules = [_Rule(call, _REFUSED, (_Test(at, (0,), negated=True, mask=bits),)) for call, at in _MODE_AT.items()]
-    for call, at in _FLAGS_AT.items():
-        creates = _Test(at, (0,), negated=True, mask=_CREATES_FILE)
-        rules.append(_Rule(call, _REFUSED, (creates, _Test(at + 1, (0,), negated=True, mask=bits))))
+    rules = [_Rule(call, _REFUSED, (_Test(index, (0,), negated=True, mask=bits),)) for call, index in _MODE_AT.items()]
+    for call, index in _FLAGS_AT.items():
+        creates = _Test(index, (0,), negated=True, mask=_CREATES_FILE)
+        rules.append(_Rule(call, _REFUSED, (creates, _Test(index + 1, (0,), negated=True, mask=bits))))
     return rules
 
 

@@ -115,11 +115,11 @@ class SessionNetwork:
         with self._lock:
             asks = self._start_helper()
             asks.send(b"6" if ":" in address else b"4")
-            _, found, _, _ = socket.recv_fds(asks, 1, 1)
-        if not found:
+            _, descriptors, _, _ = socket.recv_fds(asks, 1, 1)
+        if not descriptors:
             raise OSError(f"no socket for {address}")
-        os.set_inheritable(found[0], False)
-        return socket.socket(fileno=found[0])
+        os.set_inheritable(descriptors[0], False)
+        return socket.socket(fileno=descriptors[0])
 
     def connect(self, address: str, port: int, seconds: float) -> socket.socket:
         """Return a connection to a server in there. Blocks; raises `OSError`."""

@@ -54,8 +54,8 @@ def drop_capabilities() -> None:
     data = ctypes.create_string_buffer(24)
     _checked(_LIBC.capget(header, data))
     permitted = struct.unpack("=6I", data.raw[:24])[1]
-    kept = permitted & sum(1 << bit for bit in KEPT_CAPABILITIES.values())
-    _checked(_LIBC.capset(header, ctypes.create_string_buffer(struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+    kept_bits = permitted & sum(1 << bit for bit in KEPT_CAPABILITIES.values())
+    _checked(_LIBC.capset(header, ctypes.create_string_buffer(struct.pack("=6I", kept_bits, kept_bits, 0, 0, 0, 0))))
 
 
 def join_network(handle: int) -> None:

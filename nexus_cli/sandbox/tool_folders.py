@@ -54,7 +54,7 @@ def tool_folders(environ: Environ) -> list[Path]:
     real = [os.path.realpath(home) for home in homes]
     chains = [home / name for home in homes for name in _TOOLS if os.path.isdir(home / name)]
     chains = [path for path in chains if path.name not in _PROGRAMS or _holds_programs(os.path.realpath(path), ())]
-    known = [os.path.realpath(path) for path in chains]
+    chain_folders = [os.path.realpath(path) for path in chains]
     entries = [entry for entry in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     on_path = []
     for entry in dict.fromkeys(map(os.path.normpath, entries)):
@@ -63,9 +63,9 @@ def tool_folders(environ: Environ) -> list[Path]:
         if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(is_below, real, [place] * len(real))):
             continue
         is_own = any(is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
-        if not is_own or _holds_programs(place, known):
+        if not is_own or _holds_programs(place, chain_folders):
             on_path.append(Path(entry))
-    folders = dict.fromkeys([*map(os.path.realpath, on_path), *known])
+    folders = dict.fromkeys([*map(os.path.realpath, on_path), *chain_folders])
     links = (path for folder in folders for path in _follow_links(folder))
     return [*on_path, *chains, *islice(links, _MOST_LINKS)]
 
@@ -86,8 +86,8 @@ def _read_links(folder: str, _stamp: int) -> Paths:
             links = sorted(entry.path for entry in entries if entry.is_symlink())
     except OSError:
         return ()
-    found = ((path, os.path.realpath(path)) for path in links)
-    elsewhere = ((path, place) for path, place in found if not is_below(place, folder))
+    targets = ((path, os.path.realpath(path)) for path in links)
+    elsewhere = ((path, place) for path, place in targets if not is_below(place, folder))
     return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
 
 
@@ -97,15 +97,15 @@ _scanned: dict[str, tuple[dict[str, int], Paths]] = {}
 
 def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the settings files below the real paths `folders` that may have passwords."""
-    done: list[str] = []
+    searched: list[str] = []
     for folder in sorted(map(str, folders)):
-        if any(is_below(folder, done_folder) for done_folder in done):
+        if any(is_below(folder, done_folder) for done_folder in searched):
             continue
-        done.append(folder)
-        kept = _scanned.get(folder)
-        if kept is None or any(_mtime(file) != stamp for file, stamp in kept[0].items()):
-            kept = _scanned[folder] = _scan(folder)
-        yield from kept[1]
+        searched.append(folder)
+        scan = _scanned.get(folder)
+        if scan is None or any(_mtime(file) != stamp for file, stamp in scan[0].items()):
+            scan = _scanned[folder] = _scan(folder)
+        yield from scan[1]
 
 
 def _scan(folder: str) -> tuple[dict[str, int], Paths]:

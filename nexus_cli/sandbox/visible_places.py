@@ -63,27 +63,27 @@ def closed_places(project: Path, environ: Environ) -> Paths:
     return tuple(path for path in dict.fromkeys(paths) if not path.is_relative_to(project))
 
 
-def shown_places(project: Path, cwd: Path, git: Path | None, own: Places, environ: Environ) -> Paths:
+def shown_places(project: Path, cwd: Path, git: Path | None, folders: Places, environ: Environ) -> Paths:
     """Return the readable paths inside hidden places, links as well as their targets.
 
     `project` and `cwd` are real paths, `git` is the git folder of the repository that a worktree belongs to.
     """
     tools = [*tool_folders(environ), *map(Path, _NEEDED), Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
-    skills = own.config / "skills"
+    skills = folders.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
     paths = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
-    always = [project, cwd, *([git] if git else []), real_path(own.cache) / "bin"]
+    always = [project, cwd, *([git] if git else []), real_path(folders.cache) / "bin"]
     return tuple(dict.fromkeys([*always, *_existing(paths)]))
 
 
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
-    kept = (*always, PACKAGE)
+    always_shown = (*always, PACKAGE)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
-    paths = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
-    return tuple(path for path in paths if not any(map(path.is_relative_to, kept)))
+    paths = hidden_settings(path for path in tools if not any(map(path.is_relative_to, always_shown)))
+    return tuple(path for path in paths if not any(map(path.is_relative_to, always_shown)))
 
 
 def _existing(paths: Iterable[Path]) -> Iterator[Path]:

@@ -237,7 +237,7 @@ def _open_real(path: str) -> Iterator[int]:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        about = os.stat(path, follow_symlinks=False)
+        status = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-    return about.st_dev, about.st_ino
+    return status.st_dev, status.st_ino

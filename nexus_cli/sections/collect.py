@@ -128,18 +128,18 @@ class SectionCollector:
     async def system_plan(self) -> tuple[SectionPlan, list[PendingDrop]]:
         """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
         sections, skipped = await self.sections(Layer.SYSTEM)
-        left: list[PendingDrop] = []
+        drops: list[PendingDrop] = []
         learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
         factor: Callable[[Section], float] = lambda section: self._multiplier(section) * learned.get(section.id, 1.0)  # noqa: E731
         plan = plan_sections(sections, self.budget, self.view.count, factor)
         choices = (replace(choice, learned=learned.get(choice.section.id, 1.0)) for choice in plan.chosen)
-        section_plan = self._with_drops(replace(plan, chosen=tuple(choices)), left)
+        section_plan = self._with_drops(replace(plan, chosen=tuple(choices)), drops)
         lost = []
         for name, why in skipped.items():
             choice = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
-            lost.append(replace(choice, drop=self.left_out.record(choice, left)) if required else choice)
-        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), left
+            lost.append(replace(choice, drop=self.left_out.record(choice, drops)) if required else choice)
+        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), drops
 
     def read_in_background(self, names: Iterable[str]) -> None:
         """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""

@@ -92,9 +92,9 @@ def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None)
     name of a recipe, which comes first, has this problem. Blocks; raises nothing."""
     agents, untrusted = find_guides(cwd, GuideKind.AGENT, plugins)
     here = project_recipes(cwd) if agents else None
-    taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
+    used_names = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
     return [
-        replace(agent, problem=agent.problem or TAKEN) if agent.name in taken else agent for agent in agents
+        replace(agent, problem=agent.problem or TAKEN) if agent.name in used_names else agent for agent in agents
     ], untrusted
 
 
@@ -132,7 +132,7 @@ def project_recipes(cwd: Path) -> ProjectRecipes | None:
 
 def describe_recipe_problems(configuration: Configuration) -> list[str]:
     """Return a line for each problem of a project's recipes."""
-    problems, taken = [], recipe_names(folders())
+    problems, used_names = [], recipe_names(folders())
     for file, data in configuration.files.items():
         if file.startswith(INSIDE) and file.endswith(".toml"):
             name, where = file.removeprefix(INSIDE).removesuffix(".toml"), one_line(f"{FOLDER}/{file}")
@@ -142,7 +142,7 @@ def describe_recipe_problems(configuration: Configuration) -> list[str]:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name):
                 problems.append(f"{where}: not a valid recipe name")
-            if name in taken:
+            if name in used_names:
                 problems.append(f"{where}: another recipe with this name is used instead")
     return problems
 

@@ -158,8 +158,8 @@ def find_imports(text: str) -> Iterator[tuple[int, str]]:
     prose = BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
     for number, line in enumerate(prose.splitlines(), 1):
         if "@" in line and len(line) <= LONGEST_LINE:
-            for found in _IMPORT.findall(_NO_TEXT.sub(" ", line)):
-                path = found.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
+            for written in _IMPORT.findall(_NO_TEXT.sub(" ", line)):
+                path = written.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
                 if path:
                     yield number, path
 
@@ -271,8 +271,8 @@ class _ImportReader:
             layer = replace(layer, text=trim_text(drop_comments(layer.text)))
         if not problems:
             return [layer, *parts]
-        told = name_first(list(problems), NAMED, "; ")
-        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {told}"
+        reasons = name_first(list(problems), NAMED, "; ")
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {reasons}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(

@@ -94,9 +94,9 @@ def drop_comments(text: str) -> str:
 
 def _begins_block(text: str, place: int) -> bool:
     above = text[max(0, place - _LOOKED_AT) : place]
-    said = above.rstrip()
-    line = said.rpartition("\n")[2]
-    is_apart = not said or line.startswith("#") or above.count("\n", len(said)) > 1
+    stripped = above.rstrip()
+    line = stripped.rpartition("\n")[2]
+    is_apart = not stripped or line.startswith("#") or above.count("\n", len(stripped)) > 1
     return is_apart and not _NESTED.match(line)
 
 
@@ -178,14 +178,14 @@ def _shown(path: Path) -> str:
 
 def _expand(value: str) -> Iterator[str]:
     """Yield the globs of a list joined by commas, one for each reading of its `{a,b}`."""
-    left = [glob.strip().strip("\"'") for glob in reversed(_COMMA.split(value))]
+    pending = [glob.strip().strip("\"'") for glob in reversed(_COMMA.split(value))]
     for _ in range(MOST * 4):
-        if not left:
+        if not pending:
             return
-        glob = left.pop()
+        glob = pending.pop()
         if braces := _BRACES.search(glob):
             options = reversed(braces[1].split(","))
-            left += [f"{glob[: braces.start()]}{option.strip()}{glob[braces.end() :]}" for option in options]
+            pending += [f"{glob[: braces.start()]}{option.strip()}{glob[braces.end() :]}" for option in options]
         elif glob:
             yield glob
 

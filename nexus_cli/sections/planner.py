@@ -207,8 +207,8 @@ def plan_sections(
             break
         used += step
         rungs[index] = rung
-    left = max(0, budget - used)
-    chosen = tuple(ladder.chosen(rung, left, blocked) for ladder, rung in zip(ladders, rungs, strict=True))
+    unspent = max(0, budget - used)
+    chosen = tuple(ladder.chosen(rung, unspent, blocked) for ladder, rung in zip(ladders, rungs, strict=True))
     return SectionPlan(chosen, budget, raised)
 
 
@@ -241,8 +241,8 @@ class _Ladder:
         """Return the index in `LEVELS` of a rung."""
         return 1 if rung == 0 else LEVELS.index(self.section.names[self.rungs[rung]])
 
-    def chosen(self, rung: int, left: int, blocked: tuple[str, int] | None) -> SectionChoice:
-        """Return the choice for a climb that ended on `rung` with `left` tokens unspent, stopped by `blocked`."""
+    def chosen(self, rung: int, unspent: int, blocked: tuple[str, int] | None) -> SectionChoice:
+        """Return the choice for a climb that ended on `rung` with `unspent` tokens unspent, stopped by `blocked`."""
         section, full = self.section, self.tokens[0]
         if not self.rungs:
             return SectionChoice(section, None, 0, full, self.multiplier, is_off=True)
@@ -252,9 +252,9 @@ class _Ladder:
             assert blocked is not None, "only the budget ends a climb"
             stopped, step = blocked
             if stopped == section.id:
-                why = "the next form needs ", step, " tokens, ", left, " are left"
+                why = "the next form needs ", step, " tokens, ", unspent, " are left"
             else:
-                why = f"{stopped} comes first and needs ", step, " tokens, ", left, " are left"
+                why = f"{stopped} comes first and needs ", step, " tokens, ", unspent, " are left"
         elif form is not None and 0 < form == section.least:
             why = full, " tokens are above its cap"
         return SectionChoice(section, form, 0 if form is None else self.tokens[form], full, self.multiplier, why)

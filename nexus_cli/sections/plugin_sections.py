@@ -37,10 +37,10 @@ def _is_valid(contributor: Any) -> bool:
 
 def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
     about = sources.about()
-    found = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
+    results = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
     if plugin.manager is None:
         raise RuntimeError(plugin.problems[-1])  # the reader names it once
-    lines = [contributor for given in found or () for contributor in given]
+    lines = [contributor for result in results or () for contributor in result]
     return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
 
 

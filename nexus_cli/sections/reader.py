@@ -72,10 +72,10 @@ class SectionReader:
             ]
             if not present:
                 continue
-            given = _rest_view(view, recipe, budget, sections.values()) if rest else view
+            own_view = _rest_view(view, recipe, budget, sections.values()) if rest else view
             renders = {
                 contributor.id: DaemonTask(
-                    partial(_render, contributor, values[contributor.id], given, recipe), RENDER_SECONDS
+                    partial(_render, contributor, values[contributor.id], own_view, recipe), RENDER_SECONDS
                 )
                 for contributor in present
             }
@@ -111,8 +111,8 @@ class SectionReader:
             self.missing.discard(name)
             if task.succeeded:
                 values[name] = task.value[0]
-                if (told := task.value[1]) and (name not in told_once or self.is_news(name, "\n".join(told))):
-                    notices += told
+                if (news := task.value[1]) and (name not in told_once or self.is_news(name, "\n".join(news))):
+                    notices += news
                 if name in required:
                     self.values[name] = values[name]
                 continue
@@ -158,8 +158,8 @@ def _size(value: Value, most: int) -> int:
         elif not (
             element is None or isinstance(element, int) or (isinstance(element, float) and math.isfinite(element))
         ):
-            what = f"the number {element}" if isinstance(element, float) else type(element).__name__
-            raise ValueError(f"it read data that is not plain: {what}")
+            kind = f"the number {element}" if isinstance(element, float) else type(element).__name__
+            raise ValueError(f"it read data that is not plain: {kind}")
     return total
 
 
@@ -190,16 +190,16 @@ def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: R
         order = Phase.EVENT + 500 if contributor.layer is Layer.EVENT else Phase.TASK
         first = sections[0] if sections else Section(contributor.id, order, ("-",), contributor.layer, 80, sticky=True)
         sections = [replace(first, id=contributor.id)]
-    made = []
+    replaced = []
     for section in sections:
         text = texts.get(section.id)
         if text is None:
-            made.append(section)
+            replaced.append(section)
         elif text.strip():
             short = f'[{section.id} of {source}: recall("{DROP}")]'
             forms = (text, short) if section.layer is Layer.EVENT else (text,)  # no pool is raised to a long text
-            made.append(replace(section, forms=forms, least=0, source=source))
-    return tuple(made)
+            replaced.append(replace(section, forms=forms, least=0, source=source))
+    return tuple(replaced)
 
 
 def _with_drop(section: Section) -> Section:

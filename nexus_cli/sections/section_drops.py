@@ -43,8 +43,8 @@ class SectionDrops:
             what += f" ({section.source})"
         if chosen.form == 0:  # the missing part was never read
             cause = Cause.LIMIT
-        left = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
+        missing = max(1, chosen.full_tokens - chosen.tokens)
+        drop = Drop(name, what, missing, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = LEFT_OUT_SECTION, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append((drop, note))

@@ -112,10 +112,10 @@ class AnswerSchema:
             data = _find_document(answer)
         except ValueError as error:
             return Attempt(answer, None, (cut_at_word(one_line(str(error)), LONGEST),), math.inf)
-        found = call_in_fork(lambda: self._find_problems(data), SECONDS) if self._has_patterns else None
-        if self._has_patterns and found is None:
-            found = ([f"the schema's patterns were not applied within {SECONDS:g} s; shorter strings may help"], 1)
-        problems, count = found or self._find_problems(data)
+        result = call_in_fork(lambda: self._find_problems(data), SECONDS) if self._has_patterns else None
+        if self._has_patterns and result is None:
+            result = ([f"the schema's patterns were not applied within {SECONDS:g} s; shorter strings may help"], 1)
+        problems, count = result or self._find_problems(data)
         return Attempt(json_text(data, escaped=False), data, tuple(problems), count)
 
     def _find_problems(self, data: Any) -> tuple[list[str], int]:

@@ -36,8 +36,8 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         engine.control.emit_notice(f"{name} could not assess the task: {error.message}", warning=False)
         return Limits()
     limits = parse_assessment(answer)
-    if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):
-        engine.control.emit_notice(f"assessed by {name}: {said}", warning=False)
+    if summary := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):
+        engine.control.emit_notice(f"assessed by {name}: {summary}", warning=False)
     return limits
 
 

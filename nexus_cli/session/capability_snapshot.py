@@ -63,7 +63,7 @@ def snapshot(
     environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
     those of `cwd`."""
     known, inactive = (find() if find else find_guides(cwd, GuideKind.SKILL)) if skills else ((), 0)
-    found = [skill for skill in known if not skill.shadowed]
+    available = [skill for skill in known if not skill.shadowed]
     servers = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: os.environ[name] for name in settings.default_models if os.environ.get(name)}
@@ -72,7 +72,7 @@ def snapshot(
         "tools": list(tools),
         "skills": [
             {"name": skill.name, "description": skill.description, "origin": skill.origin}
-            for skill in found
+            for skill in available
             if not skill.problem
         ],
         "environment": _describe_environment(cwd) if runs else "",
@@ -85,7 +85,7 @@ def snapshot(
                 [
                     *(
                         (skill.name, ItemState.BROKEN if skill.problem else ItemState.READY, skill.problem)
-                        for skill in found
+                        for skill in available
                     ),
                     # Only a trusted project's names are shown to the model.
                     *[("", ItemState.SETUP, "`nexus trust`")] * inactive,

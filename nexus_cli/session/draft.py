@@ -67,7 +67,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
 
 def look_at(
     ledger: Ledger,
-    made: SessionInfo,
+    session: SessionInfo,
     options: Options,
     settings: Settings,
     recipe: Recipe,
@@ -80,12 +80,12 @@ def look_at(
     `info` is by default that of the session's model, `known` with the person's facts the same ledger.
     """
     unasked, control, notices = _Unasked(), Control(), list[str]()
-    own, known = ledger.log(made.id), known or ledger
-    info = info or load_model_info(ledger, options.model or made.model, settings, own)
+    own, known = ledger.log(session.id), known or ledger
+    info = info or load_model_info(ledger, options.model or session.model, settings, own)
     is_new = own.current_epoch() is None
-    log = open_log(ledger, made, options, settings, control, notices, is_new=is_new)
+    log = open_log(ledger, session, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(
-        ledger, known, options, settings, local_now, notices, recipe, info, made, log, unasked, services, control
+        ledger, known, options, settings, local_now, notices, recipe, info, session, log, unasked, services, control
     )
     return factory.session(unasked if options.interactive else None).state
 

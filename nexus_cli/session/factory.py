@@ -167,22 +167,22 @@ def _hold(ledger: Ledger, info: SessionInfo | None, options: Options) -> Iterato
         with ledger.beginning(ledger.project_of(options.cwd)):
             yield
         return
-    held = ledger.is_locked(info.id)
+    was_locked = ledger.is_locked(info.id)
     try:
         lock_session(ledger, info)
         with ledger.opening(info):
-            if ledger.writes and not held:
+            if ledger.writes and not was_locked:
                 ledger.settle_lost(info)
             yield
     except BaseException:
-        if not held:
+        if not was_locked:
             ledger.unlock(info.id)
         raise
 
 
 def _open(
     ledger: Ledger,
-    found: SessionInfo | None,
+    resumed: SessionInfo | None,
     options: Options,
     settings: Settings,
     approver: Approver | None,
@@ -191,15 +191,15 @@ def _open(
     notices: list[str],
     services: ServiceMakers,
 ) -> Session:
-    """Open a new session, or the session `found`, which is locked."""
+    """Open a new session, or the session `resumed`, which is locked."""
     control = Control()
-    log = open_log(ledger, found, options, settings, control, notices, is_new=False) if found else None
+    log = open_log(ledger, resumed, options, settings, control, notices, is_new=False) if resumed else None
     kept = _kept_folders(log) if log else []
     if kept:
         options = _with_folders(options, kept, notices)
-    recipe, told = recipe_of(found, options)
-    notices.extend([*told, *unknown_tools(recipe)])
-    name = options.model or (found.model if found else "")
+    recipe, recipe_notices = recipe_of(resumed, options)
+    notices.extend([*recipe_notices, *unknown_tools(recipe)])
+    name = options.model or (resumed.model if resumed else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session specifies a model", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
@@ -210,9 +210,9 @@ def _open(
         notices.append(f"{info.name} does not support tools: it can only answer with text")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
-    if found and found.worktree not in ("", options.worktree):
-        notices.append(_describe_other_place(found, options.cwd))
-    made = found or ledger.create_session(
+    if resumed and resumed.worktree not in ("", options.worktree):
+        notices.append(_describe_other_place(resumed, options.cwd))
+    session_info = resumed or ledger.create_session(
         folder=str(options.cwd),
         project=ledger.project_of(options.cwd),
         model=info.name,
@@ -224,23 +224,23 @@ def _open(
         locks=True,
     )
     try:
-        if found is None:
-            lock_session(ledger, made)
+        if resumed is None:
+            lock_session(ledger, session_info)
         asked = provider or make_provider(settings, saves=options.save)
-        log = log or open_log(ledger, made, options, settings, control, notices, is_new=True)
+        log = log or open_log(ledger, session_info, options, settings, control, notices, is_new=True)
         factory = SessionFactory(
-            ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
+            ledger, ledger, options, settings, clock, notices, recipe, info, session_info, log, asked, services, control
         )
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
     except BaseException:
-        if found is None:
-            ledger.release(made.id)
+        if resumed is None:
+            ledger.release(session_info.id)
         raise
-    if found and ledger.writes:
-        _record_resume(ledger, found, info.name, options, session)
+    if resumed and ledger.writes:
+        _record_resume(ledger, resumed, info.name, options, session)
     return session
 
 
@@ -563,17 +563,17 @@ class SessionFactory:
     def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
         """Make the hooks of the session; None if no settings, plugin or file of the project can have any."""
         folder, personal = self.options.cwd, self.settings.hook
-        found = bool(personal) or has_plugins()
-        while not found:
-            found = found or any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
+        has_hooks = bool(personal) or has_plugins()
+        while not has_hooks:
+            has_hooks = has_hooks or any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
             if folder == dispatcher.project_root or folder == folder.parent:
                 break
             folder = folder.parent
-        if not found and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
+        if not has_hooks and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
             from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
 
-            found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project_root))
-        if not found:
+            has_hooks = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project_root))
+        if not has_hooks:
             return None
         from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
 

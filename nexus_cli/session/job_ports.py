@@ -224,9 +224,9 @@ class JobPorts:
                 port.why = f"/jobs open {job} forwards it"
                 return
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
-            what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
+            title = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
             answer = await state.dispatcher.ask_aside(
-                Question(call, what, "pages of the job become reachable on this machine", "", "every port", "network"),
+                Question(call, title, "pages of the job become reachable on this machine", "", "every port", "network"),
                 state.engine.control,
             )
             if not isinstance(answer, Allow):
@@ -260,16 +260,16 @@ class JobPorts:
     ) -> None:
         """Pass the bytes of one connection on, both ways."""
         loop = asyncio.get_running_loop()
-        made = None
+        outgoing = None
         try:
-            made = await loop.run_in_executor(self._pool, network.open_socket, listener.address)
-            made.setblocking(False)
+            outgoing = await loop.run_in_executor(self._pool, network.open_socket, listener.address)
+            outgoing.setblocking(False)
             async with asyncio.timeout(_SECONDS):
-                await loop.sock_connect(made, (listener.address, listener.port))
-            there, back = await asyncio.open_connection(sock=made)
+                await loop.sock_connect(outgoing, (listener.address, listener.port))
+            there, back = await asyncio.open_connection(sock=outgoing)
         except OSError:  # a time-out is one too
-            if made is not None:
-                made.close()
+            if outgoing is not None:
+                outgoing.close()
             writer.transport.abort()
             return
         try:

@@ -81,14 +81,16 @@ class Options:
 def limit_layers(settings: Settings, recipe: Recipe, options: Options) -> list[tuple[str, Limits]]:
     """Return the layers of the limits. Values of the command line replace those of settings and project."""
     off = frozenset[str]() if options.no_tools else None
-    said = replace(options.limits & Limits(tools=off), allow=options.allow)
+    command_line = replace(options.limits & Limits(tools=off), allow=options.allow)
     later = options.allow is not None and options.allow_from != COMMAND_LINE
-    over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}
+    over = {
+        f.name: None for f in fields(command_line) if f.name in REPLACED and getattr(command_line, f.name) is not None
+    }
     layers = [
         ("settings", replace(replace(settings.limits, allow=settings.allow), **over)),
         ("project", replace(settings.project, **over)),
         ("recipe", recipe.limits),
-        (COMMAND_LINE, replace(said, allow=None) if later else said),
+        (COMMAND_LINE, replace(command_line, allow=None) if later else command_line),
     ]
     layers += [(options.allow_from, Limits(allow=options.allow))] if later else []
     return [*layers, ("server", Limits(allow=options.most_allow))] if options.most_allow else layers

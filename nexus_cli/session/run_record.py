@@ -16,7 +16,7 @@ def describe_run(state: SessionState) -> JsonDict:
     options, limits = state.options, state.dispatcher.limits
     assert options is not None and state.record is not None, "only a session of the factory can wait"
     front = "ask" if options.front == RUN else "repl"
-    said = next(iter(state.record.user_messages()), (0, ""))[1][:LONGEST]
+    message = next(iter(state.record.user_messages()), (0, ""))[1][:LONGEST]
     opened = {
         "folder": str(options.cwd),
         "worktree": options.worktree,
@@ -31,7 +31,7 @@ def describe_run(state: SessionState) -> JsonDict:
     }
     return {
         "type": front,
-        "title": said,
-        "trigger": {"type": front, "message": said},
+        "title": message,
+        "trigger": {"type": front, "message": message},
         "options": {name: value for name, value in opened.items() if value not in (None, "")},
     }

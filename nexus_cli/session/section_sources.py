@@ -99,8 +99,8 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        found = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
-        skills = [skill for skill in _describe(found) if skill["name"] not in called]
+        guides = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
+        skills = [skill for skill in _describe(guides) if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
@@ -183,10 +183,10 @@ class SessionSources:
             seen_files = self.seen()
         except NexusError:
             return ()
-        left, looked = MOST, []
+        remaining, looked = MOST, []
         for seen_file in seen_files:
-            disk, moment, used = self._look_at(seen_file, left)
-            left -= used
+            disk, moment, used = self._look_at(seen_file, remaining)
+            remaining -= used
             looked.append(replace(seen_file, disk=disk, moment=moment))
         return looked
 
@@ -245,12 +245,12 @@ class SessionSources:
 
     def _count_hidden(self, conversation: Conversation, last: int) -> Mapping[tuple[Kind, str], int]:
         """Count the entries up to `last` that the window does not show, by kind and actor."""
-        found = Counter[tuple[Kind, str]]()
+        counts = Counter[tuple[Kind, str]]()
         for kind, actor, count in conversation.count_entries(last):
-            found[kind, actor] += count
+            counts[kind, actor] += count
         for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
-            found.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))
-        return +found
+            counts.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))
+        return +counts
 
     def trigger(self) -> Mapping[str, str]:
         """Return `type` and `source` of the newest turn's trigger; {} in a structured run, see `run`."""
@@ -265,10 +265,10 @@ class SessionSources:
         if newest is None or not newest.value.get("facts"):
             return {}
         try:
-            given = self.run_facts() if self.run_facts else {}
+            facts = self.run_facts() if self.run_facts else {}
         except NexusError:  # the trigger is known even if the ledger fails
-            given = {}
-        return {**given, "trigger": newest.value["facts"], "time": newest.at}
+            facts = {}
+        return {**facts, "trigger": newest.value["facts"], "time": newest.at}
 
     def _newest_trigger(self) -> Memo | None:
         """Return the memo of the newest turn's trigger, None if the person typed it. In a structured run later messages
@@ -285,7 +285,7 @@ class SessionSources:
         """Return the entries that the window shows."""
         return {item.entry for item in self.context.conversation.items if item.shows_entry}
 
-    def _look_at(self, seen_file: SeenFile, left: int) -> tuple[str, str, int]:
+    def _look_at(self, seen_file: SeenFile, remaining: int) -> tuple[str, str, int]:
         """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""
         try:
             status = os.stat(seen_file.path)
@@ -298,7 +298,7 @@ class SessionSources:
         key = (seen_file.path, seen_file.digest, status.st_ctime_ns, status.st_size)
         used = 0
         if key not in self._known:
-            small = status.st_size <= min(LARGEST, left)
+            small = status.st_size <= min(LARGEST, remaining)
             used = status.st_size if small else 0
             self._known[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
         disk = self._known[key]

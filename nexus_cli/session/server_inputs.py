@@ -95,28 +95,28 @@ class _Inputs:
             self.tell(f"no MCP server has a prompt {name}; sent as text. {hint}".rstrip(". "))
             return
         server, prompt = prompts[name]
-        given = read_arguments(prompt, arguments)
-        if missing := [argument for argument, required in prompt.arguments if required and argument not in given]:
+        values = read_arguments(prompt, arguments)
+        if missing := [argument for argument, required in prompt.arguments if required and argument not in values]:
             usage = f"/{name} {prompt.usage}"
             raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
         try:
             host, entry = self.open_server(self.catalogue.entries[server])
-            answer = await host.get_prompt(entry, prompt.name, given)
+            answer = await host.get_prompt(entry, prompt.name, values)
         except ServerError as error:
             raise NexusError("usage", f"/{name}", str(error), "The message was not sent") from error
         await self._add(answer, "command", f'name="{name}" source="MCP server {escape(server)}"', name)
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
         state = self.state
-        taken, lines, refused = choose_images(answer.images, state.engine.model.info)
+        images, lines, refused = choose_images(answer.images, state.engine.model.info)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
         context, control = state.engine.context, state.engine.control
         clipped = await clip_to_cap(context, control, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
         self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")
         count = text.count("\n") + 1 if text else 0
         self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))
-        self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in taken]
-        self.parts += taken
+        self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in images]
+        self.parts += images
         self.tell(f"Attached {path}, {plural(count, 'line')}", warning=False)
         if refused:
             self.tell(f"{path}: {refused}")
@@ -130,16 +130,16 @@ def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:
     except ValueError:
         words = text.split()
     names = [name for name, _ in prompt.arguments]
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest: list[str] = []
     for word in words:
         name, has_value, value = word.partition("=")
         if has_value and name in names:
-            given[name] = value
+            values[name] = value
         else:
             rest.append(word)
-    free = [name for name in names if name not in given]
+    free = [name for name in names if name not in values]
     for place, name in enumerate(free):
         if rest:
-            given[name] = " ".join(rest) if place == len(free) - 1 else rest.pop(0)
-    return given
+            values[name] = " ".join(rest) if place == len(free) - 1 else rest.pop(0)
+    return values

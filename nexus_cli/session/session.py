@@ -153,9 +153,9 @@ class Session:
         if self.workers is not None and (busy := self.workers.running()):
             why = f"leaving would stop {', '.join(busy)}"
             raise NexusError("usage", "cannot leave the session", why, "Wait, or stop each worker with /agents stop ID")
-        if self.jobs is not None and (left := self.jobs.running()):
-            why = f"leaving would stop {', '.join(left)}"
-            raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {left[0]}")
+        if self.jobs is not None and (jobs := self.jobs.running()):
+            why = f"leaving would stop {', '.join(jobs)}"
+            raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {jobs[0]}")
 
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
@@ -188,9 +188,9 @@ class Session:
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
-    def tell_away(self, told: Sequence[Mapping[str, str]]) -> None:
+    def tell_away(self, notices: Sequence[Mapping[str, str]]) -> None:
         """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
-        self.state.away.extend(told)
+        self.state.away.extend(notices)
 
     def set_level(self, level: str) -> None:
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
@@ -388,10 +388,10 @@ class Session:
     def take_back(self, text: str = "") -> list[str]:
         """Withdraw and return undelivered messages to the running turn, oldest first; with `text` the newest such."""
         steering = self._control.steering
-        taken = [words for words in steering if words.text == text][-1:] if text else list(steering)
-        for words in taken:
+        messages = [words for words in steering if words.text == text][-1:] if text else list(steering)
+        for words in messages:
             steering.remove(words)
-        return [words.text for words in taken]
+        return [words.text for words in messages]
 
     def take_newest(self) -> str:
         """Withdraw and return the newest of these messages, "" if there are none."""
@@ -406,9 +406,9 @@ class Session:
     async def share(self, command: str, output: str) -> str:
         """Return the output of a person's command as a block of a message, clipped as that of a tool's command; what is
         clipped becomes a drop."""
-        context, what = self.engine.context, f"output of {command}"
-        text = await leave_out_repeats(context, None, output, what)
-        cut = await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)
+        context, label = self.engine.context, f"output of {command}"
+        text = await leave_out_repeats(context, None, output, label)
+        cut = await clip_to_cap(context, None, text, context.budget.output_cap, label, Cause.OUTPUT_CAP)
         return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:

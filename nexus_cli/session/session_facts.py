@@ -134,8 +134,8 @@ class SessionFacts(Facts):
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """See `Facts`. A fact of the person about how to answer is relevant for every message."""
         try:
-            found = self.ledger.facts.kept(self.project, self.ledger.episodes_query(self.project, self.session))
-            kept = [fact for fact in found if fact.slot is slot]
+            visible = self.ledger.facts.kept(self.project, self.ledger.episodes_query(self.project, self.session))
+            kept = [fact for fact in visible if fact.slot is slot]
         except NexusError:
             return ()
         if not kept or not about.strip():

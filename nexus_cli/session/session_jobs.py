@@ -523,8 +523,8 @@ def _describe_earlier(value: JsonObject) -> str:
 
 def _describe_command(command: str) -> str:
     """Return a command on one line of at most `_NAME` characters, with escapes for those that cannot be seen."""
-    seen = (char if char.isprintable() or char.isspace() else ascii(char)[1:-1] for char in command[: 2 * _NAME])
-    return cut_at_word(one_line("".join(seen)), _NAME)
+    printable = (char if char.isprintable() or char.isspace() else ascii(char)[1:-1] for char in command[: 2 * _NAME])
+    return cut_at_word(one_line("".join(printable)), _NAME)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:

@@ -280,16 +280,16 @@ class SessionServers(ServerTools):
     async def _tell_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
         """Tell what a server offers or says differently `now` and `since` an earlier catalogue: the person with the
         lines that differ, the model without them."""
-        known, found = since.lists.get(server), now.lists[server]
-        for line in found.left_out:
+        known, current = since.lists.get(server), now.lists[server]
+        for line in current.left_out:
             if known is None or line not in known.left_out:
                 self._tell(f"MCP server {server}: {line}")
         before, after = (
-            {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (known, found)
+            {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (known, current)
         )
         if known is None or before != after:
             self._announce(server)
-        if known is None or known == found:
+        if known is None or known == current:
             return
         for how, names in (("added", after - before), ("removed", before - after)):
             if names:
@@ -378,22 +378,22 @@ class AskForServer:
         """Return the answers by name of the field; None if the person answers nothing, or declines."""
         lead = f"MCP server {self._server} asks: {one_line(question.text)}"
         if question.url:
-            told = await self._questions.ask(
+            replies = await self._questions.ask(
                 [PersonQuestion(f"{lead}\nOpen {one_line(question.url)}", ("done", "decline"))]
             )
-            return {} if told and told[0].strip() == "done" else None
+            return {} if replies and replies[0].strip() == "done" else None
         fields = question.parameters.get("properties")
         if not isinstance(fields, Mapping) or not fields:
-            told = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
-            return {} if told and told[0].strip() == "yes" else None
+            replies = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
+            return {} if replies and replies[0].strip() == "yes" else None
         answers: JsonDict = {}
         for name, schema in list(fields.items())[:20]:
             schema = schema if isinstance(schema, Mapping) else {}
             text = one_line(str(schema.get("title") or schema.get("description") or name))
-            told = await self._questions.ask([PersonQuestion(f"{lead} ({text})", (*_choices(schema), "decline"))])
-            if not told or not told[0].strip() or told[0].strip() == "decline":
+            replies = await self._questions.ask([PersonQuestion(f"{lead} ({text})", (*_choices(schema), "decline"))])
+            if not replies or not replies[0].strip() or replies[0].strip() == "decline":
                 return None
-            answers[str(name)] = _read_answer(told[0].strip(), schema)
+            answers[str(name)] = _read_answer(replies[0].strip(), schema)
         return answers
 
 

@@ -95,7 +95,9 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
     if hooks := state.dispatcher.hooks:
-        await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
+        await hooks.before_expansion(
+            [(name, known[name], argument_text) for name, argument_text in chosen.items()], trigger.text
+        )
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
     guides = [" ".join(split_commands(await asyncio.to_thread(known[name].read))[::2]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
@@ -152,10 +154,10 @@ class _Expansion:
                     pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
-        made = BLOCK_END.sub(r"< /\1", "".join(pieces))
-        what = f"guide {guide.name}"
+        body = BLOCK_END.sub(r"< /\1", "".join(pieces))
+        label = f"guide {guide.name}"
         context, control = state.engine.context, state.engine.control
-        clipped = await clip_to_cap(context, control, made, context.budget.file_cap, what, Cause.INPUT_CAP)
+        clipped = await clip_to_cap(context, control, body, context.budget.file_cap, label, Cause.INPUT_CAP)
         named = NAMED_BY_VALUE.sub(self._fill_name, text)
         files = [await self._file(name) for name in _named_files(named, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
@@ -223,9 +225,9 @@ class _Expansion:
         filled = [match for match in VALUE.finditer(command) if not match[3] and self._find_value(match) is not None]
         if filled and '"' in command and "$(" in command:
             return True
-        for found in filled:
-            inside = _quotes_at(command, found.start())
-            is_lone = inside == '"' == command[found.start() - 1] == command[found.end() : found.end() + 1]
+        for reference in filled:
+            inside = _quotes_at(command, reference.start())
+            is_lone = inside == '"' == command[reference.start() - 1] == command[reference.end() : reference.end() + 1]
             if inside and not is_lone:
                 return True
         return False
@@ -269,8 +271,8 @@ class _Expansion:
         context, control = self._state.engine.context, self._state.engine.control
         # The status of a success would stand in the middle of a sentence.
         text = neutralize(result.text if result.warning else _SUCCESS.sub("", result.text))
-        cap, what = context.budget.output_cap, f"output of {shown[:80]}"
-        return (await clip_to_cap(context, control, text, cap, what, Cause.OUTPUT_CAP)).text.rstrip("\n")
+        cap, label = context.budget.output_cap, f"output of {shown[:80]}"
+        return (await clip_to_cap(context, control, text, cap, label, Cause.OUTPUT_CAP)).text.rstrip("\n")
 
     def _tell_once(self, line: str) -> None:
         told = self._state.told

@@ -83,9 +83,9 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
     engine, dispatcher, conversation = state.engine, state.dispatcher, state.engine.conversation
     begun = TurnStart(trigger.text)
     for continuation in continuations:
-        if told := continuation.admit(has_message=trigger.has_message):
-            text = f"{trigger.text}\n\n{told}" if trigger.text else told
-            trigger = replace(trigger, text=text, pasted=(*trigger.pasted, told))
+        if addition := continuation.admit(has_message=trigger.has_message):
+            text = f"{trigger.text}\n\n{addition}" if trigger.text else addition
+            trigger = replace(trigger, text=text, pasted=(*trigger.pasted, addition))
     step, text = conversation.next_step(), trigger.text
     if not trigger.has_message:
         if step.is_done and not engine.control.steering:
@@ -108,8 +108,8 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
         if not text.endswith(TRIGGER_MARK):  # the only mark in it
             text = f"{cut_arrows(text)} {TRIGGER_MARK}"
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
-        said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
-        conversation.memo(TRIGGER, said, conversation.last + 1)
+        record = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
+        conversation.memo(TRIGGER, record, conversation.last + 1)
     await record_user_message(engine.context, engine.control, Kind.USER, replace(trigger, text=text))
     engine.control.emit(begun)
 

@@ -124,11 +124,11 @@ class UntilRounds(Continuation):
         left if it failed."""
         last = self._last
         has_left = last and not (ended.ok or self._is_done or last.denied)
-        left = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
+        last_lines = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
-        if left and not has_seen:
+        if last_lines and not has_seen:
             self._state.engine.control.emit_notice(f"last output of {self._named}:", warning=False)
-            for line in left:
+            for line in last_lines:
                 self._state.engine.control.emit_notice(f"| {line}", warning=False)
         status = last.status if last else None
         report: UntilObject = {
@@ -136,7 +136,7 @@ class UntilRounds(Continuation):
             "passed": self._is_done,
             "rounds": self._rounds,
             "status": status,
-            "left": left,
+            "left": last_lines,
         }
         return replace(ended, until=report, changed=tuple(dict.fromkeys((*ended.changed, *sorted(self._own)))))
 
@@ -216,12 +216,12 @@ class UntilRounds(Continuation):
 
     async def _message(self, result: ToolResult) -> str:
         engine = self._state.engine
-        what = f"result of {TOOL} {self._command[:80]}"
-        text = await leave_out_repeats(engine.context, engine.control, result.text, what)
+        label = f"result of {TOOL} {self._command[:80]}"
+        text = await leave_out_repeats(engine.context, engine.control, result.text, label)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
         cap = min(MOST_TOKENS, engine.context.budget.output_cap)
         clipped = await clip_to_cap(
-            engine.context, engine.control, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+            engine.context, engine.control, shown, cap, label, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
         return f"{NOT_DONE}{self._named} {self._describe_end(result)}. Work on until it exits 0.\n{block}"

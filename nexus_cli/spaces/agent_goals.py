@@ -64,14 +64,14 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
     """Mark open goals of an agent as done and return the agent; raise `NexusError("usage", ...)` for an unknown one."""
 
     def change(entity: Entity) -> list[AgentGoal]:
-        goals, at = entity.goals, utc_now()
+        goals, now = entity.goals, utc_now()
         is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"nexus space goal {shlex.quote(agent.name)} list shows the goals"
             raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
-        goals = [{**goal, "done": at} if goal["id"] in ids else goal for goal in goals]
-        done = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
-        return [goal for goal in goals if goal not in done[:-MOST_DONE]]
+        goals = [{**goal, "done": now} if goal["id"] in ids else goal for goal in goals]
+        finished = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
+        return [goal for goal in goals if goal not in finished[:-MOST_DONE]]
 
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
 

@@ -29,10 +29,10 @@ _PER_TOKEN = 3
 """Least number of characters of one token, for the estimate."""
 
 
-async def choose_by_model(settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str) -> set[str]:
+async def choose_by_model(settings: Settings, model: str, topics: Mapping[str, Sequence[str]], text: str) -> set[str]:
     """Return the agents in `topics` that a model chooses; raise `NexusError`, or `TimeoutError` after `SECONDS`."""
-    name = resolve_alias(named, settings)
-    asked = make_provider(settings)
+    name = resolve_alias(model, settings)
+    provider = make_provider(settings)
     check_model(name)
     listed = "\n".join(f"- {agent}: {', '.join(words) or 'anything'}" for agent, words in topics.items())
     words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:SHOWN])}"
@@ -42,13 +42,13 @@ async def choose_by_model(settings: Settings, named: str, topics: Mapping[str, S
     pieces = []
     try:
         async with asyncio.timeout(SECONDS):
-            async for delta in asked.stream(Request(name, messages, (), MOST_OUTPUT, stall_seconds=SECONDS)):
+            async for delta in provider.stream(Request(name, messages, (), MOST_OUTPUT, stall_seconds=SECONDS)):
                 if isinstance(delta, TextDelta):
                     pieces.append(delta.text)
     finally:
-        await close_if_closable(asked)
-    said = "".join(pieces)
-    return {agent for agent in topics if re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", said, re.IGNORECASE)}
+        await close_if_closable(provider)
+    answer = "".join(pieces)
+    return {agent for agent in topics if re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", answer, re.IGNORECASE)}
 
 
 def _check_cost(settings: Settings, name: str, characters: int) -> None:

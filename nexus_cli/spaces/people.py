@@ -29,8 +29,8 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
         return check_name(role, "the name of your role on the server")
     if settings.spaces.name.strip():
         return check_name(settings.spaces.name, "the setting spaces.name")
-    for found in (_git_name, _login_name):
-        if name := _as_name(found()):
+    for source in (_git_name, _login_name):
+        if name := _as_name(source()):
             return name
     raise NexusError("config", "your name in spaces", "neither git nor the login provides a name", _HINT)
 
@@ -51,8 +51,8 @@ def _login_name() -> str:
 
 def _as_name(text: str) -> str:
     """Return `text` without characters that a name cannot have; "" if nothing is left."""
-    kept = "".join(char if char.isprintable() and char not in '"()[]@:\\' else " " for char in text)
-    return " ".join(kept.split())[:LONGEST_NAME].strip()
+    cleaned = "".join(char if char.isprintable() and char not in '"()[]@:\\' else " " for char in text)
+    return " ".join(cleaned.split())[:LONGEST_NAME].strip()
 
 
 def own_entity(ledger: Ledger, settings: Settings) -> Entity:
@@ -67,17 +67,17 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
     """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it is no member."""
     name = named or own_name(ledger, settings)
-    found = ledger.spaces.find_entity(name)
-    if found is None and named:
+    reader = ledger.spaces.find_entity(name)
+    if reader is None and named:
         otherwise = f"nexus space list shows the members of {space.name}"
         hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
         raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
-    if found is None or found.key not in {member.key for member in space.members}:
-        raise not_a_member(space, found or Entity(0, name, HUMAN))
-    if not ledger.spaces.is_own(found):
-        what = "agent belongs to another user" if found.kind == AGENT else "person has another role on the server"
-        raise NexusError("usage", f"--as {found.name}", f"this {what}", "Act as yourself, or as your own agent")
-    return found
+    if reader is None or reader.key not in {member.key for member in space.members}:
+        raise not_a_member(space, reader or Entity(0, name, HUMAN))
+    if not ledger.spaces.is_own(reader):
+        what = "agent belongs to another user" if reader.kind == AGENT else "person has another role on the server"
+        raise NexusError("usage", f"--as {reader.name}", f"this {what}", "Act as yourself, or as your own agent")
+    return reader
 
 
 def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
@@ -101,26 +101,26 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
 
 
 def make_member(
-    ledger: Ledger, settings: Settings, name: str, folder: Path, given: JsonObject, *, agent: bool = False
+    ledger: Ledger, settings: Settings, name: str, folder: Path, options: JsonObject, *, agent: bool = False
 ) -> Entity:
     """Return the entity of this name, created if it does not exist; `agent` makes it an agent.
 
-    `given` are options of an agent's runs. They override the settings for a new agent, and its stored options for a
+    `options` are options of an agent's runs. They override the settings for a new agent, and its stored options for a
     known one.
     """
     name = check_name(name, "the name")
     if not agent and not is_agent_name(ledger, settings, name):
         return ledger.spaces.entity(name, HUMAN)
     entity = ledger.spaces.find_entity(name)
-    if entity is not None and not given:
+    if entity is not None and not options:
         return ledger.spaces.entity(name, AGENT)
-    known = dict(entity.options) if entity else {"folder": str(folder), **DEFAULTS, **_settings_of(settings, name)}
-    return ledger.spaces.entity(name, AGENT, {**known, **given})
+    defaults = dict(entity.options) if entity else {"folder": str(folder), **DEFAULTS, **_settings_of(settings, name)}
+    return ledger.spaces.entity(name, AGENT, {**defaults, **options})
 
 
 def _find_settings(settings: Settings, name: str) -> JsonObject | None:
     folded = fold_name(name)
-    return next((table for known, table in settings.agents.items() if fold_name(known) == folded), None)
+    return next((table for agent_name, table in settings.agents.items() if fold_name(agent_name) == folded), None)
 
 
 def _settings_of(settings: Settings, name: str) -> JsonObject:

@@ -100,10 +100,10 @@ def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Spa
 def _space_facts(ledger: Ledger, run: Run, space: Space) -> JsonDict:
     facts: JsonDict = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
-        known = [
+        key_lists = [
             memo.value["messages"] for memo in _memos(ledger, run, SPACE_HISTORY) if memo.value["space"] == space.key
         ]
-        newest = max([run.message, *(key for keys in known for key in keys)])
+        newest = max([run.message, *(key for keys in key_lists for key in keys)])
         facts["newer"] = ledger.spaces.count(space, after=newest, most=COUNTED)
     return facts
 
@@ -135,8 +135,14 @@ def _is_own(plan: Plan, agent: Entity | None, folder: str | None) -> bool:
 
 
 def _plan_facts(plan: Plan) -> JsonObject:
-    at = None if plan.next_at is None else datetime.fromtimestamp(plan.next_at, UTC).isoformat()
-    facts = {"id": plan.id, "name": plan.name or plan.prompt[:80], "cron": plan.cron, "zone": plan.zone, "next": at}
+    next_time = None if plan.next_at is None else datetime.fromtimestamp(plan.next_at, UTC).isoformat()
+    facts = {
+        "id": plan.id,
+        "name": plan.name or plan.prompt[:80],
+        "cron": plan.cron,
+        "zone": plan.zone,
+        "next": next_time,
+    }
     return facts | {"paused": plan.paused, "runAfter": plan.options.get("run_after", "")}
 
 
@@ -155,9 +161,9 @@ def _runs(ledger: Ledger, run: Run) -> list[Run]:
     return [run, *(other_run for other_run in runs if other_run.key != run.key)]
 
 
-def _run_facts(ledger: Ledger, run: Run, this: Run, names: Mapping[int, str]) -> JsonDict:
+def _run_facts(ledger: Ledger, run: Run, current: Run, names: Mapping[int, str]) -> JsonDict:
     facts: JsonDict = {"id": run.id, "state": run.state, "space": names.get(run.space or 0, "")}
-    if run.key == this.key:
+    if run.key == current.key:
         return facts | {"this": True, "by": _starter(run)}
     return facts | {"for": _awaited(ledger, run)}
 
@@ -178,5 +184,5 @@ def _awaited(ledger: Ledger, run: Run) -> str:
     wait = run.waits
     if wait is None:
         return ""
-    asked = wait.value.get("from", ()) if wait.kind == "reply" else ()
-    return ", ".join(ledger.spaces.get_entity(key).name for key in asked) or wait.why
+    senders = wait.value.get("from", ()) if wait.kind == "reply" else ()
+    return ", ".join(ledger.spaces.get_entity(key).name for key in senders) or wait.why

@@ -120,13 +120,13 @@ async def _record(
     before = ledger.spaces.count(space, after=after, before=messages[0].key, most=COUNTED)
     history = await _History.of(engine, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
-    for own, part in _parts([message for message in history.messages if message.key not in recorded], agent):
-        if own and head:  # a conversation cannot begin with the assistant
+    for is_own, part in _parts([message for message in history.messages if message.key not in recorded], agent):
+        if is_own and head:  # a conversation cannot begin with the assistant
             _append(engine.conversation, Role.USER, head, "nexus", space, ())
             head = []
         lines = await history.lines(part, resolved)
-        actor = "agent" if own else "; ".join(dict.fromkeys(message.sender.actor for message in part))
-        _append(engine.conversation, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
+        actor = "agent" if is_own else "; ".join(dict.fromkeys(message.sender.actor for message in part))
+        _append(engine.conversation, Role.ASSISTANT if is_own else Role.USER, [*head, *lines], actor, space, part)
         head = []
 
 
@@ -196,8 +196,8 @@ def _join(lines: Sequence[HistoryLine]) -> tuple[str, list[list[int]]]:
 
 def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
     """Group messages into entries: each own message alone, and messages of others that follow each other."""
-    rows = [(own, list(row)) for own, row in groupby(messages, lambda message: message.sender.key == agent.key)]
-    return [(own, part) for own, row in rows for part in ([[message] for message in row] if own else [row])]
+    rows = [(is_own, list(row)) for is_own, row in groupby(messages, lambda message: message.sender.key == agent.key)]
+    return [(is_own, part) for is_own, row in rows for part in ([[message] for message in row] if is_own else [row])]
 
 
 def _header(space: Space) -> HistoryLine:
@@ -247,23 +247,23 @@ class TimelineLines:
         The line of a carried message has its origin: the person who asked for it and, if the agent is a member there,
         the space.
         """
-        own = message.sender.key == self.agent.key
+        is_own = message.sender.key == self.agent.key
         sender = f"{neutralize_message(message.sender.name)} ({message.sender.kind}, id:{message.sender.id})"
         reply = f" in reply to msg:{message.reply_to}" if message.reply_to else ""
-        state = "SEEN" if own or message.key <= self.seen else "NEW"
-        said = '"' + text.replace("\n", f"\n{FOLD}") + '"'
+        state = "SEEN" if is_own or message.key <= self.seen else "NEW"
+        quoted = '"' + text.replace("\n", f"\n{FOLD}") + '"'
         if message.origin:
-            said = f"{self._origin(message)}\n  {said}"
-            sender = "You" if own else sender
-        at = f"{message.at[:19]}Z"
-        return HistoryLine(f"  [msg:{message.key}] [{at}] {sender}{reply}: {said}", f"  [{state}] {mark}".rstrip())
+            quoted = f"{self._origin(message)}\n  {quoted}"
+            sender = "You" if is_own else sender
+        stamp = f"{message.at[:19]}Z"
+        return HistoryLine(f"  [msg:{message.key}] [{stamp}] {sender}{reply}: {quoted}", f"  [{state}] {mark}".rstrip())
 
     def _origin(self, message: SpaceMessage) -> str:
         origin = {key: neutral_text(str(message.origin.get(key, ""))) for key in ("who", "text", "space")}
         if message.origin.get("space") not in self.spaces:
             return f"[sent because {origin['who']} asked in another space]"
-        asked = origin["text"].replace("\n", " ")
-        return f'[sent because {origin["who"]} asked "{asked}" in "{origin["space"]}"]'
+        request_text = origin["text"].replace("\n", " ")
+        return f'[sent because {origin["who"]} asked "{request_text}" in "{origin["space"]}"]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,15 +294,15 @@ class _History:
         room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, messages, engine.context.count)
         first = _first_with_room(sizes, room)
-        kept = messages[first:]
-        caps = share_room(sizes[first:], room - AROUND * len(kept))
+        shown = messages[first:]
+        caps = share_room(sizes[first:], room - AROUND * len(shown))
         older = before + first
         many = f"{older:,}{' or more' if before == COUNTED else ''}"
         many += " older message is not here" if older == 1 else " older messages are not here"
-        said = [HistoryLine(f'  [{many}: read_messages(before: "{kept[0].id}")]')] if older else []
-        by_key = {shown_space.key: max(LEAST, cap) for shown_space, cap in zip(kept, caps, strict=True)}
+        gap_lines = [HistoryLine(f'  [{many}: read_messages(before: "{shown[0].id}")]')] if older else []
+        by_key = {shown_space.key: max(LEAST, cap) for shown_space, cap in zip(shown, caps, strict=True)}
         line = TimelineLines.of(ledger, space, agent, messages[-1].key + 1)
-        return cls(engine, said, kept, by_key, line)
+        return cls(engine, gap_lines, shown, by_key, line)
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with

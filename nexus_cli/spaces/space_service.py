@@ -85,9 +85,11 @@ class SpaceService(Spaces):
     def enter(self, space: str) -> ToolResult:
 
         def work() -> ToolResult:
-            found = self._find_space(space)
-            self.log.record_memo(Memo(ACTIVE_SPACE, format_utc(self.clock()), self.log.last_id(), {"space": found.key}))
-            return ToolResult(f"{_named(found)} is active: {self._members(found)}.")
+            entered = self._find_space(space)
+            self.log.record_memo(
+                Memo(ACTIVE_SPACE, format_utc(self.clock()), self.log.last_id(), {"space": entered.key})
+            )
+            return ToolResult(f"{_named(entered)} is active: {self._members(entered)}.")
 
         return _answer(work)
 
@@ -173,16 +175,16 @@ class SpaceService(Spaces):
         if message.quiet:
             lines.append(f"It started no{' other' if posted.triggered else ''} agent: {message.quiet}. Ask a person.")
         others = [member for member in space.members if member.key != self.agent.key]
-        named = find_mentions(message.text, [entity.name for entity in others])
-        asked = [entity for entity in others if entity.name in named]
-        is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in asked or others)
+        mentions = find_mentions(message.text, [entity.name for entity in others])
+        addressed = [entity for entity in others if entity.name in mentions]
+        is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in addressed or others)
         if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
-        who = " and ".join(named) if named else "anybody"
+        who = " and ".join(mentions) if mentions else "anybody"
         value = {
             "space": space.key,
             "message": message.key,
-            "from": [entity.key for entity in asked],
+            "from": [entity.key for entity in addressed],
             "sender": self.agent.key,
         }
         until = self.ledger.runs.now() + LONGEST_WAIT
@@ -210,9 +212,9 @@ class SpaceService(Spaces):
         """Return the origin of a message that was asked for in a space other than `space`: author, text and place."""
         if cause is None or cause.space == space.key:
             return {}
-        asked = self.ledger.spaces.get(cause.space)
+        source_space = self.ledger.spaces.get(cause.space)
         text = clip_text(cause.text, ORIGIN)
-        return {"who": cause.sender.name, "text": text, "space": asked.name}
+        return {"who": cause.sender.name, "text": text, "space": source_space.name}
 
     # Spaces and messages
 
@@ -235,10 +237,10 @@ class SpaceService(Spaces):
         return active
 
     def _find_space(self, name: str) -> Space:
-        own, key = self._own_spaces(), parse_key(name, "space")
+        own_spaces, key = self._own_spaces(), parse_key(name, "space")
         wanted = fold_name(name.strip().strip('"'))
-        spaces = [space for space in own if fold_name(space.name) == wanted] or [
-            candidate for candidate in own if candidate.key == key
+        spaces = [space for space in own_spaces if fold_name(space.name) == wanted] or [
+            candidate for candidate in own_spaces if candidate.key == key
         ]
         if not spaces:
             why = f"you are not in a space with this name; your spaces: {self._own_names()}"
@@ -275,13 +277,13 @@ class SpaceService(Spaces):
         return ToolResult(text, counts={"messages": len(messages)})
 
     def _run_line(self, run: Run) -> str:
-        this = " (this run)" if run.session == self.session else ""
+        mark = " (this run)" if run.session == self.session else ""
         space = self.ledger.spaces.get(run.space) if run.space else None
-        where = f" in {_named(space)}" if space else ""
+        place = f" in {_named(space)}" if space else ""
         sender = run.trigger.get("sender", {}).get("name", "")
-        why = f"triggered by {sender}{where}" if sender else f"{run.type}{where}"
+        why = f"triggered by {sender}{place}" if sender else f"{run.type}{place}"
         waits = f", waits for {run.waits.why}" if run.waits else ""
-        return f"{run.id}{this}: {run.state}, {why}{waits}: {_quote(run.title)}"
+        return f"{run.id}{mark}: {run.state}, {why}{waits}: {_quote(run.title)}"
 
 
 def nexus_spaces(session: Session) -> SpaceService:

@@ -102,31 +102,31 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(line: str, width: int) -> Iterator[str]:
-    made, taken = "", 0
+    row, used = "", 0
     for match in _WORD.finditer(line):
         word = match[0]
         size = cells(word)
-        if taken + size > width and made.strip():
-            yield made
-            made, taken = "", 0
+        if used + size > width and row.strip():
+            yield row
+            row, used = "", 0
             word = word.lstrip()
             size = cells(word)
-        if taken + size > width:
-            *whole, word = fold(made + word, width)
+        if used + size > width:
+            *whole, word = fold(row + word, width)
             yield from whole
-            made, taken, size = "", 0, cells(word)
-        made += word
-        taken += size
-    if made:
-        yield made
+            row, used, size = "", 0, cells(word)
+        row += word
+        used += size
+    if row:
+        yield row
 
 
 def _fits(line: str, start: int, width: int) -> int:
     """Return one past the last character of `line[start:]` that fits `width`; at least one character where there is
     one."""
-    end, taken = start, 0
-    while end < len(line) and taken + char_cells(line[end]) <= width:
-        taken += char_cells(line[end])
+    end, used = start, 0
+    while end < len(line) and used + char_cells(line[end]) <= width:
+        used += char_cells(line[end])
         end += 1
     whole = end
     while start < whole < len(line) and _joined(line, whole):

@@ -90,11 +90,11 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     problem = ""
-    for made in (str, _quote_broken):
+    for prepare in (str, _quote_broken):
         if len(inner) > 2 * LIMIT:
             return FrontMatter({}, rest, f"has front matter larger than {LIMIT // 1024} KiB")
         try:
-            table = yaml.load(made(inner), loader)
+            table = yaml.load(prepare(inner), loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = f" (line {mark.line + 2})" if mark else ""

@@ -36,10 +36,10 @@ def locked_folder(folder: Path, stop: StopFlag, *, create: bool = False) -> Iter
     or that is on a file system without locks, is not locked: then only `replace_file` notices a change.
     Raises `ToolError` if another process holds the lock for `_WAIT` seconds, and `ThreadStopped`.
     """
-    with ExitStack() as held:
-        handle = held.enter_context(open_folder(folder, create=create))
+    with ExitStack() as stack:
+        handle = stack.enter_context(open_folder(folder, create=create))
         try:
-            descriptor = held.enter_context(open_listable(handle))
+            descriptor = stack.enter_context(open_listable(handle))
         except PermissionError:
             descriptor = -1
         end = time.monotonic() + _WAIT

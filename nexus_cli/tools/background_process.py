@@ -53,9 +53,9 @@ class OutputRing:
             new = min(self._total - self._read, MOST_KEPT)
             lost = self._total - self._read - new
             data = bytes(self._data[len(self._data) - new :]) if new else b""
-            held = 0 if is_over else _count_incomplete(data)
-            self._read = self._total - held
-            return data[: len(data) - held], lost
+            incomplete = 0 if is_over else _count_incomplete(data)
+            self._read = self._total - incomplete
+            return data[: len(data) - incomplete], lost
 
     def tail(self, most: int) -> bytes:
         """Return the last `most` bytes, read or not."""

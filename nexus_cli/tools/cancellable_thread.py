@@ -60,9 +60,9 @@ async def run_in_thread(
     A cancellation presses `stop` and waits for the thread, so that no thread writes or runs a child after its call has
     ended. Raises what `work` raises.
     """
-    own = stop is not None
+    creates_stop = stop is not None
     stop = stop or StopFlag()
-    pool = ThreadPoolExecutor(1) if own else None
+    pool = ThreadPoolExecutor(1) if creates_stop else None
     future = asyncio.get_running_loop().run_in_executor(pool, work, stop)
     if pool is not None:
         pool.shutdown(wait=False)

@@ -67,10 +67,10 @@ def read_pdf(
     job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}
     job["pictures"] = 0 if limit == 0 else pictures
     stdin = json.dumps(job).encode() + b"\n" + data
-    done = run_worker(_PDF_WORKER, stdin, project=project, stop=stop, seconds=PDF_SECONDS, libraries=libraries)
-    rows = [_row(line) for line in done.output.split(b"\n") if line.strip()]
+    outcome = run_worker(_PDF_WORKER, stdin, project=project, stop=stop, seconds=PDF_SECONDS, libraries=libraries)
+    rows = [_row(line) for line in outcome.output.split(b"\n") if line.strip()]
     if not rows or "error" in rows[0]:
-        late = f"it could not be opened within {PDF_SECONDS:.0f} s" if done.timed_out else "it cannot be opened"
+        late = f"it could not be opened within {PDF_SECONDS:.0f} s" if outcome.timed_out else "it cannot be opened"
         raise ToolError(f"is a PDF that cannot be read: {rows[0]['error'] if rows else late}")
     total, pages = rows[0]["total"], [row for row in rows[1:] if "page" in row]
     if first > max(1, total):
@@ -82,7 +82,11 @@ def read_pdf(
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
     wanted = min(total, first + limit - 1) if limit else total
     if last < wanted:
-        why = "reading took too long or too much memory" if done.status or done.timed_out else "the text is too long"
+        why = (
+            "reading took too long or too much memory"
+            if outcome.status or outcome.timed_out
+            else "the text is too long"
+        )
         text += f"\n[stopped after page {last}: {why}]"
     drawn = {row["picture"]: b64decode(row["png"]) for row in rows if "picture" in row}
     if job["pictures"]:
@@ -148,7 +152,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
 
 def _find_pictures(cells: Iterable[JsonObject]) -> Iterator[tuple[str, bytes]]:
     """Yield media type and data of each picture among the outputs of cells."""
-    outputs = (output for cell in cells if isinstance(found := cell.get("outputs"), list) for output in found)
+    outputs = (output for cell in cells if isinstance(listed := cell.get("outputs"), list) for output in listed)
     tables = (output.get("data") for output in outputs if isinstance(output, dict))
     values = (table.get(kind, "") for table in tables if isinstance(table, dict) for kind in _PICTURES)
     for value in values:
@@ -200,6 +204,6 @@ def _show_output(output: JsonObject) -> str:
 
 def _shorten(text: str) -> str:
     lines = text.split("\n", _OUTPUT_LINES)[:_OUTPUT_LINES]
-    kept = [line[:_OUTPUT_LINE] + ("..." if len(line) > _OUTPUT_LINE else "") for line in lines]
-    left = text.count("\n") + 1 - len(kept)
-    return "\n".join([*kept, *([f"[{plural(left, 'more line', 'more lines')}]"] if left else [])])
+    kept_lines = [line[:_OUTPUT_LINE] + ("..." if len(line) > _OUTPUT_LINE else "") for line in lines]
+    left = text.count("\n") + 1 - len(kept_lines)
+    return "\n".join([*kept_lines, *([f"[{plural(left, 'more line', 'more lines')}]"] if left else [])])

@@ -65,12 +65,12 @@ def name_changed_lines(before: str, after: str) -> str:
     """
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
     changes = list(_changes(old, new))
-    named = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
+    rows = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
     if len(changes) > _MOST_NAMED:
         first, last = changes[_MOST_NAMED].new_start + 1, changes[-1].new_end
-        more = len(changes) - _MOST_NAMED
-        named.append(f"[further changes: {more:,}; read lines {first}-{max(first, last)} to see them]")
-    return "\n".join(named)
+        unnamed = len(changes) - _MOST_NAMED
+        rows.append(f"[further changes: {unnamed:,}; read lines {first}-{max(first, last)} to see them]")
+    return "\n".join(rows)
 
 
 def describe_edit(target: Path, before: str, after: str, *, is_whole: bool = False) -> FileEdit:
@@ -84,10 +84,10 @@ def _name_change(change: _Change, new: list[str]) -> str:
     first, last = change.new_start, change.new_end
     if first == last:
         return f"-{plural(change.old_end - change.old_start, 'line')} after {last}"
-    first = next((at for at in range(first, last) if new[at].strip()), first)
+    first = next((index for index in range(first, last) if new[index].strip()), first)
     line = new[first].strip()
-    more = f"...[{len(line) - _NAMED:,} more characters]" * (len(line) > _NAMED)
-    return f"{first + 1}{f'-{last}' * (last > first + 1)} {line[:_NAMED]}{more}".rstrip()
+    omission = f"...[{len(line) - _NAMED:,} more characters]" * (len(line) > _NAMED)
+    return f"{first + 1}{f'-{last}' * (last > first + 1)} {line[:_NAMED]}{omission}".rstrip()
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
@@ -173,37 +173,37 @@ def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
 def _unique_pairs(old: list[str], new: list[str], offset: int) -> list[tuple[int, int]]:
     """Return the positions of the longest sequence of unique lines in the same order in both texts (patience diff)."""
     once = {line for line, count in Counter(old).items() if count == 1}
-    places = {line: at for at, line in enumerate(new) if line in once}
+    places = {line: index for index, line in enumerate(new) if line in once}
     twice = {line for line, count in Counter(line for line in new if line in once).items() if count > 1}
     ends: list[int] = []
     links: list[tuple[int, int, int]] = []
     """Position in the old text, in the new one, and index of the previous link (-1: none)."""
     chain: list[int] = []
-    for at, line in enumerate(old):
+    for index, line in enumerate(old):
         to = places.get(line, -1)
         if to < 0 or line in twice:
             continue
         length = bisect_left(ends, to)
-        links.append((at, to, chain[length - 1] if length else -1))
+        links.append((index, to, chain[length - 1] if length else -1))
         ends[length : length + 1], chain[length : length + 1] = [to], [len(links) - 1]
     pairs: list[tuple[int, int]] = []
     link = chain[-1] if chain else -1
     while link >= 0:
-        at, to, link = links[link]
-        pairs.append((offset + at, offset + to))
+        index, to, link = links[link]
+        pairs.append((offset + index, offset + to))
     return pairs[::-1]
 
 
 def _hunk_lines(hunk: list[_Change], old: list[str], new: list[str]) -> Iterator[str]:
     """Yield the lines of a hunk behind their sign."""
-    at = max(0, hunk[0].old_start - _CONTEXT)
+    position = max(0, hunk[0].old_start - _CONTEXT)
     for change in [*hunk, None]:
         until = min(len(old), hunk[-1].old_end + _CONTEXT) if change is None else change.old_start
-        yield from (f" {line}" for line in old[at:until])
+        yield from (f" {line}" for line in old[position:until])
         if change is not None:
             yield from (f"-{line}" for line in old[change.old_start : change.old_end])
             yield from (f"+{line}" for line in new[change.new_start : change.new_end])
-            at = change.old_end
+            position = change.old_end
 
 
 def _unified_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:

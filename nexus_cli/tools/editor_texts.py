@@ -56,16 +56,16 @@ def read_for_edit(path: Path, context: ToolContext) -> tuple[FileContent, bool]:
     content = read_shown_file(path, context.services)
     if content.beyond:
         raise ToolError("is over 64 MiB")
-    known = context.service(SeenFileStore).digest(str(path))
-    return content, known not in (None, content.digest)
+    seen_digest = context.service(SeenFileStore).digest(str(path))
+    return content, seen_digest not in (None, content.digest)
 
 
-def note_written(path: Path, before: str, digest: str, seen: SeenFileStore) -> None:
+def note_written(path: Path, before: str, digest: str, seen_files: SeenFileStore) -> None:
     """Note that a call replaced the content with the digest `before` ("": no file). Of a file that had changed since it
     was read the older digest stays noted, so that nothing overwrites what was never read."""
-    known = seen.digest(str(path))
-    is_stale = bool(before) and known not in (None, before)
-    seen.note(str(path), known if known and is_stale else digest, "changed" if before else "created")
+    seen_digest = seen_files.digest(str(path))
+    is_stale = bool(before) and seen_digest not in (None, before)
+    seen_files.note(str(path), seen_digest if seen_digest and is_stale else digest, "changed" if before else "created")
 
 
 def write_shown_file(
@@ -101,11 +101,11 @@ class WrittenFile:
 async def write_noted(path: str, context: ToolContext, write: Callable[[Path, StopFlag], WrittenFile]) -> ToolResult:
     """Return the result of `write`, which changes the file at `path` in a thread. What it has written is noted for the
     session, even if the call is cancelled meanwhile. Raises what `write` raises."""
-    seen, target = context.service(SeenFileStore), decided_path(path, context)
+    seen_files, target = context.service(SeenFileStore), decided_path(path, context)
 
-    def note(done: WrittenFile) -> None:
-        note_written(target, done.before, done.digest, seen)
-        context.replaced(target, done.before, done.digest)
+    def note(written_file: WrittenFile) -> None:
+        note_written(target, written_file.before, written_file.digest, seen_files)
+        context.replaced(target, written_file.before, written_file.digest)
 
     return (await run_in_thread(lambda stop: write(target, stop), note)).result
 

@@ -143,10 +143,10 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
         raise ToolError(f"`old` does not occur{hint}{nearest}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [start for start, _ in starts])))
-        more = ", ..." if len(lines) > _MOST_NAMED else ""
-        named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
+        ellipsis = ", ..." if len(lines) > _MOST_NAMED else ""
+        places_text = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
         times = f"{'at least ' if len(starts) >= _most_counted(old) else ''}{len(starts):,} times"
-        raise ToolError(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
+        raise ToolError(f"`old` occurs {times} ({places_text}{ellipsis}): add text around it, or set `all`")
     parts, position = [], 0
     for start, end in starts:
         stop.raise_if_pressed()
@@ -190,8 +190,8 @@ def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[tuple
         lost += len(match[0]) - 1
         removed.append(lost)
 
-    def locate(at: int) -> int:
-        return at + removed[bisect_left(shortened, at)]
+    def locate(position: int) -> int:
+        return position + removed[bisect_left(shortened, position)]
 
     return [(locate(start), locate(start + len(part))) for start in starts]
 
@@ -202,11 +202,11 @@ def find_all(text: str, part: str, stop: StopFlag, most: int) -> list[int]:
     `str.find` is linear. A regular expression is not: it can hold all threads for hours in a text of equal lines.
     """
     places = list[int]()
-    at = text.find(part)
-    while at >= 0 and not (most and len(places) == most):
+    position = text.find(part)
+    while position >= 0 and not (most and len(places) == most):
         stop.raise_if_pressed()
-        places.append(at)
-        at = text.find(part, at + (1 if most else len(part)))
+        places.append(position)
+        position = text.find(part, position + (1 if most else len(part)))
     return places
 
 
@@ -224,8 +224,8 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     return numbers
 
 
-def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -> str:
-    """Explain why `old`, which the model knows as `what`, is not found: white space, look-alike characters, and the
+def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -> str:
+    """Explain why `old`, which the model knows as `name`, is not found: white space, look-alike characters, and the
     most similar passages."""
     if respelled := _find_respelled(text, old, stop):
         first, count, exact, differs = respelled
@@ -233,41 +233,41 @@ def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -
         changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
         if len(changes) < len(exact):
             return (
-                f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {what} as follows:\n{changes}"
+                f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {name} as follows:\n{changes}"
             )
-        return f" ({differs}). Use {which} as {what}:\n{exact}"
+        return f" ({differs}). Use {which} as {name}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""
     if not blanks and _looks_like_part(text, old):
         why = f" ({_ALIKE}). Quote the file's own characters"
     near = "\n".join(_show_passage(first, block) for first, block in places)
-    where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
-    return f"{why}. Nearest{where}:\n{near}" if near else why
+    scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
+    return f"{why}. Nearest{scope}:\n{near}" if near else why
 
 
 def _show_passage(first: int, lines: Sequence[str]) -> str:
     """Return the first `_MOST_SHOWN` lines of a passage below the number of its first line, and the numbers of the
     others."""
-    more = f"\n[lines {first + _MOST_SHOWN + 1}-{first + len(lines)} are left out: read them]"
-    return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + more * (len(lines) > _MOST_SHOWN)
+    omission = f"\n[lines {first + _MOST_SHOWN + 1}-{first + len(lines)} are left out: read them]"
+    return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + omission * (len(lines) > _MOST_SHOWN)
 
 
 def _looks_like_part(text: str, old: str) -> bool:
     """Return True if a part of `text` differs from `old` only in look-alikes."""
     wanted, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
-    _, found, rest = folded.partition(wanted) if wanted.strip() else ("", "", "")
+    _, match, remainder = folded.partition(wanted) if wanted.strip() else ("", "", "")
     # With a mark behind it the last letter is another one.
-    return bool(found) and not unicodedata.combining(rest[:1] or " ")
+    return bool(match) and not unicodedata.combining(remainder[:1] or " ")
 
 
 def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
     """Return the lines of `old` that differ from those in the file, whose first number is `first`, each with its own
     instead."""
     rows, before = list[str](), -2
-    for at, (one, other) in enumerate(zip(old, found, strict=True)):
+    for index, (one, other) in enumerate(zip(old, found, strict=True)):
         if one != other:
-            rows += [f"@@ line {first + at} @@"] * (at != before + 1) + [f"-{one}", f"+{other}"]
-            before = at
+            rows += [f"@@ line {first + index} @@"] * (index != before + 1) + [f"-{one}", f"+{other}"]
+            before = index
     return "\n".join(rows)
 
 
@@ -290,17 +290,17 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
         (_without_numbers(wanted), "its lines begin with line numbers, which the file does not have"),
     ):
         stop.raise_if_pressed()
-        named = [_spell(part) for part in parts]
-        if not any(named):
+        keys_of_part = [_spell(part) for part in parts]
+        if not any(keys_of_part):
             continue
-        places = find_lines(keys, named, stop)
-        found = lines[places[0] : places[0] + len(parts)] if places else []
-        if len(places) == 1 and sum(map(len, found)) <= _LONGEST_OFFER:
-            if not differs and ["".join(line.split()) for line in found] == ["".join(part.split()) for part in parts]:
+        places = find_lines(keys, keys_of_part, stop)
+        passage = lines[places[0] : places[0] + len(parts)] if places else []
+        if len(places) == 1 and sum(map(len, passage)) <= _LONGEST_OFFER:
+            if not differs and ["".join(line.split()) for line in passage] == ["".join(part.split()) for part in parts]:
                 differs = "only white space differs"
-            elif not differs and [_fold(line) for line in found] != [_fold(part) for part in parts]:
+            elif not differs and [_fold(line) for line in passage] != [_fold(part) for part in parts]:
                 differs = "only white space, quotes or look-alike characters differ"
-            return places[0] + 1, len(found), "\n".join(found), differs or _ALIKE
+            return places[0] + 1, len(passage), "\n".join(passage), differs or _ALIKE
     return None
 
 
@@ -340,9 +340,9 @@ def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tu
         cut = [*block]  # the first and the last line of `old` may be a part of one
         cut[0] = cut[0][-len(wanted[0]) :] if len(wanted) > 1 else cut[0]
         cut[-1] = cut[-1][: len(wanted[-1])] if len(block) == len(wanted) > 1 else cut[-1]
-        seen, meant = "\n".join(cut)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
-        scored.append((difflib.SequenceMatcher(None, seen, meant, False).ratio(), -first, block))
-    scored.sort(key=lambda found: found[:2], reverse=True)
+        actual, meant = "\n".join(cut)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
+        scored.append((difflib.SequenceMatcher(None, actual, meant, False).ratio(), -first, block))
+    scored.sort(key=lambda entry: entry[:2], reverse=True)
     best: list[tuple[int, list[str]]] = []
     for ratio, negative, block in scored:
         apart = all(abs(-negative - first) >= len(wanted) for first, _ in best)
@@ -355,19 +355,19 @@ def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tu
 def _find_similar(lines: Sequence[str], key: str, stop: StopFlag) -> list[tuple[float, int]]:
     """Return similarity and negative index of the lines similar to `key`, after a cheap check of each length."""
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
-    found = []
+    similar = []
     for index, line in enumerate(lines):
         stop.raise_if_pressed()
         bare = line.strip()[:_COMPARED]
         if not bare:
             continue
         if bare == key or (len(key) >= _PART and key in bare):
-            found.append((1.0, -index))
+            similar.append((1.0, -index))
             continue
         if min(len(bare), len(key)) * 2 < (len(bare) + len(key)) * 0.5:
             continue
         matcher.set_seq1(bare)
         likeness = matcher.quick_ratio()
         if likeness > 0.6:
-            found.append((likeness, -index))
-    return found
+            similar.append((likeness, -index))
+    return similar

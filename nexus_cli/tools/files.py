@@ -130,10 +130,10 @@ def _read_descriptor(descriptor: int, limit: int) -> FileContent:
         while left > 0 and (part := _read_ready(file, min(left, 1 << 20))):
             parts.append(part)
             left -= len(part)
-        more = 0
+        excess = 0
         if left == 0:
-            more = max(status.st_size - limit, len(_read_ready(file, 1)))
-    return FileContent(b"".join(parts), more)
+            excess = max(status.st_size - limit, len(_read_ready(file, 1)))
+    return FileContent(b"".join(parts), excess)
 
 
 def _read_ready(file: io.FileIO, most: int) -> bytes:
@@ -217,8 +217,8 @@ def _utf_16(data: bytes) -> DecodedText | None:
     head = data[:_SAMPLE]
     if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
         return None
-    for encoding, at in (("utf-16-le", 1), ("utf-16-be", 0)):
-        if not head[1 - at :: 2].count(0) and head[at::2].count(0) * 10 >= len(head[at::2]) * 9:
+    for encoding, offset in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if not head[1 - offset :: 2].count(0) and head[offset::2].count(0) * 10 >= len(head[offset::2]) * 9:
             with contextlib.suppress(UnicodeDecodeError):
                 return DecodedText(data.decode(encoding), encoding)
     return None
@@ -284,7 +284,7 @@ def keep_line_ends(old: str, new: str, default: str) -> str:
 def count_common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     """Count the common lines at the beginning, and those at the end."""
     shortest = min(len(old), len(new))
-    head = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    head = next((index for index in range(shortest) if old[index] != new[index]), shortest)
     tail = 0
     while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
@@ -302,8 +302,8 @@ def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], defa
     else:
         codes = [("replace", 0, len(inner_old), 0, len(inner_new))]
     for _, low, high, start, stop in codes:
-        for at in range(stop - start):
-            nearest = head + (min(low + at, high - 1) if high > low else low - 1)
+        for index in range(stop - start):
+            nearest = head + (min(low + index, high - 1) if high > low else low - 1)
             ends.append(olds[nearest][1] if nearest >= 0 else olds[0][1])
     return [*ends, *(end for _, end in olds[len(olds) - tail :])] if news else []
 

@@ -60,17 +60,19 @@ class ForeignCalls:
             fits = tool is None or call.raw or not check_arguments(call.arguments, tool.parameters)[1]
             if fits and not _SHELL_PATCH.fullmatch(str(call.arguments.get("command", ""))):
                 return call
-        given = {name: argument for name, argument in call.arguments.items() if name != "workdir" or argument != cwd}
+        call_arguments = {
+            name: argument for name, argument in call.arguments.items() if name != "workdir" or argument != cwd
+        }
         is_patch = call.raw.lstrip().startswith(PATCH_BEGIN)  # it may come as it is, without JSON
         if is_patch:
-            given = {"input": call.raw}
+            call_arguments = {"input": call.raw}
         raw = "" if is_patch else call.raw  # arguments that were cut off are refused, not completed
         rows = _rows().get(call.name, ())
         for row in sorted(rows, key=lambda candidate: candidate["tool"] not in self._registry.names()) if raw else rows:
             if self._registry.get(row["tool"]) is None:
                 continue
             try:
-                arguments = {} if raw else _fill_row(row, given)
+                arguments = {} if raw else _fill_row(row, call_arguments)
             except _Inexact:
                 continue
             self._names[call.id] = call.name
@@ -92,11 +94,11 @@ class ForeignCalls:
 
 @lru_cache(1)
 def _rows() -> Mapping[str, Sequence[JsonObject]]:
-    found: dict[str, list[JsonObject]] = {}
+    by_name: dict[str, list[JsonObject]] = {}
     for row in json.loads(Path(__file__).with_name("foreign").joinpath("names.json").read_text(encoding="utf-8")):
         for name in row["names"]:
-            found.setdefault(name, []).append(row)
-    return found
+            by_name.setdefault(name, []).append(row)
+    return by_name
 
 
 def find_our_tools(name: str) -> list[str]:
@@ -109,67 +111,67 @@ def foreign_names(tool: str) -> list[str]:
     return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
 
 
-def foreign_arguments(name: str, tool: str, given: JsonObject) -> JsonDict:
+def foreign_arguments(name: str, tool: str, arguments: JsonObject) -> JsonDict:
     """Return arguments of our tool as those of the foreign one that the table translates to it; what has no counterpart
     there keeps our name, behind the others."""
     row = next((row for row in _rows().get(name, ()) if row["tool"] == tool), None)
-    return _invert(row["arguments"], given) if row else dict(given)
+    return _invert(row["arguments"], arguments) if row else dict(arguments)
 
 
-def _invert(template: JsonObject, given: JsonObject) -> JsonDict:
-    inverted, rest = JsonDict(), dict(given)
+def _invert(template: JsonObject, arguments: JsonObject) -> JsonDict:
+    inverted, remaining = JsonDict(), dict(arguments)
     for ours, slot in template.items():
-        value = given.get(ours)
-        if isinstance(slot, str) and slot.startswith("$") and ours in given:
+        value = arguments.get(ours)
+        if isinstance(slot, str) and slot.startswith("$") and ours in arguments:
             word, _, form = slot.removeprefix("$").partition(":")
-            inverted[word.rstrip("?!")] = 1000 * rest.pop(ours) if form == "seconds" else rest.pop(ours)
+            inverted[word.rstrip("?!")] = 1000 * remaining.pop(ours) if form == "seconds" else remaining.pop(ours)
         elif isinstance(slot, list) and isinstance(value, list) and len(value) == 1:
-            inverted |= _invert(slot[0], rest.pop(ours)[0])
-    return {**inverted, **rest}
+            inverted |= _invert(slot[0], remaining.pop(ours)[0])
+    return {**inverted, **remaining}
 
 
-def _fill_row(row: JsonObject, given: JsonObject) -> JsonDict:
+def _fill_row(row: JsonObject, arguments: JsonObject) -> JsonDict:
     wanted = row.get("if", {})
-    if any(given.get(name) != value for name, value in wanted.items()):
+    if any(arguments.get(name) != value for name, value in wanted.items()):
         raise _Inexact
-    filled: JsonDict = _fill_object(row["arguments"], given, {*wanted, *row.get("ignored", ())})
+    filled: JsonDict = _fill_object(row["arguments"], arguments, {*wanted, *row.get("ignored", ())})
     return filled
 
 
-def _fill_object(template: Any, given: JsonObject, used: set[str]) -> Any:
-    """Fill `template`; raise `_Inexact` unless that uses all of `given` that says something."""
-    filled = _fill(template, given, used)
-    if any(name not in used and value not in (None, False, "") for name, value in given.items()):
+def _fill_object(template: Any, arguments: JsonObject, used: set[str]) -> Any:
+    """Fill `template`; raise `_Inexact` unless that uses all of `arguments` that says something."""
+    filled = _fill(template, arguments, used)
+    if any(name not in used and value not in (None, False, "") for name, value in arguments.items()):
         raise _Inexact
     return filled
 
 
-def _fill(template: Any, given: JsonObject, used: set[str]) -> Any:
+def _fill(template: Any, arguments: JsonObject, used: set[str]) -> Any:
     if isinstance(template, str):
-        return _take(template, given, used) if template.startswith("$") else template
+        return _take(template, arguments, used) if template.startswith("$") else template
     if isinstance(template, list):
-        return [_fill(element, given, used) for element in template]
+        return [_fill(element, arguments, used) for element in template]
     if "each" in template:
-        items = _take(template["each"], given, used)
+        items = _take(template["each"], arguments, used)
         if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
             raise _Inexact
         return [_fill_object(template["of"], item, set(template.get("ignored", ()))) for item in items]
     if "run" in template:
-        return _run_in(_take(template["in"], given, used), _take(template["run"], given, used))
+        return _run_in(_take(template["in"], arguments, used), _take(template["run"], arguments, used))
     if "pick" in template:
-        picked = _take(template["pick"], given, used)
+        picked = _take(template["pick"], arguments, used)
         if not isinstance(picked, str) or picked not in template["from"]:
             raise _Inexact
         return template["from"][picked]
-    filled = {name: _fill(element, given, used) for name, element in template.items()}
+    filled = {name: _fill(element, arguments, used) for name, element in template.items()}
     return {name: value for name, value in filled.items() if value is not _MISSING}
 
 
-def _take(word: str, given: JsonObject, used: set[str]) -> Any:
+def _take(word: str, arguments: JsonObject, used: set[str]) -> Any:
     """Return the value that `$name`, `$name?`, `$name!` or `$name:form` stands for."""
     name, _, form = word.removeprefix("$").partition(":")
     name, mark = (name[:-1], name[-1]) if name[-1] in "?!" else (name, "")
-    value = given.get(name)
+    value = arguments.get(name)
     if value is None and mark == "?":
         return _MISSING
     if value is None or (mark == "!" and not value):
@@ -241,8 +243,8 @@ def _patched(value: Any) -> list[str]:
     if not isinstance(value, str):
         raise _Inexact
     heads = (ADD, UPDATE, DELETE, MOVE)
-    found = (line[len(head) :].strip() for line in split_patch(value) for head in heads if line.startswith(head))
-    return list(dict.fromkeys(found))
+    paths = (line[len(head) :].strip() for line in split_patch(value) for head in heads if line.startswith(head))
+    return list(dict.fromkeys(paths))
 
 
 _FORMS: Mapping[str, Callable[[Any], Any]] = {

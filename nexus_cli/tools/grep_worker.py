@@ -224,7 +224,7 @@ def _search_files(
     job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern, counts: SearchCounts
 ) -> Iterator[str]:
     shown = unread = 0
-    more = binary = False
+    has_more = binary = False
     for number, path in enumerate(paths):
         hits = FileHits(job.context, job.limit - shown)
         # The name comes above the first row, once there is one.
@@ -238,11 +238,11 @@ def _search_files(
         except BinaryFileError:
             binary = True
         shown += hits.matches
-        more = hits.more
-        counts.matches, counts.more = shown, more
+        has_more = hits.more
+        counts.matches, counts.more = shown, has_more
         counts.files += hits.matches > 0
-        if more:
-            rest, is_all = _count_matches(paths[number:], regex)
+        if has_more:
+            total, is_all = _count_matches(paths[number:], regex)
             break
     if job.alone and (binary or unread):
         why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
@@ -251,14 +251,14 @@ def _search_files(
         return
     if not shown:
         yield "no matches"
-    if more:
+    if has_more:
         first = "match" if shown == 1 else f"{shown} matches"
-        left = max(1, rest - hits.matches)
+        left = max(1, total - hits.matches)
         least = "" if is_all else "at least "
         verb = "is" if left == 1 else "are"
         yield f"\n[the first {first}; there {verb} {least}{left:,} more: narrow the search or raise `limit`]"
     if unread:
-        least = "at least " if more else ""
+        least = "at least " if has_more else ""
         yield f"\n[{least}{unread} file{'s' * (unread != 1)} could not be searched: unreadable, or over 64 MiB]"
 
 
@@ -297,7 +297,7 @@ def main() -> int:
     Returns the exit status.
     """
     with open(0, "rb", closefd=False) as source:
-        head, _, rest = source.read().partition(b"\n")
+        head, _, path_data = source.read().partition(b"\n")
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     values: dict[str, Any] = json.loads(head)
@@ -312,7 +312,7 @@ def main() -> int:
             return NO_FOLDER
         try:
             counts = SearchCounts()
-            answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path], counts)
+            answer = search(SearchJob(**values), [path for path in path_data.split(b"\0") if path], counts)
         except (re.error, RecursionError, OverflowError) as error:
             sink.write(f"`pattern` is not a Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN

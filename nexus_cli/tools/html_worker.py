@@ -46,8 +46,8 @@ def to_markdown(body: bytes, charset: str, ends: float) -> str:
         signal.setitimer(signal.ITIMER_REAL, 0)
         text = shown.get_text("\n")
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
-    return "\n".join([*([f"Title: {title}", ""] if title else []), *kept]).strip()
+    kept_lines = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
+    return "\n".join([*([f"Title: {title}", ""] if title else []), *kept_lines]).strip()
 
 
 def _write_rows(soup: Any, table: Any) -> None:

@@ -52,9 +52,9 @@ def find_listeners(pids: Iterable[int]) -> list[ListeningPort]:
                 (ListeningPort(port, address, network), inode) for (address, port), inode in _read_tables(pid)
             ]
         if tables[network]:
-            held = _held_sockets(pid)
+            inodes = _held_sockets(pid)
             listeners |= {
-                (network, listener.port): listener for listener, inode in reversed(tables[network]) if inode in held
+                (network, listener.port): listener for listener, inode in reversed(tables[network]) if inode in inodes
             }
     return [listeners[key] for key in sorted(listeners, key=lambda key: key[1])]
 
@@ -72,7 +72,7 @@ def _read_tables(pid: int) -> Iterator[tuple[tuple[str, int], str]]:
 
 def _own_address(text: str) -> str:
     """Return the address on which the machine itself reaches a socket that is bound to an address of the table."""
-    data = b"".join(int(text[at : at + 8], 16).to_bytes(4, "little") for at in range(0, len(text), 8))
+    data = b"".join(int(text[offset : offset + 8], 16).to_bytes(4, "little") for offset in range(0, len(text), 8))
     bound = ip_address(data)
     if bound.is_unspecified:
         return "127.0.0.1" if bound.version == 4 else "::1"
@@ -81,12 +81,12 @@ def _own_address(text: str) -> str:
 
 def _held_sockets(pid: int) -> set[str]:
     """Return the inodes of the sockets that a process holds."""
-    held = set()
+    inodes = set()
     with suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
-                held.add(os.readlink(f"/proc/{pid}/fd/{name}").removeprefix("socket:[").removesuffix("]"))
-    return held
+                inodes.add(os.readlink(f"/proc/{pid}/fd/{name}").removeprefix("socket:[").removesuffix("]"))
+    return inodes
 
 
 def is_own_address(url_host: str) -> bool:

@@ -45,8 +45,8 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
         return []
     secrets = SecretPlaces(places(), project)
     hidden = secrets.are_below(root)
-    named = {path for path in files if not is_draft(path.rpartition("/")[2])}
-    return sorted(path for path in named if not (hidden and secrets.find(root / path, root)))
+    file_names = {path for path in files if not is_draft(path.rpartition("/")[2])}
+    return sorted(path for path in file_names if not (hidden and secrets.find(root / path, root)))
 
 
 def check_folder(target: Path) -> None:
@@ -80,35 +80,35 @@ def _list_with_git(program: str, handle: int, root: Path, project: Path, stop: S
             (empty / "HEAD").write_text("ref: refs/heads/none\n")
             for top in dict.fromkeys((real_path(project), root)):
                 if root.is_relative_to(top):
-                    where = f"--git-dir={empty}", f"--work-tree={top}"
+                    git_options = f"--git-dir={empty}", f"--work-tree={top}"
                     git = Git(program, root, project=top, reads=(empty,))
-                    if files := _list_by_git(git, handle, stop, 0, where):
+                    if files := _list_by_git(git, handle, stop, 0, git_options):
                         return files
     return []
 
 
-def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, where: tuple[str, ...] = ()) -> list[str]:
+def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, options: tuple[str, ...] = ()) -> list[str]:
     """Return the files that git lists below the folder `root`, including nested repositories; [] if git cannot. The
-    options `where` name another repository than its own. Raises `TimeoutError`."""
+    options `options` name another repository than its own. Raises `TimeoutError`."""
     if depth > _SUBMODULES:
         return []
     try:
         here = replace(git, cwd=_handle_path(root))
-        done = process.run_git(
-            here, *where, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS
+        outcome = process.run_git(
+            here, *options, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS
         )
     except OSError:
         return []
     stop.raise_if_pressed()
-    if done.timed_out:
+    if outcome.timed_out:
         raise TimeoutError
-    if done.status != 0 or done.uncounted:
+    if outcome.status != 0 or outcome.uncounted:
         return []
     files = []
     folders: dict[str, list[str]] = {}
-    tagged = [os.fsdecode(part) for part in done.output.split(b"\0") if part]
+    tagged = [os.fsdecode(part) for part in outcome.output.split(b"\0") if part]
     others, _ = split_environments(path[2:] for path in tagged if path.startswith("?"))
-    for name in {path.rstrip("/") for path in (*others, *(one[2:] for one in tagged if not one.startswith("?")))}:
+    for name in {path.rstrip("/") for path in (*others, *(entry[2:] for entry in tagged if not entry.startswith("?")))}:
         parent, _, last = name.rpartition("/")
         folders.setdefault(parent, []).append(last)
     for parent, names in folders.items():
@@ -139,10 +139,10 @@ def _list_nested(git: Git, folder: int, last: str, name: str, stop: StopFlag, de
 
 def _handle_path(folder: int) -> Path:
     """Return a path by which a child can enter the open folder, even if its name was replaced by a link."""
-    told = getattr(fcntl, "F_GETPATH", None)  # macOS, which has no /proc
-    if told is None:
+    command = getattr(fcntl, "F_GETPATH", None)  # macOS, which has no /proc
+    if command is None:
         return Path(f"/proc/self/fd/{folder}")
-    return Path(os.fsdecode(fcntl.fcntl(folder, told, bytes(1024)).partition(b"\0")[0]))
+    return Path(os.fsdecode(fcntl.fcntl(folder, command, bytes(1024)).partition(b"\0")[0]))
 
 
 def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> Iterator[str]:
@@ -152,12 +152,12 @@ def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> Iterator[str]:
         prefix = waiting.pop()
         try:
             with open_folder(prefix, inside=root) as folder, scan_folder(folder) as entries:
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        if prefix and (SETTINGS, False) in found:
+        if prefix and (SETTINGS, False) in children:
             continue
-        for name, is_folder in found:
+        for name, is_folder in children:
             stop.raise_if_pressed()
             if not is_folder:
                 yield prefix + name

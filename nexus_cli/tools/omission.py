@@ -42,10 +42,10 @@ _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
 
 def find_new_omission(old: str, new: str) -> str:
     """Return the first placeholder line in `new` that is not in `old`, "" if there is none."""
-    known = {line.strip() for line in old.split("\n")}
+    old_lines = {line.strip() for line in old.split("\n")}
     for line in new.split("\n"):
         bare = line.strip()
-        if bare not in known and any(_is_omission(part) for part in {bare, _TRAILING.split(bare)[-1]}):
+        if bare not in old_lines and any(_is_omission(part) for part in {bare, _TRAILING.split(bare)[-1]}):
             return bare
     return ""
 

@@ -63,22 +63,22 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 def outline_text(name: str, text: str) -> str:
     """Return rows `LINE: TEXT` of definitions or headings, at most `MOST_ROWS`; "" if none is recognized."""
     rows = list(_find_rows(name.lower(), text))
-    kept, level = rows, max((depth for depth, _, _ in rows), default=0)
-    while len(kept) > MOST_ROWS and level > min(depth for depth, _, _ in kept):
-        level = max(depth for depth, _, _ in kept)
-        kept = [row for row in kept if row[0] < level] or kept[:MOST_ROWS]
-    kept = kept[:MOST_ROWS]
-    left = [f"[{len(rows) - len(kept):,} more]"] if len(kept) < len(rows) else []
-    return "\n".join([*(f"{number}: {line}" for _, number, line in kept), *left])
+    kept_rows, level = rows, max((depth for depth, _, _ in rows), default=0)
+    while len(kept_rows) > MOST_ROWS and level > min(depth for depth, _, _ in kept_rows):
+        level = max(depth for depth, _, _ in kept_rows)
+        kept_rows = [row for row in kept_rows if row[0] < level] or kept_rows[:MOST_ROWS]
+    kept_rows = kept_rows[:MOST_ROWS]
+    left = [f"[{len(rows) - len(kept_rows):,} more]"] if len(kept_rows) < len(rows) else []
+    return "\n".join([*(f"{number}: {line}" for _, number, line in kept_rows), *left])
 
 
 def _find_rows(name: str, text: str) -> Iterator[tuple[int, int, str]]:
     """Yield depth, line number and text of each row."""
     marked = name.endswith(_MARKDOWN)
-    found = next((pattern for ends, pattern in LANGUAGES.values() if name.endswith(ends)), "")
-    if not found and not marked:
+    expression = next((pattern for ends, pattern in LANGUAGES.values() if name.endswith(ends)), "")
+    if not expression and not marked:
         return
-    pattern, fence = _HEADING if marked else re.compile(found), ""
+    pattern, fence = _HEADING if marked else re.compile(expression), ""
     for number, line in enumerate(text.split("\n", MOST_LINES)[:MOST_LINES], 1):
         line = line[:LONGEST_LINE].rstrip()
         if marked and (mark := _FENCE.match(line)):

@@ -36,8 +36,8 @@ def decode_text(output: bytes, uncounted: int = 0) -> str:
         decoded = decode_output(output, cut=uncounted > 0)
         if decoded is None:
             kind = image_type(output)
-            what = f" (a {IMAGE_NAMES[kind]} image)" if kind else ""
+            note = f" (a {IMAGE_NAMES[kind]} image)" if kind else ""
             size = len(output) + uncounted
-            return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
+            return f"[binary output{note}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
         read = decoded.plain.replace("\0", NUL)
     return read if read.endswith("\n") or not read else f"{read}\n"

@@ -48,10 +48,12 @@ class PathPattern:
 
         `step` is called repeatedly and may raise. Raises `ToolError` if the pattern cannot match any name.
         """
-        found = self._whole.select(paths, step) or {path for part in self._parts for path in part.select(paths, step)}
-        if not found and all(reading.impossible for reading in self._parts or [self._whole]):
+        matching = self._whole.select(paths, step) or {
+            path for part in self._parts for path in part.select(paths, step)
+        }
+        if not matching and all(reading.impossible for reading in self._parts or [self._whole]):
             raise ToolError("the pattern can match no name: a range in its brackets is empty")
-        return [path for path in paths if path in found]
+        return [path for path in paths if path in matching]
 
 
 class _PatternChoice:
@@ -75,27 +77,27 @@ class _PatternChoice:
         same = {path for path in paths if "/".join(names[path]) == self._exact}
         if same and "*" not in self._exact:
             return same
-        found = {path for path in paths if _fits(self._literal, names[path])}
+        matching = {path for path in paths if _fits(self._literal, names[path])}
         for literal, loose in self.choices:
             step()
             exact = {path for path in paths if _fits(literal, names[path])}
-            found |= exact or {path for path in paths if _fits(loose, names[path])}
-        return found
+            matching |= exact or {path for path in paths if _fits(loose, names[path])}
+        return matching
 
 
 def _split_list(pattern: str) -> list[str]:
     """Split a list of patterns at `,`, `;`, `|` or white space outside braces."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
-    for at, letter in enumerate(pattern):
+    for index, letter in enumerate(pattern):
         if letter == "{" and closing:
             depth += 1
         elif letter == "}":
             closing -= 1
             depth = max(0, depth - 1)
         elif not depth and (letter in ",;|" or letter.isspace()):
-            parts.append(pattern[start:at])
-            start = at + 1
+            parts.append(pattern[start:index])
+            start = index + 1
     return [part for part in [*parts, pattern[start:]] if part]
 
 
@@ -137,7 +139,7 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
 def _expand_braces(pattern: str) -> list[str]:
     """Expand braces, the innermost first. Those without a partner or a comma match themselves, as do those around
     them."""
-    done: list[str] = []
+    expanded: list[str] = []
     waiting = [pattern]
     while waiting:
         current = waiting.pop()
@@ -145,8 +147,8 @@ def _expand_braces(pattern: str) -> list[str]:
             parts = [part.strip() for part in braces[1].split(",")]
             waiting += [current[: braces.start()] + part + current[braces.end() :] for part in reversed(parts)]
         else:
-            done.append(current)
-        count = len(done) + len(waiting)
+            expanded.append(current)
+        count = len(expanded) + len(waiting)
         if count > _MOST or (count > 1 and count * len(pattern) > _MOST_TEXT):
             raise ToolError(f"the braces expand to more than {_MOST} patterns")
-    return done
+    return expanded

@@ -66,8 +66,8 @@ def main() -> None:
             blank.append(number)
         if written > MOST_TEXT:
             return
-    asked = range(job["first"], last + 1)
-    chosen = asked if len(asked) <= job["pictures"] else blank[: job["pictures"]]
+    pages = range(job["first"], last + 1)
+    chosen = pages if len(pages) <= job["pictures"] else blank[: job["pictures"]]
     if chosen:
         _draw_pages(document, chosen)
 
@@ -86,7 +86,7 @@ def _draw_pages(document: Any, numbers: Sequence[int]) -> None:
 
 def _make_png(pixels: bytes, width: int, height: int, stride: int) -> bytes:
     """Return the PNG of rows of red, green and blue: one of grey, which is a third as long, if there is no colour."""
-    rows = [pixels[at : at + 3 * width] for at in range(0, stride * height, stride)]
+    rows = [pixels[offset : offset + 3 * width] for offset in range(0, stride * height, stride)]
     is_grey = all(row[::3] == row[1::3] == row[2::3] for row in rows)
     raw = b"".join(b"\0" + (row[::3] if is_grey else row) for row in rows)
     head = struct.pack(">IIBBBBB", width, height, 8, 0 if is_grey else 2, 0, 0, 0)

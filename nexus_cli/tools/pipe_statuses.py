@@ -59,8 +59,8 @@ class PipeStatuses:
         if self.handle < 0:
             return ()
         statuses = os.pread(self.handle, 4 * MOST, self.start).split()
-        known = 1 < len(statuses) <= MOST and all(status.isdigit() and len(status) <= 3 for status in statuses)
-        return tuple(map(int, statuses)) if known else ()
+        is_valid = 1 < len(statuses) <= MOST and all(status.isdigit() and len(status) <= 3 for status in statuses)
+        return tuple(map(int, statuses)) if is_valid else ()
 
 
 @contextmanager

@@ -136,25 +136,25 @@ def run_process(
     Raises `OSError` or `ValueError` if it cannot be started.
     """
     stop.raise_if_pressed()
-    mark, own = secrets.token_hex(16), host_environment(env, cwd)
-    own[CHILD_OF] = " ".join((*own.get(CHILD_OF, "").split(), mark))
+    mark, environment = secrets.token_hex(16), host_environment(env, cwd)
+    environment[CHILD_OF] = " ".join((*environment.get(CHILD_OF, "").split(), mark))
     start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
     watched: AbstractContextManager[Sequence[str]] = contextlib.nullcontext(())
     if confinement is not None:
         start, watched = confinement.start, confinement.watch_command()
     with watched as restored, OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
-        given: IO[bytes] | int = subprocess.DEVNULL
+        child_input: IO[bytes] | int = subprocess.DEVNULL
         if isinstance(stdin, int):
-            given = stdin
+            child_input = stdin
         elif stdin:
             source.write(stdin)
             source.seek(0)
-            given = source
+            child_input = source
         child = start(
             argv,
             cwd=cwd,
-            env=own,
-            stdin=given,
+            env=environment,
+            stdin=child_input,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
             start_new_session=True,
@@ -163,12 +163,12 @@ def run_process(
         )
         RUNNING.add((child.pid, mark))
         assert child.stdout is not None
-        kept = BoundedOutput(keep)
+        output = BoundedOutput(keep)
         try:
             guard.watch(child.pid)
-            with _Pipe(child.stdout, kept, show) as pipe:
+            with _Pipe(child.stdout, output, show) as pipe:
                 stop.child = child.pid, mark
-                result = _await_child(child, mark, pipe, kept, stop, seconds)
+                result = _await_child(child, mark, pipe, output, stop, seconds)
         finally:
             stop.child = None
             if child.poll() is None:
@@ -187,8 +187,8 @@ def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> Proces
 class _Pipe:
     """The read end of a child's output."""
 
-    def __init__(self, file: IO[bytes], kept: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
-        self._file, self._kept, self._show = file, kept, show
+    def __init__(self, file: IO[bytes], output: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
+        self._file, self._kept, self._show = file, output, show
         self._selector = selectors.DefaultSelector()
         self.is_open = True
 
@@ -223,7 +223,7 @@ class _Pipe:
 
 
 def _await_child(
-    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: StopFlag, seconds: float
+    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, output: BoundedOutput, stop: StopFlag, seconds: float
 ) -> ProcessResult:
     began, timed_out = time.monotonic(), False
     deadline = began + seconds
@@ -239,24 +239,24 @@ def _await_child(
             # The pipe is closed, so the child is about to end: wait for that.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(patience)
-    left = 0
+    remaining = 0
     if child.poll() is None:
         _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
         while pipe.is_open and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
-        while left := len(find_remaining(child.pid, mark, time.monotonic() - began)):
+        while remaining := len(find_remaining(child.pid, mark, time.monotonic() - began)):
             if time.monotonic() >= grace or stop.is_pressed:
                 break
             pipe.pump(_LOOK)
-        if left:
+        if remaining:
             _end_tree(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN
     while pipe.pump(0) and time.monotonic() < drained:
         continue
     code = child.wait()
-    return ProcessResult(kept.join(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
+    return ProcessResult(output.join(), 128 - code if code < 0 else code, output.uncounted, timed_out, remaining)
 
 
 def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: StopFlag) -> None:

@@ -42,9 +42,9 @@ def find_tree(pid: int, mark: str = "") -> set[Process]:
     members |= ({pid} | _find_marked(mark)) & table.keys()
     grown = True
     while grown:
-        more = {number for number, (_, parent, _) in table.items() if parent in members} - members
-        members |= more
-        grown = bool(more)
+        children = {number for number, (_, parent, _) in table.items() if parent in members} - members
+        members |= children
+        grown = bool(children)
     return {table[number][0] for number in members}
 
 
@@ -142,9 +142,9 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
 
 
 def _from_ps() -> dict[int, tuple[Process, int, int]]:
-    done = run_program(["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat="], env={})
+    process = run_program(["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat="], env={})
     table = {}
-    for line in done.stdout.decode(errors="replace").splitlines():
+    for line in process.stdout.decode(errors="replace").splitlines():
         fields = line.split()
         if len(fields) == 4 and not fields[3].startswith("Z"):
             table[int(fields[0])] = (Process(int(fields[0])), int(fields[1]), int(fields[2]))

@@ -47,8 +47,8 @@ def plugin_tools() -> dict[str, Tool]:
 
 
 def _is_valid(tool: Any) -> bool:
-    named = isinstance(tool, Tool) and _NAME.fullmatch(tool.name) and not tool.server
-    return bool(named) and all(inspect.iscoroutinefunction(run) for run in (tool.run, tool.check) if run)
+    is_named = isinstance(tool, Tool) and _NAME.fullmatch(tool.name) and not tool.server
+    return bool(is_named) and all(inspect.iscoroutinefunction(run) for run in (tool.run, tool.check) if run)
 
 
 def plugin_line(name: str, arguments: JsonObject) -> str:
@@ -198,22 +198,24 @@ class ToolRegistry:
 
     def nearest(self, name: str) -> str | None:
         """Return the name most similar to a misspelt one, or None."""
-        plain = {_letters(known): known for known in self._tools}
+        plain = {_letters(known_name): known_name for known_name in self._tools}
         wanted = _letters(name)
         if wanted in plain:
             return plain[wanted]
         close = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.55)
         if close:
             return plain[close[0]]
-        inside = [known for key, known in plain.items() if len(wanted) > 2 and (wanted in key or key in wanted)]
+        inside = [
+            known_name for key, known_name in plain.items() if len(wanted) > 2 and (wanted in key or key in wanted)
+        ]
         return inside[0] if inside else None
 
     def describe_unknown(self, name: str) -> str:
         """Return the error of a call whose tool there is not."""
         near = self.foreign.find_nearest(name) or self.nearest(name)
         hint = f" Did you mean {near}?" if near else ""
-        named = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]
-        return f"there is no tool {name!r}.{hint} Available: {', '.join(named) or 'none'}."
+        available = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]
+        return f"there is no tool {name!r}.{hint} Available: {', '.join(available) or 'none'}."
 
     def describe(self, name: str) -> str:
         """Return name, description and arguments of the tool with this exact name, "" if there is none."""
@@ -229,10 +231,10 @@ class ToolRegistry:
             for tool in self._tools.values()
             if tool.behind or tool.server
         ]
-        found = sorted((row for row in scored if row[0]), key=lambda one: -one[0])
-        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in found[:MOST_FOUND]]
-        if len(found) > MOST_FOUND:
-            lines.append(f"[{len(found) - MOST_FOUND} more: search with other words]")
+        ranked = sorted((row for row in scored if row[0]), key=lambda pair: -pair[0])
+        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in ranked[:MOST_FOUND]]
+        if len(ranked) > MOST_FOUND:
+            lines.append(f"[{len(ranked) - MOST_FOUND} more: search with other words]")
         return "\n".join(lines)
 
     def get_definitions(self) -> list[dict[str, Any]]:

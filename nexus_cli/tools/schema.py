@@ -47,47 +47,47 @@ _SHOWN = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
 
 
-def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, list[str]]:
-    """Return the repaired arguments, or the value of the one at `at`, and a sentence for each remaining error.
+def check_arguments(value: Any, schema: JsonObject, path: str = "") -> tuple[Any, list[str]]:
+    """Return the repaired arguments, or the value of the one at `path`, and a sentence for each remaining error.
 
     Repaired are `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string,
     JSON text for an array or object, and null for an optional argument (which is removed).
     """
-    where = f"`{at}`" if at else "the arguments"
+    label = f"`{path}`" if path else "the arguments"
     kinds = schema.get("type") or ()
     allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     if allowed and not any(_has_type(value, kind) for kind in allowed):
         value = _cast(value, allowed)
         if not any(_has_type(value, kind) for kind in allowed):
             wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
-            return value, [f"{where} must be {wanted}, not {_quote(value)}"]
+            return value, [f"{label} must be {wanted}, not {_quote(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
-        faults.append(f"{where} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
+        faults.append(f"{label} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
     if _has_type(value, "number"):
         if "minimum" in schema and value < schema["minimum"]:
-            faults.append(f"{where} must be at least {schema['minimum']}, not {_quote(value)}")
+            faults.append(f"{label} must be at least {schema['minimum']}, not {_quote(value)}")
         if "maximum" in schema and value > schema["maximum"]:
-            faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
+            faults.append(f"{label} must be at most {schema['maximum']}, not {_quote(value)}")
     if isinstance(value, Mapping):
-        known, required = schema.get("properties", {}), schema.get("required", ())
-        prefix, checked = f"{at}." if at else "", JsonDict()
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        prefix, checked = f"{path}." if path else "", JsonDict()
         faults += [f"`{prefix}{name}` is required" for name in required if name not in value]
         for name, argument in value.items():
-            inner = known.get(name, schema.get("additionalProperties", True))
-            if argument is None and name in known and name not in required and not _allows_null(inner):
+            inner = properties.get(name, schema.get("additionalProperties", True))
+            if argument is None and name in properties and name not in required and not _allows_null(inner):
                 continue
             checked[name] = argument
             if isinstance(inner, Mapping):
-                checked[name], more = check_arguments(argument, inner, prefix + name)
-                faults += more
+                checked[name], inner_faults = check_arguments(argument, inner, prefix + name)
+                faults += inner_faults
             elif inner is False:
-                faults.append(f"`{prefix}{name}` is unknown{_instead(name, argument, known, value)}")
+                faults.append(f"`{prefix}{name}` is unknown{_instead(name, argument, properties, value)}")
         value = checked
     elif isinstance(value, list | tuple) and "items" in schema:
-        checks = [check_arguments(element, schema["items"], f"{at}[{place}]") for place, element in enumerate(value)]
+        checks = [check_arguments(element, schema["items"], f"{path}[{place}]") for place, element in enumerate(value)]
         value = [element for element, _ in checks]
-        faults += [fault for _, more in checks for fault in more]
+        faults += [fault for _, inner_faults in checks for fault in inner_faults]
     return value, faults
 
 
@@ -145,13 +145,14 @@ def describe_unreadable(raw: str) -> str:
     except RecursionError:
         return f"{lead}nested too deeply"
     except ValueError as error:
-        at = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        if at >= len(raw.rstrip()) or str(error).startswith("Unterminated string"):
+        position = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        if position >= len(raw.rstrip()) or str(error).startswith("Unterminated string"):
             lead += (
                 f"cut off after {len(raw):,} characters. Nothing ran: send the whole call again, long text in parts."
             )
             return f"{lead} They end in: {raw[-_SHOWN:]}"
-        return f"{lead}{str(error).partition(':')[0]} at character {at + 1}: {raw[max(0, at - _SHOWN) : at + _SHOWN]}"
+        around = raw[max(0, position - _SHOWN) : position + _SHOWN]
+        return f"{lead}{str(error).partition(':')[0]} at character {position + 1}: {around}"
     return f"{lead}{raw[: 2 * _SHOWN]}"
 
 
@@ -185,9 +186,9 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _instead(name: str, value: Any, known: JsonObject, given: JsonObject) -> str:
+def _instead(name: str, value: Any, known: JsonObject, arguments: JsonObject) -> str:
     """Return the argument for which an unknown one may stand, first of those that are not given and take `value`."""
-    free = [key for key, schema in known.items() if key not in given and _takes(schema, value)]
+    free = [key for key, schema in known.items() if key not in arguments and _takes(schema, value)]
     parts = (key for key in known if key in name.casefold() or name.casefold() in key)
     if near := nearest_name(name, free, _LIKE) or nearest_name(name, known) or next(parts, ""):
         return f"; did you mean `{near}`?"

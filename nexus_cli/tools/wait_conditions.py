@@ -127,8 +127,8 @@ def _look_at_file(value: JsonObject) -> JsonObject | None:
     if event != CHANGES and bool(after) != (event == APPEARS):
         return None
     names = {**after, **before} or (value["path"],)
-    found = (_compare(name, event, before.get(name), after.get(name)) for name in names)
-    return next((state for state in found if state is not None), None)
+    states = (_compare(name, event, before.get(name), after.get(name)) for name in names)
+    return next((state for state in states if state is not None), None)
 
 
 def _compare(path: str, event: str, before: list[int] | None, now: list[int] | None) -> JsonObject | None:
@@ -158,8 +158,8 @@ def describe_event(kind: str, came: JsonObject) -> str:
             has = came.get("match") and f" with {', '.join(came['match'])}"
             return f"{came['url']} answered {came['status']}{has or ''}"
         case "service":
-            at = f" at {came['came']}" if "came" in came else ""
-            return f"{came['service']} has sent {came['event'] or 'an event'}{at}"
+            moment = f" at {came['came']}" if "came" in came else ""
+            return f"{came['service']} has sent {came['event'] or 'an event'}{moment}"
     return "the time was reached"
 
 
@@ -217,8 +217,8 @@ def _started_by_ps(pid: int) -> str:
     """Return the start time of a process from ps, for systems without /proc; "" if it has ended."""
     from nexus_cli.config.programs import run_program  # noqa: PLC0415
 
-    asked = run_program(["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], env={"LC_ALL": "C"}, timeout=SECONDS)
-    state, _, started = asked.stdout.decode().strip().partition(" ")
+    process = run_program(["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], env={"LC_ALL": "C"}, timeout=SECONDS)
+    state, _, started = process.stdout.decode().strip().partition(" ")
     return "" if not state or state.startswith("Z") else started.strip()
 
 
@@ -262,15 +262,15 @@ def host_headers(url: str) -> dict[str, str]:
 
     parts = urlsplit(url)
     hosts = own_settings().hosts
-    named = next((host_table for host, host_table in hosts.items() if host.lower() == parts.netloc.lower()), {})
-    if not (name := named.get("key")):
+    header_table = next((host_table for host, host_table in hosts.items() if host.lower() == parts.netloc.lower()), {})
+    if not (name := header_table.get("key")):
         return {}
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise NexusError("config", name, "the key is only sent over TLS", "Use https://")
     if not (key := read_secret(name)):
         raise NexusError("config", name, f"no variable or stored key has this name (to store it: nexus login {name})")
-    header = named.get("header", "Authorization")
-    return {header: named.get("prefix", "Bearer " if header == "Authorization" else "") + key}
+    header = header_table.get("header", "Authorization")
+    return {header: header_table.get("prefix", "Bearer " if header == "Authorization" else "") + key}
 
 
 def request_page(url: str, most: int, connect: Connect | None = None) -> tuple[int | None, str]:

@@ -113,8 +113,8 @@ def resolve_host(host: str, port: int) -> list[str]:
         raise UnknownHostError(f"{host} cannot be resolved: {error}") from None
     addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     if private := [address for address in addresses if not is_public(address)]:
-        named = private[0] if private[0] == host else f"{host} is {private[0]}, which"
-        raise PageError(f"{named} is not an address of the public internet")
+        subject = private[0] if private[0] == host else f"{host} is {private[0]}, which"
+        raise PageError(f"{subject} is not an address of the public internet")
     return addresses
 
 
@@ -131,16 +131,16 @@ def request_page(url: str) -> WebPage:
     try:
         opened = open_connection(url, SECONDS, lambda host, port, proxy: _reach(host, port, proxy, ends))
         with send_request(opened, ends, headers) as answer:
-            given: Message = answer.headers
-            location = given.get("Location", "") if answer.status in REDIRECTS else ""
+            response_headers: Message = answer.headers
+            location = response_headers.get("Location", "") if answer.status in REDIRECTS else ""
             data = b"" if location else answer.read(MOST_BYTES + 1)
-            body, is_cut = _decompress(data[:MOST_BYTES], given.get("Content-Encoding", "").strip().lower())
+            body, is_cut = _decompress(data[:MOST_BYTES], response_headers.get("Content-Encoding", "").strip().lower())
             goes = urljoin(url, location) if location else ""
             # A connection that ends early ends the read without an error.
             is_short = bool(answer.length) or (not location and time.monotonic() >= ends)
             cut = is_cut or is_short or len(data) > MOST_BYTES
-            kind = given.get_content_type() if "Content-Type" in given else ""
-            return WebPage(answer.status, body, kind, given.get_content_charset() or "", goes, cut)
+            kind = response_headers.get_content_type() if "Content-Type" in response_headers else ""
+            return WebPage(answer.status, body, kind, response_headers.get_content_charset() or "", goes, cut)
     except ProxyError as error:
         raise PageError(str(error)) from None
     except (OSError, HTTPException, ValueError) as error:
@@ -171,17 +171,17 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
         libraries = find_library("bs4", project)
         options = {"charset": page.charset, "libraries": libraries, "seconds": CONVERSION_SECONDS * MARKDOWN_SHARE}
         job = json.dumps(options).encode() + b"\n" + page.body[:MOST_HTML]
-        done = run_worker(
+        outcome = run_worker(
             _HTML_WORKER, job, project=project, stop=stop, seconds=CONVERSION_SECONDS, libraries=libraries
         )
     except (ToolError, OSError) as error:
         raise PageError(f"its HTML cannot be converted: {error}") from None
-    if done.timed_out:
+    if outcome.timed_out:
         raise PageError(f"its HTML was not converted within {CONVERSION_SECONDS:.0f} s")
-    if done.status:
+    if outcome.status:
         raise PageError("its HTML cannot be converted")
     cut = "\n[The HTML after this point was not converted.]" if len(page.body) > MOST_HTML else ""
-    return done.output.decode("utf-8", "replace") + cut
+    return outcome.output.decode("utf-8", "replace") + cut
 
 
 def _reach(host: str, port: int, proxy: Proxy | None, ends: float) -> socket.socket:

@@ -43,8 +43,8 @@ class ByteStore:
             source = source.read(most + 1)
             if len(source) > most:
                 raise ValueError("the file has grown")
-        if isinstance(source, bytes) and (known := self._renew(source)):
-            return known
+        if isinstance(source, bytes) and (kept_content := self._renew(source)):
+            return kept_content
         self._make(self.objects)
         draft = self.objects / f".new-{os.urandom(8).hex()}"
         try:
@@ -74,14 +74,14 @@ class ByteStore:
                 return content
         return ""
 
-    def link(self, folder: int, name: str, about: os.stat_result) -> str:
+    def link(self, folder: int, name: str, status: os.stat_result) -> str:
         """Keep a regular file by a hard link and return its content, `link:NAME`. Raises `OSError`.
 
-        `folder` is a descriptor, `about` the status of the file there: it is part of the content, by which `open` sees
+        `folder` is a descriptor, `status` the status of the file there: it is part of the content, by which `open` sees
         that the file was written in place since.
         """
         with open_regular(folder, name) as file:
-            content = link_content(file, about)
+            content = link_content(file, status)
         place = self._find_object(content)
         self._make(place.parent)
         try:
@@ -134,14 +134,14 @@ def hash_file(file: IO[bytes]) -> str:
     return f"{SHA256}{_copy(file, None, None)}"
 
 
-def link_content(file: IO[bytes], about: os.stat_result) -> str:
+def link_content(file: IO[bytes], status: os.stat_result) -> str:
     """Return the content of an open file that is kept by a hard link. Raises `OSError`.
 
     Device, inode, size, time, and for a file above `SAMPLED` bytes a digest of pieces of it: size and time can be as
     before although it was written in place.
     """
-    sample = f"-{_hash_sample(file, about.st_size)}" if about.st_size > SAMPLED else ""
-    return f"{HARD_LINK}{about.st_dev:x}-{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}{sample}"
+    sample = f"-{_hash_sample(file, status.st_size)}" if status.st_size > SAMPLED else ""
+    return f"{HARD_LINK}{status.st_dev:x}-{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}{sample}"
 
 
 def _hash_sample(file: IO[bytes], size: int) -> str:
@@ -185,8 +185,8 @@ def _copy(source: bytes | IO[bytes], file: IO[bytes] | None, most: int | None) -
 def _is_same(place: Path, content: str) -> bool:
     """Return True if the linked file still has the size and change time that its name says."""
     try:
-        about = os.lstat(place)
+        status = os.lstat(place)
     except OSError:
         return False
-    named = content.split("-")[2:4]
-    return stat.S_ISREG(about.st_mode) and named == [f"{about.st_size:x}", f"{about.st_mtime_ns:x}"]
+    stated = content.split("-")[2:4]
+    return stat.S_ISREG(status.st_mode) and stated == [f"{status.st_size:x}", f"{status.st_mtime_ns:x}"]

@@ -76,8 +76,8 @@ class PresentState:
 
     def is_like(self, state: FileState) -> bool:
         """Return True if kind, content, target, mode, owner and attributes are those of `state`."""
-        own = self.state.mode, self.state.owner, self.state.attributes
-        return self.holds(state) and own == (state.mode, state.owner, state.attributes)
+        own_rights = self.state.mode, self.state.owner, self.state.attributes
+        return self.holds(state) and own_rights == (state.mode, state.owner, state.attributes)
 
 
 NOT_THERE = PresentState(ABSENT_STATE)

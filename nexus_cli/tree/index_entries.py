@@ -48,16 +48,16 @@ def read_index(data: bytes, length: int, *, may_be_split: bool = False) -> Itera
     version, count = struct.unpack_from(">II", data, 4) if data[:4] == b"DIRC" and len(data) > 12 else (0, 0)
     if version not in (2, 3, 4):
         raise ValueError("not an index of a known version")
-    at, name = 12, b""
+    offset, name = 12, b""
     for _ in range(count):
         try:
-            about = _STAT.unpack_from(data, at)
-            oid = data[at + 40 : at + 40 + length]
-            (flags,) = struct.unpack_from(">H", data, at + 40 + length)
+            fields = _STAT.unpack_from(data, offset)
+            oid = data[offset + 40 : offset + 40 + length]
+            (flags,) = struct.unpack_from(">H", data, offset + 40 + length)
         except struct.error as error:
             raise ValueError("the index is truncated") from error
-        begin = at + 42 + length + (2 if flags & _EXTENDED else 0)
-        marks, cut = data[at + 40 + length : begin], 0
+        begin = offset + 42 + length + (2 if flags & _EXTENDED else 0)
+        marks, cut = data[offset + 40 + length : begin], 0
         if version == 4:
             cut, begin = _read_number(data, begin)
         end = data.find(b"\0", begin)
@@ -66,18 +66,18 @@ def read_index(data: bytes, length: int, *, may_be_split: bool = False) -> Itera
         name = name[: len(name) - cut] + data[begin:end] if version == 4 else data[begin:end]
         if min(len(name), _NAME) != flags & _NAME:
             raise ValueError("the index is damaged")
-        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
-        yield os.fsdecode(name), IndexEntry(oid.hex(), about, marks)
-    if at > len(data) - length:
+        offset = end + 1 if version == 4 else offset + (end - offset + 8) // 8 * 8
+        yield os.fsdecode(name), IndexEntry(oid.hex(), fields, marks)
+    if offset > len(data) - length:
         raise ValueError("the index is truncated")
-    if data[at : at + 4] == b"link" and not may_be_split:
+    if data[offset : offset + 4] == b"link" and not may_be_split:
         raise ValueError("the index is split")
 
 
-def _read_number(data: bytes, at: int) -> tuple[int, int]:
+def _read_number(data: bytes, offset: int) -> tuple[int, int]:
     """Return a number of variable length, as git writes it, and the place after it. Raises `ValueError`."""
     value = -1
-    for place, byte in enumerate(data[at : at + _MOST_DIGITS], at + 1):
+    for place, byte in enumerate(data[offset : offset + _MOST_DIGITS], offset + 1):
         value = ((value + 1) << 7) | (byte & 0x7F)
         if not byte & 0x80:
             return value, place

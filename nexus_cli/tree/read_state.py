@@ -87,33 +87,33 @@ class StateReader:
         self._end = time.monotonic() + self._seconds
         self._last_link = self._end + self._seconds
 
-    def read(self, path: str, known: Seen | None = None) -> Seen:
-        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there."""
+    def read(self, path: str, earlier: Seen | None = None) -> Seen:
+        """Return the state of `path`, that of `earlier` if its stamp is; `NOTHING` if nothing is there."""
         parent, _, name = path.rpartition("/")
         try:
             folder = self.chain.open(parent)
-            about = stat_at(folder, name)
-            stamp = make_stamp(about)
-            if known is not None and known.is_settled and known.stamp == stamp:
-                return known
-            if not stat.S_ISREG(about.st_mode):
-                return describe(folder, name, about)
-            return self.complete(path, describe(folder, name, about), known)
+            status = stat_at(folder, name)
+            stamp = make_stamp(status)
+            if earlier is not None and earlier.is_settled and earlier.stamp == stamp:
+                return earlier
+            if not stat.S_ISREG(status.st_mode):
+                return describe(folder, name, status)
+            return self.complete(path, describe(folder, name, status), earlier)
         except (OSError, ValueError):
             return NOTHING
 
-    def complete(self, path: str, record: Seen, known: Seen | None = None, oid: str = "") -> Seen:
+    def complete(self, path: str, record: Seen, earlier: Seen | None = None, oid: str = "") -> Seen:
         """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
 
-        `known` is its earlier state, `oid` the blob that it probably equals. What there is no time to read has its
+        `earlier` is its earlier state, `oid` the blob that it probably equals. What there is no time to read has its
         earlier content if size, time and inode are as then: it is not known to have changed.
         """
         parent, _, name = path.rpartition("/")
-        known = known or NOTHING
+        earlier = earlier or NOTHING
         is_late = self.is_late
         is_unread = (is_late or record.state.size > self._left) and record.state.size <= self._most
-        if is_unread and known.state.content and known.stamp[:3] == record.stamp[:3]:
-            return Seen(replace(record.state, content=known.state.content), record.stamp, is_settled=False)
+        if is_unread and earlier.state.content and earlier.stamp[:3] == record.stamp[:3]:
+            return Seen(replace(record.state, content=earlier.state.content), record.stamp, is_settled=False)
         if time.monotonic() > self._last_link:
             return Seen(record.state, record.stamp, is_settled=False)
         is_whole = False
@@ -122,10 +122,10 @@ class StateReader:
             try:
                 folder = self.chain.open(parent)
                 with suppress(OSError, ValueError):
-                    content = self._keep(folder, name, record.stamp, known.state.content, oid, is_late)
-                about = stat_at(folder, name)
-                new, old = make_stamp(about), record.stamp
-                record = record if new == old else describe(folder, name, about)
+                    content = self._keep(folder, name, record.stamp, earlier.state.content, oid, is_late)
+                status = stat_at(folder, name)
+                new, old = make_stamp(status), record.stamp
+                record = record if new == old else describe(folder, name, status)
             except (OSError, ValueError):
                 return NOTHING
             if is_whole := new[:3] == old[:3]:  # the rest changes with a hard link
@@ -140,23 +140,23 @@ class StateReader:
         """True if the time is over."""
         return time.monotonic() > self._end
 
-    def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str, is_late: bool) -> str:
+    def _keep(self, folder: int, name: str, stamp: Stamp, earlier: str, oid: str, is_late: bool) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
         if self._store is None:
             return ""
-        size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
+        size, oid = stamp[0], earlier.removeprefix(GIT) if earlier.startswith(GIT) else oid
         is_small = size <= min(self._most, self._left) and not is_late
         with open_regular(folder, name) as file:
-            about = os.fstat(file.fileno())
-            if about.st_size != size:
+            status = os.fstat(file.fileno())
+            if status.st_size != size:
                 raise ValueError("the file has grown")
-            if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
-                return known
+            if earlier.startswith(HARD_LINK) and link_content(file, status) == earlier and self._store.holds(earlier):
+                return earlier
             if oid and not is_late and hash_blob(file, size, len(oid)) == oid:
                 return f"{GIT}{oid}"
             if not is_small:
                 try:
-                    return self._store.link(folder, name, about)
+                    return self._store.link(folder, name, status)
                 except OSError as error:
                     if error.errno not in NO_LINKS or size > min(self._most, self._left):
                         raise
@@ -166,22 +166,22 @@ class StateReader:
             return self._store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
 
 
-def describe(folder: int, name: str, about: os.stat_result, content: str = "") -> Seen:
-    """Return the state of what is at `name` of an open folder, of the status `about`; that of a file with `content`.
+def describe(folder: int, name: str, status: os.stat_result, content: str = "") -> Seen:
+    """Return the state of what is at `name` of an open folder, of the status `status`; that of a file with `content`.
 
     Raises `OSError` if a link cannot be read.
     """
-    kind = KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
-    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > RACY
-    owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
+    kind = KINDS.get(stat.S_IFMT(status.st_mode), SPECIAL)
+    is_settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > RACY
+    owner = f"{status.st_uid}:{status.st_gid}" if os.geteuid() == 0 and (status.st_uid or status.st_gid) else ""
     if kind == LINK:
         state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)
-        return Seen(state, make_stamp(about), is_settled)
-    size = about.st_size if kind == FILE else 0
+        return Seen(state, make_stamp(status), is_settled)
+    size = status.st_size if kind == FILE else 0
     has_some = kind in (FILE, FOLDER)
     attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()
-    state = FileState(kind, stat.S_IMODE(about.st_mode), content, size, "", owner, attributes)
-    return Seen(state, make_stamp(about), is_settled)
+    state = FileState(kind, stat.S_IMODE(status.st_mode), content, size, "", owner, attributes)
+    return Seen(state, make_stamp(status), is_settled)
 
 
 def is_attribute(name: str) -> bool:
@@ -191,16 +191,16 @@ def is_attribute(name: str) -> bool:
 
 def read_attributes(place: str | int, *, follow_symlinks: bool = True) -> tuple[tuple[str, str], ...]:
     """Return the extended attributes at `place` that an undo restores; () if none can be read."""
-    found = []
+    attributes = []
     if sys.platform == "linux":
         with suppress(OSError):
             for name in os.listxattr(place, follow_symlinks=follow_symlinks):
                 if is_attribute(name):
                     value = os.getxattr(place, name, follow_symlinks=follow_symlinks)
-                    found.append((name, base64.b64encode(value).decode("ascii")))
-    return tuple(sorted(found))
+                    attributes.append((name, base64.b64encode(value).decode("ascii")))
+    return tuple(sorted(attributes))
 
 
-def make_stamp(about: os.stat_result) -> Stamp:
+def make_stamp(status: os.stat_result) -> Stamp:
     """Return the stamp of a status."""
-    return about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, about.st_mode
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns, status.st_mode

@@ -78,8 +78,8 @@ class RealTree:
 
     def is_folder(self, path: str) -> bool:
         """Return True if `path` is a folder, not a link to one."""
-        about = self.stat(path)
-        return about is not None and stat.S_ISDIR(about.st_mode)
+        status = self.stat(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""

@@ -69,14 +69,14 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     read."""
     try:
         with open_parent(path, inside=root) as (folder, name):
-            about = stat_at(folder, name)
-            state = describe(folder, name, about).state
+            status = stat_at(folder, name)
+            state = describe(folder, name, status).state
             contents = frozenset[str]()
             if state.kind == FILE:
-                contents = _read_contents(folder, name, about, wanted)
+                contents = _read_contents(folder, name, status, wanted)
             elif lists and state.kind == FOLDER:
                 contents = frozenset(list_folder(name, inside=folder))
-            return PresentState(state, contents, _stamp(about))
+            return PresentState(state, contents, _stamp(status))
     except FileNotFoundError:
         return NOT_THERE
     except OSError as error:
@@ -91,9 +91,9 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
     A hard link changes the ctime, which is part of the state. Raises `ChangedMeanwhileError` if it is not as it was
     seen, and `OSError`.
     """
-    known = next((content for content in now.contents if content.startswith(SHA256)), "")
-    if store.holds(known):
-        return known, now
+    content_now = next((content for content in now.contents if content.startswith(SHA256)), "")
+    if store.holds(content_now):
+        return content_now, now
     with open_parent(path, inside=root) as (folder, name):
         _check(folder, name, now)
         if now.state.size > LARGE:
@@ -107,7 +107,7 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
             if _stamp(os.fstat(file.fileno())) != now.stamp:
                 raise ChangedMeanwhileError
             content = store.put(file, synced=False)
-    if content != known:
+    if content != content_now:
         raise ChangedMeanwhileError
     return content, now
 
@@ -181,23 +181,23 @@ def make_folder(root: int, path: str) -> None:
 def open_up(root: int, path: str) -> None:
     """Let the owner of the folder `path` write in it, if that runs nexus. Raises as `write_state`."""
     with open_parent(path, inside=root) as (folder, name), _open_place(folder, name) as place:
-        about = os.stat(place)
-        if not stat.S_ISDIR(about.st_mode):
+        status = os.stat(place)
+        if not stat.S_ISDIR(status.st_mode):
             raise ChangedMeanwhileError
-        if ~about.st_mode & DRAFT_MODE and about.st_uid == os.geteuid():
-            os.chmod(place, stat.S_IMODE(about.st_mode) | DRAFT_MODE)
+        if ~status.st_mode & DRAFT_MODE and status.st_uid == os.geteuid():
+            os.chmod(place, stat.S_IMODE(status.st_mode) | DRAFT_MODE)
 
 
 def finish_folder(root: int, path: str, before: FileState, state: FileState) -> list[str]:
     """Give a folder of `make_folder` the rights of `state`; return those that were refused and why. Raises as
     `write_state`."""
     with open_parent(path, inside=root) as (folder, name), _open_place(folder, name) as place:
-        about, known = os.stat(place), {before.mode | DRAFT_MODE, state.mode | DRAFT_MODE}
+        status, modes = os.stat(place), {before.mode | DRAFT_MODE, state.mode | DRAFT_MODE}
         if before.kind != FOLDER:
-            known.add(about.st_mode & 0o7000 | DRAFT_MODE)
+            modes.add(status.st_mode & 0o7000 | DRAFT_MODE)
         loose = DRAFT_MODE | (0o070 if before.attributes or state.attributes else 0)  # as a killed process left it
-        if not stat.S_ISDIR(about.st_mode) or stat.S_IMODE(about.st_mode) | loose not in {
-            mode | loose for mode in known
+        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) | loose not in {
+            mode | loose for mode in modes
         }:
             raise ChangedMeanwhileError
         return _set_rights(place, state)
@@ -267,10 +267,10 @@ def _open_place(folder: int, name: str) -> Iterator[str | int]:
         os.close(descriptor)
 
 
-def _read_contents(folder: int, name: str, about: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
+def _read_contents(folder: int, name: str, status: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
     """Return the content of a file in all forms; none if it may not be read."""
     lengths = {len(content) - len(GIT) for content in wanted if content.startswith(GIT)}
-    blobs = [blob_hash(about.st_size, length) for length in lengths if length in HASHES]
+    blobs = [blob_hash(status.st_size, length) for length in lengths if length in HASHES]
     plain = hashlib.sha256()
     try:
         with open_regular(folder, name) as file:
@@ -279,8 +279,8 @@ def _read_contents(folder: int, name: str, about: os.stat_result, wanted: Iterab
                 plain.update(piece)
                 for blob in blobs:
                     blob.update(piece)
-            linked = link_content(file, about)
-            if not _stamp(about) == _stamp(opened) == _stamp(os.fstat(file.fileno())):
+            linked = link_content(file, status)
+            if not _stamp(status) == _stamp(opened) == _stamp(os.fstat(file.fileno())):
                 raise OSError(errno.EBUSY, "it is being changed")
     except PermissionError:
         return frozenset()
@@ -299,8 +299,8 @@ def _find_blocker(root: int, parent: str) -> str:
     return parent
 
 
-def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    return *make_stamp(about), about.st_dev, about.st_nlink
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return *make_stamp(status), status.st_dev, status.st_nlink
 
 
 def _check(folder: int, name: str, now: PresentState) -> None:
@@ -317,8 +317,8 @@ def _read_owner(folder: int, name: str) -> str:
     """Return the owner of a file that an ordinary user replaces, who restores it as far as that is allowed."""
     with suppress(OSError):
         if os.geteuid():
-            about = stat_at(folder, name)
-            return f"{about.st_uid}:{about.st_gid}"
+            status = stat_at(folder, name)
+            return f"{status.st_uid}:{status.st_gid}"
     return ""
 
 
@@ -352,8 +352,8 @@ def _set_owner(place: str | int, state: FileState, folder: int | None = None) ->
         try:
             user, group = map(int, owner.split(":"))
             if folder is None:
-                about = os.stat(place)
-                if (user, group) != (about.st_uid, about.st_gid):
+                status = os.stat(place)
+                if (user, group) != (status.st_uid, status.st_gid):
                     os.chown(place, user, group)
             else:
                 os.chown(place, user, group, dir_fd=folder, follow_symlinks=False)
@@ -403,11 +403,11 @@ def free_name(root: int, path: str, ending: str) -> str:
         short = os.fsencode(name)
         if len(short) + len(tail) > LONGEST_NAME:
             short = short[: LONGEST_NAME - len(tail)].decode("utf-8", "ignore").encode()
-        found = os.fsdecode(short + tail)
-        place = f"{parent}/{found}" if parent else found
+        candidate = os.fsdecode(short + tail)
+        place = f"{parent}/{candidate}" if parent else candidate
         try:
             with open_folder(parent, inside=root) as folder:
-                stat_at(folder, found)
+                stat_at(folder, candidate)
         except FileNotFoundError:
             return place
         number += 1

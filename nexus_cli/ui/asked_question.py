@@ -197,8 +197,8 @@ def _find_word(word: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
 def describe_unclear_answer(line: str, asked: AskedQuestion) -> str:
     """Return the hint for an answer without a meaning."""
     *first, last = (answer_key.key for answer_key in asked.keys)
-    said, hint = one_line(line)[:80] or "An empty line", f", {asked.words}" if asked.words else ""
-    return f"{said} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
+    answer, hint = one_line(line)[:80] or "An empty line", f", {asked.words}" if asked.words else ""
+    return f"{answer} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
 
 
 def draw_question(

@@ -41,17 +41,17 @@ def fit_row(line: str, columns: int) -> tuple[str, str]:
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
     if len(line) <= columns and line.isascii() and "\x1b" not in line:
         return line, line
-    room, made, text = columns, [], []
+    room, pieces, text = columns, [], []
     for place, part in enumerate(_SGR.split(line)):
         if place % 2:
-            made.append(part)
+            pieces.append(part)
             continue
         piece = cut(part, room)
         room = room - cells(piece) if piece == part else 0
-        made.append(piece)
+        pieces.append(piece)
         text.append(piece)
     codes = RESET if "\x1b" in line else ""
-    return "".join(made) + codes, "".join(text)
+    return "".join(pieces) + codes, "".join(text)
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -67,17 +67,17 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
 def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
     """Return True if what has this name, or something below it, has changed since a time, or may have: the search ends
     at `end`. New caches do not count. Raises `OSError`."""
-    about = stat_at(folder, name)
+    status = stat_at(folder, name)
     try:
         handle = os.open(name, LISTED, dir_fd=folder)
     except OSError:  # no folder, or one that may not be read
-        return about.st_ctime >= since
+        return status.st_ctime >= since
     try:
         with os.scandir(handle) as entries:
             names = [entry.name for entry in entries]
         inner = [folder_name for folder_name in names if "cache" not in folder_name.lower()]
         caches = (stat_at(handle, folder_name) for folder_name in names if folder_name not in inner)
-        if about.st_ctime >= since and not any(cache.st_ctime >= since for cache in caches):
+        if status.st_ctime >= since and not any(cache.st_ctime >= since for cache in caches):
             return True
         return time.monotonic() > end or any(_has_changed(handle, folder_name, since, end) for folder_name in inner)
     finally:

@@ -49,14 +49,14 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     old = {change.path for change in changes if _is_older(change, before, after)}
     if not old:
         return changes
-    known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
+    known_contents = {_find_content(entry.state) for entry in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
     for record in before.seen.values():
         if record.state.content.startswith(GIT):
             blobs.setdefault(record.state.size, set()).add(record.state.content.removeprefix(GIT))
 
     def is_known(state: FileState) -> bool:
-        if _find_content(state) in known:
+        if _find_content(state) in known_contents:
             return True
         oids = blobs.get(state.size, set()) if state.kind == FILE else set()
         with suppress(OSError):
@@ -81,9 +81,9 @@ def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step],
         for file_change in other.changes:
             if file_change.is_unsure and place_of(other, file_change) in shared:
                 continue
-            known = recorded.setdefault(f"{other.root}/{file_change.path}", [])
-            at = 0 if file_change.is_earlier else len(known)
-            known[at:at] = file_change.before, file_change.after
+            recorded_states = recorded.setdefault(f"{other.root}/{file_change.path}", [])
+            index = 0 if file_change.is_earlier else len(recorded_states)
+            recorded_states[index:index] = file_change.before, file_change.after
     file_changes = []
     for change in changes:
         states = recorded.get(f"{step.root}/{change.path}")
@@ -291,7 +291,7 @@ class ChangeJournal:
 
         With the `command` and its output, changes that it does not explain are unsure.
         """
-        changes, names, told = list[FileChange](), list[str](), list[str]()
+        changes, names, notices = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
         seconds, is_alone, shared, seen = time.monotonic() - begun.started, True, set[str](), dict[str, Seen]()
         try:
@@ -299,8 +299,8 @@ class ChangeJournal:
                 after = begun.project.end(look)
                 seen = after.seen
                 changes, names = compare_looks(look, after)
-                made = begun.project.find_made(names)
-                names = [name for name in names if name not in made]
+                excluded = begun.project.find_made(names)
+                names = [name for name in names if name not in excluded]
                 same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
                 if self._store is not None:
                     repository_changes = self._repositories[begun.project.root].end(begun.repositories)
@@ -308,15 +308,15 @@ class ChangeJournal:
                     changes += repository_changes.lost
                     if changes or repository_changes.references:
                         is_alone = not _is_another_running(step, self.data)
-                        step, own, shared = _drop_of_others(
+                        step, own_changes, shared = _drop_of_others(
                             step, changes, repository_changes.references, self.data, command
                         )
                         dropped = {file_change.path for file_change in changes} - {
-                            file_change.path for file_change in own
+                            file_change.path for file_change in own_changes
                         }
                         names = [name for name in names if name not in dropped]
-                        changes = mark_moved_in(own, look, after, self._store)
-                    told = repository_changes.told
+                        changes = mark_moved_in(own_changes, look, after, self._store)
+                    notices = repository_changes.told
                     same |= repository_changes.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
@@ -337,7 +337,7 @@ class ChangeJournal:
                     else file_change
                     for file_change in changes
                 ]
-                why = "; ".join(filter(None, (*told, _name_new(look, after))))
+                why = "; ".join(filter(None, (*notices, _name_new(look, after))))
                 same -= {change.path for change in changes}
                 differing = {path: reason for path, reason in not_covered.items() if path not in same}
                 not_covered = {path: reason for path, reason in differing.items() if not reason.startswith(NOT_NOTED)}
@@ -358,13 +358,13 @@ class ChangeJournal:
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
         Blocks; never raises `OSError`."""
-        found = {}
+        states = {}
         folders = [folder for target in targets for folder in target.parents if not os.path.lexists(folder)]
         for target in dict.fromkeys([*targets, *folders]):
-            found[target] = NOTHING
+            states[target] = NOTHING
             with suppress(OSError), open_states(target.parent, self._store, SECONDS) as reader:
-                found[target] = reader.read(target.name)
-        return found
+                states[target] = reader.read(target.name)
+        return states
 
     def find_unkept(self, before: dict[Path, Seen]) -> str:
         """Return the reason to refuse an edit of the files of `before`: no room to keep one; else "". Blocks."""
@@ -483,7 +483,7 @@ def settle_killed(data: Path, session: str) -> list[Step]:
 
     All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
     """
-    found, names = [], dict[str, list[Step]]()
+    settled, names = [], dict[str, list[Step]]()
     for step in read_begun(data, session):
         names.setdefault("" if step.undoes else step.id.rpartition("-")[0], []).append(step)
     for name, steps in names.items():
@@ -495,7 +495,7 @@ def settle_killed(data: Path, session: str) -> list[Step]:
             for step in [begun_step for begun_step in steps if begun_step in begun]:
                 ended = _find_killed_edit(data, step) if step.changes else _find_killed(data, name, step)
                 if ended.changes or ended.unfollowed:
-                    found.append(ended)
+                    settled.append(ended)
                     append_step(data, ended)
                 else:
                     end_step(data, session, step.id)
@@ -503,20 +503,20 @@ def settle_killed(data: Path, session: str) -> list[Step]:
                 place.unlink(missing_ok=True)
         finally:
             lock.release()
-    return found
+    return settled
 
 
 def _find_killed(data: Path, name: str, step: Step) -> Step:
     """Return a step of a killed process with the changes since its look. Raises `OSError`."""
     for table in (data / _LOOKS).glob(f"{name}-*.json"):
         try:
-            rows, about = read_rows(table)
-            if about["root"] != step.root:
+            rows, values = read_rows(table)
+            if values["root"] != step.root:
                 continue
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
-            before = project.restore(rows, about)
+            before = project.restore(rows, values)
             after = project.end(before)
-            states = parse_rows(about.get("repositories", {}))
+            states = parse_rows(values.get("repositories", {}))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break
         except NotFollowed as error:
@@ -588,9 +588,13 @@ def _drop_of_others(
         for change in other_step.changes
         if change.is_unsure
     }
-    known = {(other.root, reference) for other in others for reference in other.references}
-    own = () if step.is_unsure else tuple(reference for reference in references if (step.root, reference) not in known)
-    return replace(step, references=own), drop_recorded(changes, step, others, shared), shared
+    known_references = {(other.root, reference) for other in others for reference in other.references}
+    own_references = (
+        ()
+        if step.is_unsure
+        else tuple(reference for reference in references if (step.root, reference) not in known_references)
+    )
+    return replace(step, references=own_references), drop_recorded(changes, step, others, shared), shared
 
 
 def _is_another_running(step: Step, data: Path) -> bool:

@@ -72,26 +72,26 @@ class Repositories:
     def begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         """Copy what is new in the repositories at the relative `paths` ("": the root), and return their states."""
         with self._lock:
-            bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
+            bounds, states, kept_folders = CopyBounds(), dict[str, RepositoryState](), list[Path]()
             self.not_covered = {}
             for path in sorted(paths):
                 try:
                     folders = find_git_folders(self.root / path)
                     if folders is None:
                         raise OSError("its git folder could not be found in the project")
-                    state = found[path] = read_state(folders, self._store, self._known.get(path))
+                    state = states[path] = read_state(folders, self._store, self._known.get(path))
                     state.is_whole = not is_lost(*folders)
-                    above = next((folder for folder in kept if folders.common.is_relative_to(folder)), None)
+                    above = next((folder for folder in kept_folders if folders.common.is_relative_to(folder)), None)
                     self._keep(path, state, bounds, above)
-                    kept.append(folders.common)
+                    kept_folders.append(folders.common)
                     with suppress(OSError), open_folder(folders.common / "reftable"):
                         self.not_covered[git_folder(path)] = _REFTABLE
                 except FileNotFoundError:  # git finds no repository there either
                     continue
                 except OSError as error:
                     self.not_covered[git_folder(path)] = reason_of(error)
-            self._known = dict(found)
-            return found
+            self._known = dict(states)
+            return states
 
     def _keep(self, path: str, state: RepositoryState, bounds: CopyBounds, above: Path | None) -> None:
         """Copy a repository, unless it is as it was copied last. Raises `OSError`."""
@@ -113,12 +113,12 @@ class Repositories:
                 {path for path, why in self.not_covered.items() if why != _REFTABLE},
             )
             for path, old in before.items():
-                name, known = git_folder(path), find_copy(self._data, old.folders.place)
+                name, known_copy = git_folder(path), find_copy(self._data, old.folders.place)
                 with suppress(OSError):
-                    if known and (written := drop_written(known)):
-                        named = name_first([f"{name}/{file}" for file in written], 3)
-                        repository_changes.told.append(f"{named}: {WRITTEN}")
-                copy = None if name in uncovered else known
+                    if known_copy and (written := drop_written(known_copy)):
+                        file_names = name_first([f"{name}/{file}" for file in written], 3)
+                        repository_changes.told.append(f"{file_names}: {WRITTEN}")
+                copy = None if name in uncovered else known_copy
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
                     repository_changes.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
@@ -127,8 +127,8 @@ class Repositories:
                 with suppress(OSError):
                     new = self._known[path] = read_state(old.folders, self._store, old)
                     if old.log and not new.log:
-                        kept = f", but its commits are kept in {copy}" if copy else ""
-                        repository_changes.told.append(f"{name}: {EMPTIED_LOG}{kept}")
+                        kept_note = f", but its commits are kept in {copy}" if copy else ""
+                        repository_changes.told.append(f"{name}: {EMPTIED_LOG}{kept_note}")
                     pushed = name_first(_find_pushed(old, new), 3)
                     repository_changes.told += [f"{pushed} {PUSHED}"] if pushed else []
                     changes = _compare(path, old.values, new.values, self._store)
@@ -170,13 +170,13 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
 def _find_pushed(old: RepositoryState, new: RepositoryState) -> list[str]:
     """Return the remote branches that a push moved since `old`, as their logs say."""
     moved = (name for name, value in new.values.items() if name.startswith(_REMOTE) and old.values.get(name) != value)
-    found = []
+    pushed = []
     for name in moved:
         with suppress(OSError), open_real(old.folders.common / "logs" / name) as log:
             log.seek(-len(_BY_PUSH), os.SEEK_END)
             if log.read() == _BY_PUSH:
-                found.append(name.removeprefix(_REMOTE))
-    return found
+                pushed.append(name.removeprefix(_REMOTE))
+    return pushed
 
 
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:

@@ -43,32 +43,32 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     `ValueError` for an index that cannot be read here.
     """
     try:
-        data, about = read_real(git_dir / "index", MOST_INDEX)
+        data, status = read_real(git_dir / "index", MOST_INDEX)
     except FileNotFoundError:
         return {}
-    if about.st_size > MOST_INDEX:
+    if status.st_size > MOST_INDEX:
         raise ValueError(f"the index is larger than {MOST_INDEX >> 20} MiB")
     settings = _read_settings(git)
     length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
     entries = (entry for entry in read_index(data, length) if entry[1].kind == _FILE)
-    found = {path: index_entry for path, index_entry in entries if path in files}
-    clean = {path for path, index_entry in found.items() if _is_clean(index_entry, files[path], about.st_mtime_ns)}
+    tracked = {path: index_entry for path, index_entry in entries if path in files}
+    clean = {path for path, index_entry in tracked.items() if _is_clean(index_entry, files[path], status.st_mtime_ns)}
     if clean:
         attributes = attributes or is_there(git_dir / "info/attributes")
         attributes = attributes or "core.attributesfile" in settings or _has_own_attributes()
-        clean -= _find_different(git, {path: found[path].oid for path in clean}, files, attributes)
-    return {path: Tracked(index_entry.oid, path in clean) for path, index_entry in found.items()}
+        clean -= _find_different(git, {path: tracked[path].oid for path in clean}, files, attributes)
+    return {path: Tracked(index_entry.oid, path in clean) for path, index_entry in tracked.items()}
 
 
-def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
-    """Return True if a file is as git found it before `at`, the time of the index (ns)."""
+def _is_clean(entry: IndexEntry, file: os.stat_result, index_time: int) -> bool:
+    """Return True if a file is as git found it before `index_time`, the time of the index (ns)."""
     times = (file.st_ctime_ns, file.st_mtime_ns)
     fields = [part & 0xFFFFFFFF for time in times for part in divmod(time, 1_000_000_000)]
     step, slack = (1, RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
     return (
         not entry.is_overlooked
         and [*entry.about[:4:step]] == fields[::step]
-        and max(times) < at - slack
+        and max(times) < index_time - slack
         and (entry.about[5], entry.about[9]) == (file.st_ino & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF)
     )
 
@@ -95,9 +95,9 @@ def _find_different(
     result = git.run("cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
     rows = (os.fsdecode(line).split() for line in result.splitlines())
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
-    found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
+    different = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
         words = git.items("check-attr", "-z", "--stdin", *_CHECKED, given=map(os.fsencode, oids))
         told_of = zip(words[::3], words[2::3], strict=True)
-        found |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
-    return found
+        different |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
+    return different

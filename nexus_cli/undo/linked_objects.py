@@ -49,9 +49,9 @@ def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:
     os.replace(draft, copy / _RECORD)
 
 
-def stamp_of(about: os.stat_result) -> list[int]:
+def stamp_of(status: os.stat_result) -> list[int]:
     """Return size, times and mode of a file: a write changes one of them."""
-    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode]
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode]
 
 
 def drop_written(copy: Path) -> list[str]:
@@ -60,14 +60,14 @@ def drop_written(copy: Path) -> list[str]:
     now, written, top = dict(before), [], os.fspath(copy)
     for path, old in before.items():
         try:
-            new = stamp_of(about := os.lstat(f"{top}/{path}"))
+            new = stamp_of(status := os.lstat(f"{top}/{path}"))
         except FileNotFoundError:
             del now[path]
             continue
         if new == old:
             continue
         place = copy / path
-        is_whole = new[0] == old[0] and stat.S_ISREG(about.st_mode) and is_intact(place, end)
+        is_whole = new[0] == old[0] and stat.S_ISREG(status.st_mode) and is_intact(place, end)
         if is_whole:
             now[path] = new
         else:

@@ -68,17 +68,17 @@ def _is_equal(name: str, one: str, other: str) -> bool:
 
 def merge_references(steps: Iterable[Step], is_same: IsSame = _is_equal) -> list[TurnReference]:
     """Return the change of each reference from before the first of `steps` to after the last."""
-    found: dict[tuple[str, str, str], TurnReference] = {}
+    merged: dict[tuple[str, str, str], TurnReference] = {}
     for step in steps:
         for reference in step.references:
             key = step.root, reference.repository, reference.name
-            first = found.get(key)
+            first = merged.get(key)
             is_broken = first is not None and (
                 first.is_broken or not is_same(reference.name, first.change.after, reference.before)
             )
             before = first.change.before if first else reference.before
-            found[key] = TurnReference(step.root, replace(reference, before=before), is_broken)
-    return list(found.values())
+            merged[key] = TurnReference(step.root, replace(reference, before=before), is_broken)
+    return list(merged.values())
 
 
 def plan_references(
@@ -92,9 +92,9 @@ def plan_references(
     they stay if HEAD or its branch has moved on.
     """
     references = []
-    for (root, repository), own in group_references(rows).items():
+    for (root, repository), group in group_references(rows).items():
         present = find_present(root, repository)
-        planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in own]
+        planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in group]
         heads = _find_heads(planned)
         has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
         for row in planned:
@@ -146,11 +146,11 @@ def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHea
 def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | None]:
     """Return, for the references of one repository that stay, by name the command that gives each its earlier value."""
     moved, heads = find_moved_head(rows, git), _find_heads(rows)
-    found: dict[str, str | None] = {}
+    commands: dict[str, str | None] = {}
     for change in [row.change for row in rows if row.does == KEEP and row.is_change]:
         goes_along = change.name in heads or not is_shared(change.name)
-        found[change.name] = _find_command(change, git, moved if goes_along else None) or None
-    return found
+        commands[change.name] = _find_command(change, git, moved if goes_along else None) or None
+    return commands
 
 
 def is_shared(name: str) -> bool:

@@ -86,18 +86,18 @@ class Action:
 
 def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
     """Return the change of each path from before the first of `steps` to after the last."""
-    found: dict[str, PathChange] = {}
+    merged: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
             path_change = place_change(step.root, change)
-            if first := found.get(path_change.place):
+            if first := merged.get(path_change.place):
                 earlier, later = (path_change, first) if change.is_earlier else (first, path_change)
                 is_broken = first.is_broken or not continues(earlier.after, later.before)
                 path_change = replace(
                     later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in
                 )
-            found[path_change.place] = path_change
-    return list(found.values())
+            merged[path_change.place] = path_change
+    return list(merged.values())
 
 
 def find_changes(steps: Iterable[Step]) -> list[PathChange]:
@@ -137,12 +137,12 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
         for planned in plan
         if planned.does == REMOVE or (planned.does == RESTORE and _is_folder(planned.state))
     }
-    for at, action in enumerate(plan):
+    for index, action in enumerate(plan):
         change, above = action.change, {f"{action.change.root}/{action.now.blocker}"}
         if action.now is UNKNOWN and change.after.kind == ABSENT and not why_refused(change):
             above = set(folders_above(change.place))  # the turn may have closed the folder
         if action.now.kind in (BLOCKED, SPECIAL) and not going.isdisjoint(above):
-            plan[at] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
+            plan[index] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
     _keep_filled_folders(plan)
     coming = {planned.change.place for planned in plan if planned.does in (RESTORE, MERGE)}
     needed = {above for place in coming for above in folders_above(place)}
@@ -165,19 +165,19 @@ def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) 
     """Decide again on paths that are hard links to one file now, by the names that share it."""
     paths = {action.change.place for action in plan}
     shared: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for at, action in enumerate(plan):
+    for index, action in enumerate(plan):
         if action.now.kind == FILE:
-            shared.setdefault((action.change.root, action.now.file), []).append(at)
+            shared.setdefault((action.change.root, action.now.file), []).append(index)
     for group in shared.values():
         action = plan[group[0]]
-        pair = min(plan[at].change.path for at in group) if group[1:] else ""
+        pair = min(plan[index].change.path for index in group) if group[1:] else ""
         other = replace(action.change, path=action.change.after.pair)
         if action.now.stamp[-1] > len(group) and other.place not in paths and not why_refused(other):
             with suppress(OSError):
                 pair = other.path if look(other).file == action.now.file else pair
-        for at in group if pair else ():
-            now = plan[at].now
-            plan[at] = _decide(plan[at].change, replace(now, state=replace(now.state, pair=pair)))
+        for index in group if pair else ():
+            now = plan[index].now
+            plan[index] = _decide(plan[index].change, replace(now, state=replace(now.state, pair=pair)))
 
 
 def _plan_links(plan: list[Action]) -> None:
@@ -186,30 +186,32 @@ def _plan_links(plan: list[Action]) -> None:
     paths = {action.change.place for action in plan}
     files: dict[tuple[str, str, str], tuple[int, ...]] = {}
     names: dict[tuple[str, tuple[int, ...]], tuple[str, str, str]] = {}
-    for at, action in enumerate(plan):
+    for index, action in enumerate(plan):
         root, path, state = action.change.root, action.change.path, action.state
         if action.does != NOTHING or action.now.kind != FILE or state is None:
             continue
         name, file = (root, state.pair, "" if state.pair else path), action.now.file
         is_right = names.setdefault((root, file), name) == name and files.setdefault(name, file) == file
-        own = action.now.state.pair
-        is_far = state.pair != own and f"{root}/{state.pair or own}" not in paths
+        pair = action.now.state.pair
+        is_far = state.pair != pair and f"{root}/{state.pair or pair}" not in paths
         if not is_right or is_far:
-            plan[at] = replace(action, does=RESTORE)
+            plan[index] = replace(action, does=RESTORE)
 
 
 def _keep_filled_folders(plan: list[Action]) -> None:
     """Keep the folders of the turn in which something is left."""
     going = {action.change.place for action in plan if action.does == REMOVE}
     folders = [
-        at for at, planned in enumerate(plan) if planned.now.kind == FOLDER and not _is_folder(planned.change.before)
+        index
+        for index, planned in enumerate(plan)
+        if planned.now.kind == FOLDER and not _is_folder(planned.change.before)
     ]
-    for at in sorted(folders, key=lambda at: -plan[at].change.place.count("/")):
-        action, place = plan[at], plan[at].change.place
+    for index in sorted(folders, key=lambda index: -plan[index].change.place.count("/")):
+        action, place = plan[index], plan[index].change.place
         if any(f"{place}/{name}" not in going for name in action.now.contents):
             going.discard(place)
             if action.does in (REMOVE, RESTORE):
-                plan[at] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
+                plan[index] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
 
 
 def folders_above(place: str) -> list[str]:
@@ -262,7 +264,9 @@ def _find_goal(change: PathChange, now: PresentState) -> FileState:
     if not before.kind == after.kind == here.kind:
         return before
     names = ("mode", "owner", "attributes", "pair")
-    return replace(before, **{name: own for name in names if (own := getattr(here, name)) != getattr(after, name)})
+    return replace(
+        before, **{name: own_value for name in names if (own_value := getattr(here, name)) != getattr(after, name)}
+    )
 
 
 def _restore(change: PathChange, now: PresentState, does: str, why: str = CHANGED) -> Action:
@@ -294,6 +298,6 @@ def is_inside(place: str, paths: Sequence[str]) -> bool:
 def find_paths(words: Sequence[str], folder: str) -> list[str]:
     """Return the absolute paths that a person may mean by `words` in `folder`: as written, and through links above
     the last name."""
-    found = [join_path(folder, word) for word in words]
-    real = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found]
-    return list(dict.fromkeys([*found, *real]))
+    paths = [join_path(folder, word) for word in words]
+    real = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in paths]
+    return list(dict.fromkeys([*paths, *real]))

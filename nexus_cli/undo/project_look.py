@@ -100,8 +100,8 @@ class LookedProject:
         """
         self.root = root
         self._seconds, self._most = seconds, most
-        own = real_path(data)
-        self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
+        data_folder = real_path(data)
+        self._own = str(data_folder.relative_to(root)) if data_folder.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
         self._saved = SavedLook(data / "undo" / "looks" / f"{key}.json")
         self._store = store
@@ -128,23 +128,23 @@ class LookedProject:
         with self._lock:
             return self._look_guarded(lambda: self._look_again(before))
 
-    def restore(self, rows: JsonObject, about: JsonObject) -> Look:
+    def restore(self, rows: JsonObject, values: JsonObject) -> Look:
         """Return the look that `save` wrote, as the one of a command that began in another process.
 
         Raises `ValueError`, `KeyError` or `TypeError` for a damaged file.
         """
         with self._lock:
             self._find_git()
-            look = Look(parse_rows(rows), skipped=set(about["skipped"]), is_whole=about["is_whole"])
-            look.at = about["at"]
+            look = Look(parse_rows(rows), skipped=set(values["skipped"]), is_whole=values["is_whole"])
+            look.at = values["at"]
             self._last = look
             return look
 
     def save(self, look: Look, repositories: JsonObject) -> None:
         """Save a look and the rows of its repositories, for the process that finds out what a killed one changed.
         Raises `OSError`."""
-        about = {"root": str(self.root), "is_whole": look.is_whole, "at": look.at, "skipped": sorted(look.skipped)}
-        self._saved.save(look.seen, {**about, "repositories": repositories})
+        values = {"root": str(self.root), "is_whole": look.is_whole, "at": look.at, "skipped": sorted(look.skipped)}
+        self._saved.save(look.seen, {**values, "repositories": repositories})
 
     def remove(self) -> None:
         """Remove the saved look."""
@@ -162,16 +162,16 @@ class LookedProject:
         for path in paths:
             if (above := self._find_repository(path)) is not None:
                 groups.setdefault(f"{above}/" if above else "", []).append(path)
-        found, end = set[str](), time.monotonic() + _ASKED_SECONDS
-        for base, own in groups.items():
+        answers, end = set[str](), time.monotonic() + _ASKED_SECONDS
+        for base, group in groups.items():
             if base and time.monotonic() > end:  # in each git may wait for a pipe
-                found.update(own)
+                answers.update(group)
                 continue
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
-                    inner = [os.fsencode(path[len(base) :]) for path in own]
-                    found |= {f"{base}{os.fsdecode(path)}" for path in ask(git, inner)}
-        return found
+                    inner = [os.fsencode(path[len(base) :]) for path in group]
+                    answers |= {f"{base}{os.fsdecode(path)}" for path in ask(git, inner)}
+        return answers
 
     def _find_repository(self, path: str) -> str | None:
         """Return the innermost repository of the newest look above a path, None if it is in none."""
@@ -181,9 +181,9 @@ class LookedProject:
     def find_made(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
         tools fill, and git does not track them."""
-        made = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
-        made -= self._ask(made, lambda git, _: git.items("ls-files", "-z"))
-        return made | self.find_ignored(paths)
+        excluded = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
+        excluded -= self._ask(excluded, lambda git, _: git.items("ls-files", "-z"))
+        return excluded | self.find_ignored(paths)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
         try:
@@ -221,11 +221,11 @@ class LookedProject:
             path = self._unchecked.pop()
             record = look.seen.get(path, NOTHING)
             if (oid := record.state.content).startswith(GIT):
-                found = reader.complete(path, record, oid=oid.removeprefix(GIT))
-                if found is NOTHING:
+                completed = reader.complete(path, record, oid=oid.removeprefix(GIT))
+                if completed is NOTHING:
                     del look.seen[path]
-                elif found.state != record.state:
-                    look.seen[path] = found
+                elif completed.state != record.state:
+                    look.seen[path] = completed
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
@@ -271,23 +271,23 @@ class LookedProject:
         Followed is what git does not ignore, without git what has no name of a tool's folder, and what was followed
         before: a command may have marked it.
         """
-        found, walk.deferred = walk.deferred, {}
+        deferred, walk.deferred = walk.deferred, {}
         self._repositories = set(look.repositories) - ({""} if self._git is None else set())
-        new = {path: inode for path, inode in found.items() if (path, inode) not in self._tool_folders}
+        new = {path: inode for path, inode in deferred.items() if (path, inode) not in self._tool_folders}
         if new:
             if find_program("git", self.root) is None:
                 self._repositories = set()
             # With a slash: an ignore file inside, as pytest and uv write it, counts for a folder with a tool's name.
-            asked = {f"{path}/" if is_named_by_tool(path) else path: path for path in new}
-            ignored = {asked[path] for path in self.find_ignored(asked)}
+            tool_paths = {f"{path}/" if is_named_by_tool(path) else path: path for path in new}
+            ignored = {tool_paths[path] for path in self.find_ignored(tool_paths)}
             ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
-        left_out = {path for path, inode in found.items() if self._tool_folders[path, inode]}
+        left_out = {path for path, inode in deferred.items() if self._tool_folders[path, inode]}
         look.skipped |= left_out
         for path in left_out:
             del look.seen[path]
-        return [path for path in found if path not in left_out]
+        return [path for path in deferred if path not in left_out]
 
     def _read_files(self, unread: Mapping[str, os.stat_result], look: Look, reader: StateReader) -> None:
         """Complete the states of files that are new or may have changed."""
@@ -309,8 +309,8 @@ class LookedProject:
             if entry is not None and entry.is_clean:
                 look.seen[path] = replace(record, state=replace(record.state, content=f"{GIT}{entry.oid}"))
                 continue
-            known = self._last.seen.get(path)
-            if (state := reader.complete(path, record, known, entry.oid if entry else "")) is NOTHING:
+            earlier = self._last.seen.get(path)
+            if (state := reader.complete(path, record, earlier, entry.oid if entry else "")) is NOTHING:
                 del look.seen[path]
             else:
                 look.seen[path] = state
@@ -319,8 +319,8 @@ class LookedProject:
 class _Walk:
     """One walk over the folders below the root of a reader."""
 
-    def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own: str) -> None:
-        self._reader, self._last, self._look, self._own = reader, last, look, own
+    def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own_folder: str) -> None:
+        self._reader, self._last, self._look, self._own = reader, last, look, own_folder
         self._end = time.monotonic() + WALK_SECONDS
         self._linked: dict[tuple[int, int], str] = {}
         """By device and inode of a file with several links: the first path, which most have alone, since a copy that
@@ -359,8 +359,8 @@ class _Walk:
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool
     ) -> None:
         names = {entry.name for entry in entries}
-        above, _, own = folder.rpartition("/")
-        if folder and not is_chosen and is_filled_by_tool(own, names, self._names.get(above, set())):
+        above, _, folder_name = folder.rpartition("/")
+        if folder and not is_chosen and is_filled_by_tool(folder_name, names, self._names.get(above, set())):
             self.deferred[folder] = os.fstat(handle).st_ino
             return
         base, seen, inner, find_known = f"{folder}/" if folder else "", self._look.seen, [], self._last.get
@@ -368,12 +368,12 @@ class _Walk:
             name = entry.name
             path = base + name
             try:
-                about = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except OSError as error:
                 if error.errno not in REPLACED:
                     self._leave_out(path, UNREAD)
                 continue
-            mode = about.st_mode
+            mode = status.st_mode
             kind = mode & _KIND
             if name[0] == "." and (name == ".git" or is_draft(name)):
                 if name == ".git":
@@ -383,25 +383,25 @@ class _Walk:
                 if path == self._own:
                     continue
                 inner.append(path)
-            elif about.st_nlink > 1:
-                first = self._linked.setdefault((about.st_dev, about.st_ino), path)
+            elif status.st_nlink > 1:
+                first = self._linked.setdefault((status.st_dev, status.st_ino), path)
                 if first is not path:
                     self._pairs.setdefault(first, [first]).append(path)
-            known = find_known(path)
+            record = find_known(path)
             # as in `make_stamp`, which costs a tenth of a look
-            stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, mode)
-            if known is None or known.stamp != stamp or not (known.is_settled or known.is_late):
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns, mode)
+            if record is None or record.stamp != stamp or not (record.is_settled or record.is_late):
                 try:
-                    known = describe(handle, name, about)
+                    record = describe(handle, name, status)
                 except OSError:
                     continue
                 if kind == _REGULAR:
-                    self.unread[path] = about
-                elif known.state.kind == SPECIAL:
+                    self.unread[path] = status
+                elif record.state.kind == SPECIAL:
                     self.special.append(path)
-            elif known.state.pair:
+            elif record.state.pair:
                 self._paired.append(path)
-            seen[path] = known
+            seen[path] = record
         if inner and folder.count("/") + 2 > MOST_LEVELS:
             for path in inner:
                 self._leave_out(path, TOO_DEEP)

@@ -54,8 +54,8 @@ class ContentReader:
             git = find_git(folder, copy)
             if git is None:
                 raise FileNotFoundError("git was not found")
-            own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
-            self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=own)))
+            variables = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
+            self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=variables)))
         try:
             return self._readers[folder].read(oid)
         except GitError as error:

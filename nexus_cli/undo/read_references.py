@@ -67,31 +67,31 @@ class RepositoryState:
     """False if it has no object yet, or no HEAD that can be read."""
 
 
-def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | None = None) -> RepositoryState:
-    """Read a repository, files that changed since `known` alone, and keep the bytes of files. Blocks.
+def read_state(folders: GitFolders, store: ByteStore, earlier: RepositoryState | None = None) -> RepositoryState:
+    """Read a repository, files that changed since `earlier` alone, and keep the bytes of files. Blocks.
 
     Raises `OSError`.
     """
     state = RepositoryState(folders, at=time.time_ns())
-    known, left = known or RepositoryState(folders), _MOST_KEPT
+    earlier, left = earlier or RepositoryState(folders), _MOST_KEPT
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
-            for path, about in _list_files(handle):
+            for path, status in _list_files(handle):
                 if folders.common != folders.git_dir and is_shared(path) != (base == folders.common):
                     continue
-                stamp = state.stamps[path] = make_stamp(about)
+                stamp = state.stamps[path] = make_stamp(status)
                 if len(state.stamps) > _MOST_FILES:
                     raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
-                left -= 0 if is_reference(path) else about.st_size
-                is_same = known.stamps.get(path) == stamp and about.st_ctime_ns + RACY < known.at
+                left -= 0 if is_reference(path) else status.st_size
+                is_same = earlier.stamps.get(path) == stamp and status.st_ctime_ns + RACY < earlier.at
                 with suppress(OSError, ValueError):
                     if path == PACKED:
-                        state.packed = known.packed if is_same else read_packed(handle)
-                    elif is_same and path in known.values:
-                        state.values[path] = known.values[path]
+                        state.packed = earlier.packed if is_same else read_packed(handle)
+                    elif is_same and path in earlier.values:
+                        state.values[path] = earlier.values[path]
                     elif left < 0:
-                        state.values[path] = f"size:{about.st_size}-{about.st_mtime_ns}"
-                    elif value := _read_value(handle, path, about, store):
+                        state.values[path] = f"size:{status.st_size}-{status.st_mtime_ns}"
+                    elif value := _read_value(handle, path, status, store):
                         state.values[path] = value
             with suppress(OSError), open_folder("logs", inside=handle) as folder:
                 state.log = stat_at(folder, HEAD).st_size
@@ -112,18 +112,18 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
                         if below.is_file(follow_symlinks=False) and not place.endswith(_PASSING):
                             yield place, below.stat(follow_symlinks=False)
     with suppress(OSError), open_folder("logs/refs", inside=git_dir) as folder:
-        about = stat_at(folder, "stash")
-        if stat.S_ISREG(about.st_mode):
-            yield STASH_LOG, about
+        status = stat_at(folder, "stash")
+        if stat.S_ISREG(status.st_mode):
+            yield STASH_LOG, status
 
 
-def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore) -> str:
+def _read_value(git_dir: int, path: str, status: os.stat_result, store: ByteStore) -> str:
     """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
         match = REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
         return os.fsdecode(match[2] or os.fsencode(SYMBOLIC) + match[1]) if match else ""
     with open_real(path, inside=git_dir) as file:
-        return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
+        return store.put(file, synced=False, most=status.st_size) + f"{MODE}{stat.S_IMODE(status.st_mode):o}"
 
 
 def is_reference(name: str) -> bool:
@@ -168,10 +168,10 @@ def read_kept(value: str, store: ByteStore) -> bytes | None:
 def name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
     """Return references by the name that a person knows them by, other files of git's folder by their path in it; the
     list of stashes goes with the newest."""
-    found: dict[str, JsonObject] = {}
+    by_name: dict[str, JsonObject] = {}
     for row in rows:
-        kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
-        own = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
-        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else own
-        found.setdefault(mask_unprintable(f"{name} of {row['repository']}" if row["repository"] else name), row)
-    return found
+        kind, _, short_name = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
+        plain_name = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
+        name = f"{_KINDS[kind]} {short_name}" if kind in _KINDS else plain_name
+        by_name.setdefault(mask_unprintable(f"{name} of {row['repository']}" if row["repository"] else name), row)
+    return by_name

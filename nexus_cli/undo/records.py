@@ -98,7 +98,7 @@ def place_of(step: Step, change: FileChange) -> str:
 def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> JsonDict:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
     return {
-        name: found for name in value.__dataclass_fields__ if (found := getattr(value, name)) or name not in _OPTIONAL
+        name: item for name in value.__dataclass_fields__ if (item := getattr(value, name)) or name not in _OPTIONAL
     }
 
 
@@ -120,8 +120,8 @@ def _read_moved_head(row: JsonObject) -> list[dict[str, str]]:
     if not (commits := row.get("head")):
         return []
     branches = row.get("branch") or (HEAD, HEAD)
-    named = [f"ref: {branch}" if branch != HEAD else commit for branch, commit in zip(branches, commits, strict=True)]
-    rows = [(HEAD, *named)]
+    values = [f"ref: {branch}" if branch != HEAD else commit for branch, commit in zip(branches, commits, strict=True)]
+    rows = [(HEAD, *values)]
     if branches[0] != branches[1]:
         rows += [(branch, commit, commit) for branch, commit in zip(branches, commits, strict=True) if branch != HEAD]
     return [dict(zip(("repository", "name", "before", "after"), ("", *fields), strict=True)) for fields in rows]

@@ -77,15 +77,15 @@ class GitFolders(NamedTuple):
 def find_git_folders(place: Path) -> GitFolders | None:
     """Return the folders of the repository at the real path `place`, without running git; None unless they belong to
     it: a file `.git` may name any folder."""
-    own = place / ".git"
+    dot_git = place / ".git"
     with suppress(OSError):
-        if stat.S_ISDIR(os.lstat(own).st_mode):
-            return GitFolders(place, own, own)
+        if stat.S_ISDIR(os.lstat(dot_git).st_mode):
+            return GitFolders(place, dot_git, dot_git)
         worktree = find_worktree_folder(place)
-        named = worktree or read_git_file(place)
-        git = find_git(place) if named else None
-        if named and git and git.may_use(named):
-            return GitFolders(place, named, worktree.parent.parent if worktree else named)
+        git_dir = worktree or read_git_file(place)
+        git = find_git(place) if git_dir else None
+        if git_dir and git and git.may_use(git_dir):
+            return GitFolders(place, git_dir, worktree.parent.parent if worktree else git_dir)
     return None
 
 
@@ -108,13 +108,13 @@ def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: 
     private_dir(place.parent)
     if folders.common != folders.place / ".git":
         base = above or folders.common
-        about = {
+        record = {
             "link": os.fsdecode(read_regular(folders.place / ".git", _MOST_LINK)),
             "copy": os.path.join(_find_copy(data, base).name, folders.common.relative_to(base)),
             **dict(zip(GitFolders._fields, map(str, folders), strict=True)),
         }
-        if not place.is_file() or place.read_text() != json.dumps(about):
-            place.write_text(json.dumps(about))
+        if not place.is_file() or place.read_text() != json.dumps(record):
+            place.write_text(json.dumps(record))
         place = _find_copy(data, folders.common)
     elif place.is_file():  # it was a linked worktree
         place.unlink()
@@ -159,19 +159,19 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
     Of what exists, empty files, broken objects and branches, and another HEAD are replaced, the HEAD renamed to
     `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
     """
-    copy, about = find_copy(data, root), read_record(_find_copy(data, Path(root, ".git")))
+    copy, record = find_copy(data, root), read_record(_find_copy(data, Path(root, ".git")))
     if copy is None:
         return False
-    own = Path(root, ".git")
-    git_dir, common = (Path(about.get(name, own)) for name in GitFolders._fields[1:])
+    dot_git = Path(root, ".git")
+    git_dir, common = (Path(record.get(name, dot_git)) for name in GitFolders._fields[1:])
     if only_objects == is_lost(Path(root), git_dir, common):
         return False
     if dry_run:
         return True
     with open_folder(root, create=True) as folder:
-        if about and not only_objects and not is_there(".git", inside=folder):
+        if record and not only_objects and not is_there(".git", inside=folder):
             with open(os.open(".git", NEW, 0o644, dir_fd=folder), "wb") as file:
-                file.write(os.fsencode(about["link"]))
+                file.write(os.fsencode(record["link"]))
     sources = {common: copy, git_dir: copy / os.path.relpath(git_dir, common)}
     for target, source in sources.items():
         if not source.is_dir() or (
@@ -203,18 +203,18 @@ def trim_copies(data: Path, most: int) -> None:
     with suppress(OSError):
         if time.time() - mark.stat().st_mtime < _TRIMMED:
             return
-    found = []
-    for path, about, is_lost in list_kept(data):
+    lost = []
+    for path, status, is_lost in list_kept(data):
         with suppress(OSError):
-            if is_lost == (about.st_mtime_ns != 0):  # a lost file has the time 0, and the change time of its loss
+            if is_lost == (status.st_mtime_ns != 0):  # a lost file has the time 0, and the change time of its loss
                 os.utime(path, (0, 0) if is_lost else None, follow_symlinks=False)
         if is_lost:
-            found.append((path, os.lstat(path)))
+            lost.append((path, os.lstat(path)))
         else:
-            most -= about.st_size
-    for path, about in sorted(found, key=lambda pair: pair[1].st_ctime, reverse=True):
-        most -= about.st_size
-        if most < 0 and time.time() - about.st_ctime > _YOUNG:
+            most -= status.st_size
+    for path, status in sorted(lost, key=lambda pair: pair[1].st_ctime, reverse=True):
+        most -= status.st_size
+        if most < 0 and time.time() - status.st_ctime > _YOUNG:
             path.unlink(missing_ok=True)
     with suppress(OSError):
         mark.touch()
@@ -222,7 +222,7 @@ def trim_copies(data: Path, most: int) -> None:
 
 def count_kept(data: Path) -> int:
     """Return the bytes of copies; links to files that still exist take none. Blocks."""
-    return sum(about.st_size for _, about, _ in list_kept(data))
+    return sum(status.st_size for _, status, _ in list_kept(data))
 
 
 def forget_copies(data: Path, roots: set[str]) -> None:
@@ -321,37 +321,37 @@ class _Mirror:
             if not is_copied:
                 self._link(folder, name, draft, new)
             os.replace(draft, place)
-            if not is_copied and os.path.samestat(about := os.lstat(place), new):
-                self._linked[os.path.relpath(place, self.copy)] = stamp_of(about)
+            if not is_copied and os.path.samestat(status := os.lstat(place), new):
+                self._linked[os.path.relpath(place, self.copy)] = stamp_of(status)
             with suppress(FileNotFoundError):
                 os.unlink(draft)  # a rename of one link over another does nothing
 
-    def _link(self, folder: int, name: str, draft: str, about: os.stat_result) -> None:
+    def _link(self, folder: int, name: str, draft: str, expected: os.stat_result) -> None:
         try:
             os.link(name, draft, src_dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             raise
         except OSError:
-            if self.bounds.copied + about.st_size > _MOST_COPIED:
+            if self.bounds.copied + expected.st_size > _MOST_COPIED:
                 raise
-            self._copy(folder, name, draft, about)
+            self._copy(folder, name, draft, expected)
             return
         status = os.lstat(draft)
-        if not (stat.S_ISREG(status.st_mode) and os.path.samestat(status, about)):  # put there meanwhile
+        if not (stat.S_ISREG(status.st_mode) and os.path.samestat(status, expected)):  # put there meanwhile
             os.unlink(draft)
             raise FileNotFoundError(errno.ENOENT, "was replaced", name)
 
-    def _copy(self, folder: int, name: str, draft: str, about: os.stat_result) -> None:
+    def _copy(self, folder: int, name: str, draft: str, status: os.stat_result) -> None:
         try:
             with open_regular(folder, name) as source:
-                if not os.path.samestat(os.fstat(source.fileno()), about):
+                if not os.path.samestat(os.fstat(source.fileno()), status):
                     raise FileNotFoundError(errno.ENOENT, "was replaced", name)
                 is_cloned = copy_file(source.fileno(), os.open(draft, NEW, 0o600))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
-        self.bounds.copied += 0 if is_cloned else about.st_size
+        self.bounds.copied += 0 if is_cloned else status.st_size
         self.bounds.files += 1
 
 
@@ -381,8 +381,8 @@ def _fill(source: Path, target: int, *, kind: str = "", only_broken: bool = Fals
     """Copy what is missing or broken in the open folder `target`; HEAD, which makes it a repository, last. In folders
     of the `kind` objects or refs it is known what is broken."""
     with os.scandir(source) as entries:
-        found = sorted(entries, key=lambda entry: entry.name == "HEAD")
-    for entry in found:
+        ordered = sorted(entries, key=lambda entry: entry.name == "HEAD")
+    for entry in ordered:
         if entry.name.startswith("nexus-"):
             continue
         if entry.is_dir(follow_symlinks=False):
@@ -397,13 +397,13 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     """Return True if the file in `target` is not there or broken, and the one of the copy is not. Another HEAD is
     renamed, what else is broken removed."""
     try:
-        about = stat_at(target, entry.name)
+        status = stat_at(target, entry.name)
     except FileNotFoundError:
         return not only_broken
-    if not stat.S_ISREG(about.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return False
     place = Path(entry.path)
-    is_broken = about.st_size == 0 and entry.stat().st_size > 0
+    is_broken = status.st_size == 0 and entry.stat().st_size > 0
     if kind == "objects":
         is_broken = is_broken or (not is_intact(place, folder=target) and is_intact(place))
     elif kind == "refs" or (entry.name == "HEAD" and not kind):
@@ -441,10 +441,10 @@ def list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
                 is_object = below.split("/")[0] in _GROWING
                 for name in names:
                     with suppress(OSError):
-                        about = os.lstat(path := Path(folder, name))
-                        if about.st_nlink == 1:
+                        status = os.lstat(path := Path(folder, name))
+                        if status.st_nlink == 1:
                             is_gone = not is_there(f"{source}/{below}/{name}")  # an older copy names none
-                            yield path, about, is_object and is_gone
+                            yield path, status, is_object and is_gone
 
 
 def _find_copy(data: Path, repository: Path) -> Path:

@@ -92,11 +92,11 @@ class RestoreResult:
         for places in (self.restored, self.removed):
             above = {parent for place in places for parent in plans.folders_above(place.rstrip("/"))} & whole
             places[:] = [place for place in places if place.rstrip("/") not in above]
-        above = {parent for kept in self.kept for parent in plans.folders_above(kept.path)} & whole
-        self.kept[:] = [kept for kept in self.kept if kept.path not in above]
-        for what, places in self.refused.items():
-            more = f"; also {len(places) - 1:,} more" if places[1:] else ""
-            self.kept.append(KeptPath(min(places), f"restored without {what}{more}"))
+        above = {parent for kept_path in self.kept for parent in plans.folders_above(kept_path.path)} & whole
+        self.kept[:] = [kept_path for kept_path in self.kept if kept_path.path not in above]
+        for part, places in self.refused.items():
+            others = f"; also {len(places) - 1:,} more" if places[1:] else ""
+            self.kept.append(KeptPath(min(places), f"restored without {part}{others}"))
 
     references: list[tuple[str, ReferenceChange]] = field(default_factory=list)
     """Those that got an earlier value, each with its root."""
@@ -222,8 +222,8 @@ class Restorer:
         undoes = tuple(undone_step.id for undone_step in undone)
         for number, root in enumerate(dict.fromkeys([*changes, *(reference.root for reference in references)]), 1):
             moved = tuple(reference.as_undone() for reference in references if reference.root == root)
-            own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
-            steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
+            template = replace(step, changes=tuple(changes.get(root, ())), references=moved)
+            steps.append(replace(template, id=f"{step.id}-{number}", root=root, undoes=undoes))
             begin_step(self._data, steps[-1])
         self._execute(steps)
 
@@ -238,8 +238,8 @@ class Restorer:
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
                 path = change.path.partition(ASIDE)[0]
                 if change.path != path and path in paths:
-                    kept = KeptPath(f"{step.root}/{path}", plans.CHANGED)
-                    self._kept[place_of(step, change)] = kept
+                    kept_path = KeptPath(f"{step.root}/{path}", plans.CHANGED)
+                    self._kept[place_of(step, change)] = kept_path
         self._execute(begun)
 
     def _prepare(self, action: Action) -> list[FileChange]:
@@ -260,12 +260,12 @@ class Restorer:
                 return [FileChange(change.path, before, state or ABSENT_STATE)]
             except (ChangedMeanwhileError, FileNotFoundError, PermissionError):
                 action = replace(action, why=plans.CHANGED)
-        kept = KeptPath(change.place, action.why)
+        kept_path = KeptPath(change.place, action.why)
         beside = self._find_beside(change, now) if state else None
         if state is None or beside is None:
-            self.result.kept.append(kept)
+            self.result.kept.append(kept_path)
             return [unchanged(change.path, now)]
-        self._kept[f"{change.root}/{beside}"] = kept
+        self._kept[f"{change.root}/{beside}"] = kept_path
         self._seen[f"{change.root}/{beside}"] = NOT_THERE
         return [unchanged(change.path, now), FileChange(beside, ABSENT_STATE, state)]
 
@@ -276,13 +276,13 @@ class Restorer:
             return now, state.content if state is not None and now.kind == FILE else ""
         root = self._roots[change.root]
         try:
-            content, kept = keep_bytes(root, change.path, now, self._store)
+            content, present = keep_bytes(root, change.path, now, self._store)
         except ChangedMeanwhileError:  # a hard link to it was kept, or somebody has touched it
-            kept = self._look(change)
-            if not kept.is_like(state_of(now)):
+            present = self._look(change)
+            if not present.is_like(state_of(now)):
                 raise
-            content, kept = keep_bytes(root, change.path, kept, self._store)
-        return kept, content
+            content, present = keep_bytes(root, change.path, present, self._store)
+        return present, content
 
     def _find_beside(self, change: PathChange, now: PresentState) -> str | None:
         """Return a free path for the earlier state of a path, None if there is no place for one.
@@ -418,12 +418,12 @@ class Restorer:
                     source = stack.enter_context(self._reader.open(step.root, state.content))
                 except OSError as error:
                     raise FileNotFoundError(errno.ENOENT, plans.NOT_KEPT) from error
-            about, refused = write_state(
+            status, refused = write_state(
                 root, change.path, state, now, source, _draft_name(step), twin, synced=len(step.changes) <= MOST_SYNCED
             )
         self._note_refused(place, refused)
         self._tell(place, change)
-        return replace(change, stamp=(about.st_size, about.st_mtime_ns, about.st_ino))
+        return replace(change, stamp=(status.st_size, status.st_mtime_ns, status.st_ino))
 
     def _find_twin(self, step: Step, change: FileChange) -> tuple[str, PresentState] | None:
         """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
@@ -438,30 +438,30 @@ class Restorer:
         return None
 
     def _note_refused(self, place: str, refused: Sequence[str]) -> None:
-        for what in refused:
-            self.result.refused.setdefault(what, []).append(place)
+        for part in refused:
+            self.result.refused.setdefault(part, []).append(place)
 
     def _tell(self, place: str, change: FileChange) -> None:
         """Add a change that was made to the result."""
-        if kept := self._kept.get(place):
-            self.result.kept.append(replace(kept, aside=place))
+        if kept_path := self._kept.get(place):
+            self.result.kept.append(replace(kept_path, aside=place))
         else:
             self.result.add(place, change.before.kind, change.after.kind)
 
     def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
         """Put the planned state beside a path that turned out not to be as planned."""
         place = place_of(step, change)
-        known = self._kept.get(place)
-        kept = known or KeptPath(place, why)
-        same = [] if known else [unchanged(change.path, now)]
+        earlier = self._kept.get(place)
+        kept_path = earlier or KeptPath(place, why)
+        same = [] if earlier else [unchanged(change.path, now)]
         planned = place_change(step.root, change)
-        beside = None if known or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
+        beside = None if earlier or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
         if beside is not None:
             aside = FileChange(beside, ABSENT_STATE, change.after)
             with suppress(ChangedMeanwhileError, OSError):
-                self._kept[place_of(step, aside)] = kept
+                self._kept[place_of(step, aside)] = kept_path
                 return [*same, self._write(step, aside, NOT_THERE)]
-        self.result.kept.append(kept)
+        self.result.kept.append(kept_path)
         return same
 
 

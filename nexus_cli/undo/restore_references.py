@@ -53,11 +53,13 @@ def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
     followed from its first step on only. Blocks."""
     places = {Path(row.root, row.change.repository) for row in rows}
     repositories = {place: folders.common.parent for place in places if (folders := find_git_folders(place))}
-    known = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
+    rows_by_name = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
     references = []
     for row in rows:
         repository, name = row.change.repository, row.change.name
-        same = known.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
+        same = (
+            rows_by_name.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
+        )
         references.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
     return references
 
@@ -72,7 +74,7 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
         elif is_reference(name):
             wanted.add(value)
         elif name == STASH_LOG or not is_shared(name):
-            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
+            wanted.update(digest.decode() for digest in _OBJECT.findall(read_kept(value, store) or b""))
     oids = [oid for oid in sorted(wanted) if _OBJECT.fullmatch(oid.encode("ascii", "replace"))]
     with suppress(GitError):
         git, lines = find_git(place), "".join(f"{oid}\n" for oid in oids).encode()
@@ -85,17 +87,19 @@ def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore)
     made: with what is there as both, where another value is. Blocks; raises `OSError` if the disk is full."""
     changes = []
     for repository in dict.fromkeys(row.repository for row in rows):
-        own = [row for row in rows if row.repository == repository]
+        own_rows = [row for row in rows if row.repository == repository]
         state = read_present(root, repository, store)
-        todo = [row for row in own if state and row.before != row.after and _holds(state, row.name, row.before, store)]
+        todo = [
+            row for row in own_rows if state and row.before != row.after and _holds(state, row.name, row.before, store)
+        ]
         log = read_kept(state.values.get(STASH_LOG, ""), store) if state else None
         is_noted = (log or b"").endswith(f"\t{_MESSAGE}\n".encode())  # by an undo that was killed
         if is_noted or any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
-            todo += [row for row in own if row.name == STASH_LOG and row not in todo]
+            todo += [row for row in own_rows if row.name == STASH_LOG and row not in todo]
         if state is not None and todo:
             _put(state.folders, todo, store)
             state = read_present(root, repository, store)
-        for row in own:
+        for row in own_rows:
             now = state.values.get(row.name, "") if state else ""
             is_made = state is not None and _holds(state, row.name, row.after, store)
             changes.append(row if is_made else replace(row, before=now, after=now))
@@ -124,7 +128,7 @@ def _move(folders: GitFolders, rows: Sequence[ReferenceChange]) -> bool:
     gone = [f"delete {row.name}\0{_old(row)}\0" for row in rows if not row.after]
     new = [row for row in rows if row.after and not _is_symbolic(row.after)]
     lines = [f"update {row.name}\0{row.after}\0{_old(row)}\0" for row in new]
-    done = [
+    outcomes = [
         not batch
         or _run(folders, *_UPDATE, lines=batch)
         or all(tuple(_run(folders, *_UPDATE, lines=[line]) for line in batch))
@@ -132,8 +136,8 @@ def _move(folders: GitFolders, rows: Sequence[ReferenceChange]) -> bool:
     ]
     for row in rows:
         if _is_symbolic(row.after):
-            done.append(_run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC)))
-    return all(done)
+            outcomes.append(_run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC)))
+    return all(outcomes)
 
 
 def _is_symbolic(value: str) -> bool:

@@ -33,30 +33,30 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
             if time.time() - draft.stat().st_mtime > _OLD:
                 draft.unlink()
     objects = list_objects(data)
-    total = used_bytes(about for _, about in objects.values())
+    total = used_bytes(status for _, status in objects.values())
     trim_copies(data, most - min(total, most))
     if unnamed:
-        named = (
+        removed = (
             step for place in _journals(data) for read in (read_steps, read_begun) for step in read(data, place.stem)
         )
-        forget_copies(data, {step.root for step in named})
+        forget_copies(data, {step.root for step in removed})
     if total <= most and not unnamed:
         return
-    kept = read_contents((data / "undo" / "looks").glob("*.json"))
+    kept_names = read_contents((data / "undo" / "looks").glob("*.json"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
-    kept |= {name for steps in journals for name in needed_by_redo(steps)}
-    left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
-    steps = [step for own in journals for step in own]
+    kept_names |= {name for steps in journals for name in needed_by_redo(steps)}
+    left = most - used_bytes(objects[name][1] for name in kept_names & objects.keys())
+    steps = [step for journal in journals for step in journal]
     for step in sorted(steps, key=lambda candidate: candidate.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
-        names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept
+        names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept_names
         left -= used_bytes(objects[name][1] for name in names)
         if left < 0:
             break
-        kept |= names
-    for name in objects.keys() - kept:
-        place, about = objects[name]
-        if time.time() - about.st_ctime > _YOUNG:
+        kept_names |= names
+    for name in objects.keys() - kept_names:
+        place, status = objects[name]
+        if time.time() - status.st_ctime > _YOUNG:
             place.unlink(missing_ok=True)
 
 
@@ -71,7 +71,7 @@ def forget_session(data: Path, session: str) -> None:
 
 def count_used(data: Path) -> int:
     """Return the bytes of all copies. Blocks."""
-    return used_bytes(about for _, about in list_objects(data).values()) + count_kept(data)
+    return used_bytes(status for _, status in list_objects(data).values()) + count_kept(data)
 
 
 def _journals(data: Path) -> list[Path]:
@@ -81,6 +81,6 @@ def _journals(data: Path) -> list[Path]:
 def _remove_lost(looks: Path) -> None:
     for place in looks.glob("*.lock"):
         if time.time() - place.stat().st_mtime > _LOST and (lock := FileLock.take(place)):
-            for own in looks.glob(f"{place.stem}[-.]*"):
-                own.unlink(missing_ok=True)
+            for file in looks.glob(f"{place.stem}[-.]*"):
+                file.unlink(missing_ok=True)
             lock.release()

@@ -28,23 +28,23 @@ class TurnChanges:
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
     """Return the changes of each turn that changed a file or a reference of git."""
     every = leave_worktrees(read_steps(data, session), data)
-    left = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
-    found = {}
+    in_force = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
+    by_turn = {}
     for turn, steps in group_by_turn(every).items():
         changes = find_changes(steps)
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
         if changes or was_killed or has_effect(steps):
-            found[turn] = TurnChanges(changes, turn in left, was_killed)
-    return found
+            by_turn[turn] = TurnChanges(changes, turn in in_force, was_killed)
+    return by_turn
 
 
 def find_turns(data: Path, session: str, first: int) -> list[int]:
     """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
     turns = group_by_turn(steps_in_force(leave_worktrees(read_steps(data, session), data)))
-    found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
-    for turn in found:
+    selected = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
+    for turn in selected:
         if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):
             hint = f"/diff {turn} shows these changes, and /undo {turn} undoes all of them. Then repeat /rewind"
             raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
-    return found
+    return selected

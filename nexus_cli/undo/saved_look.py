@@ -57,7 +57,7 @@ def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
     """Return the newest states by path, as JSON, and the values about the look. Raises `OSError`, `ValueError`, and
     `KeyError` for a damaged file."""
     seen: JsonDict = {}
-    about: JsonDict = {}
+    values: JsonDict = {}
     for line in place.read_text("ascii").splitlines():
         try:
             row = json.loads(line)
@@ -66,18 +66,18 @@ def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
         seen |= row.pop("seen")
         for path in row.pop("gone"):
             seen.pop(path, None)
-        about |= row
-    return seen, about
+        values |= row
+    return seen, values
 
 
 def parse_rows(rows: JsonObject) -> dict[str, Seen]:
     """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
-    found = {}
-    for path, (*own, stamp, is_settled) in rows.items():
+    states = {}
+    for path, (*values, stamp, is_settled) in rows.items():
         # The attributes are a list in JSON.
-        fields: list[Any] = [tuple(map(tuple, element)) if isinstance(element, list) else element for element in own]
-        found[path] = Seen(FileState(*fields), tuple(stamp), is_settled)
-    return found
+        fields: list[Any] = [tuple(map(tuple, element)) if isinstance(element, list) else element for element in values]
+        states[path] = Seen(FileState(*fields), tuple(stamp), is_settled)
+    return states
 
 
 def read_contents(places: Iterable[Path]) -> set[str]:
@@ -85,8 +85,8 @@ def read_contents(places: Iterable[Path]) -> set[str]:
     contents: set[str] = set()
     for place in places:
         with suppress(OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
-            rows, about = read_rows(place)
+            rows, details = read_rows(place)
             contents.update(row[2] for row in rows.values())
-            for _, values, _ in about["repositories"].values():
+            for _, values, _ in details["repositories"].values():
                 contents.update(value.partition(MODE)[0] for value in values.values())
     return contents

@@ -50,9 +50,9 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     edit. Raises as `undo_turn`.
     """
     report = undo_turn(request, redo=redo)
-    kept = report["turn"] and any(kept_path["why"] != UNSURE for kept_path in report["kept"])
+    has_kept = report["turn"] and any(kept_path["why"] != UNSURE for kept_path in report["kept"])
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
-    if log is not None and not request.dry_run and (changed or kept):
+    if log is not None and not request.dry_run and (changed or has_kept):
         try:
             _record_act(log, request.project, report, name_first(changed, SHOWN))
         except NexusError as error:
@@ -66,7 +66,7 @@ def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> N
     for name in report["restored"]:
         path = os.path.join(project, name)
         with suppress(OSError, ToolError):
-            if (known := log.digest(path)) and read_real_file(Path(path)).digest == known:
+            if (digest := log.digest(path)) and read_real_file(Path(path)).digest == digest:
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     did = "undid" if report["action"] == "undo" else "redid"
@@ -96,11 +96,12 @@ def rewind_files(
         yield restore_files(log, replace(request, turn=turn), say)
 
 
-def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = ()) -> SessionInfo:
+def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[str] = ()) -> SessionInfo:
     """Fork a session before `entry`, the message of a turn.
 
     The fork can undo the turns that it has. Its next message tells the model which changes of later turns stay (also
-    those in `kept`, paths that an undo left as they are), and which earlier ones were taken back. Raises `NexusError`.
+    those in `kept_paths`, paths that an undo left as they are), and which earlier ones were taken back. Raises
+    `NexusError`.
     """
     fork = fork_session(ledger, session, entry=entry - 1)
     before, log, turn = ledger.log(session), ledger.log(fork.id), fork.turns + 1
@@ -114,7 +115,7 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
         if number >= turn and changes.in_force
     ]
     left = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
-    if names := _names([*left, *kept]):
+    if names := _names([*left, *kept_paths]):
         _tell(
             log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
         )
@@ -136,17 +137,17 @@ def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType
 
 def _describe(report: UndoReport) -> str:
     """Return the line for the model."""
-    done = "took back" if report["action"] == "undo" else "brought back"
+    verb = "took back" if report["action"] == "undo" else "brought back"
     when = "before" if report["action"] == "undo" else "after"
-    kept = [kept_path["path"] for kept_path in report["kept"] if kept_path["path"] not in report["restored"]]
+    kept_paths = [kept_path["path"] for kept_path in report["kept"] if kept_path["path"] not in report["restored"]]
     parts = [
         f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
         f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
         f"removed: {_names(report['removed'])}" if report["removed"] else "",
-        f"left as the person has it: {_names(kept)}" if kept else "",
+        f"left as the person has it: {_names(kept_paths)}" if kept_paths else "",
     ]
     changes = "; ".join(filter(None, parts))
-    return f"the person {done} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"
+    return f"the person {verb} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"
 
 
 def _list_moved(report: UndoReport) -> list[str]:

@@ -133,9 +133,9 @@ def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
     Undone changes count too. Raises `NexusError` for an unknown turn.
     """
     every = _read_settled(request)
-    own = [step for step in every if not step.undoes]
-    turn = request.turn or newest_turn(_of_paths(own, request))
-    return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+    own_steps = [step for step in every if not step.undoes]
+    turn = request.turn or newest_turn(_of_paths(own_steps, request))
+    return turn, [step for step in _of_paths(own_steps, request) if step.turn == turn]
 
 
 def is_undone(request: UndoRequest, turn: int) -> bool:
@@ -159,9 +159,9 @@ def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
 
 
 def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
-    known = max([request.turns, *(step.turn for step in steps)])
-    if request.turn is not None and not 1 <= request.turn <= known:
-        why = f"the newest turn is {known}" if known else "this session has no turns yet"
+    newest = max([request.turns, *(step.turn for step in steps)])
+    if request.turn is not None and not 1 <= request.turn <= newest:
+        why = f"the newest turn is {newest}" if newest else "this session has no turns yet"
         raise NexusError(
             "usage",
             f"no turn {request.turn}",
@@ -218,7 +218,7 @@ def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple
 
 def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
     """Return the steps with those changes alone that are unsure, or that are not."""
-    found = [
+    selected = [
         replace(
             step,
             changes=tuple(change for change in step.changes if change.is_unsure == is_unsure),
@@ -226,7 +226,7 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
         )
         for step in steps
     ]
-    return [step for step in found if step.changes or step.references]
+    return [step for step in selected if step.changes or step.references]
 
 
 def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
@@ -242,30 +242,30 @@ def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
 
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
-    seen = [
+    considered = [
         candidate for candidate in every if not (redo or candidate.undoes) and (turn is None or candidate.turn >= turn)
     ]
     unfollowed = [
         f"{step.what}: {step.unfollowed}"
-        for step in seen
+        for step in considered
         if step.unfollowed and (step.unfollowed != KILLED_SINCE or step.turn == turn)  # of later turns it is in them
     ]
-    asked = find_paths(request.paths, request.folder)
-    not_covered = find_uncovered(seen, asked)
+    paths = find_paths(request.paths, request.folder)
+    not_covered = find_uncovered(considered, paths)
     left_in = {change.root for change in merge_changes(chosen) if change.after.kind != ABSENT}
     left_in |= {step.root for step in chosen if any(reference.after for reference in step.references)}
     gone = {root: why for root in sorted(left_in) if (why := _describe_gone(request.data, root))}  # none is made again
     chosen = [step for step in chosen if step.root not in gone]
-    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]
+    untouched = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]
     if not has_effect(chosen):
-        shown, result = turn if request.turn and not gone else None, RestoreResult(kept=left)
+        shown, result = turn if request.turn and not gone else None, RestoreResult(kept=untouched)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     changes = merge_changes(chosen)
     with Restorer(request.data, {change.root for change in changes}) as restorer:
         actions = [
             action
             for action in restorer.plan(changes)
-            if action.does != NOTHING or is_inside(action.change.place, asked)
+            if action.does != NOTHING or is_inside(action.change.place, paths)
         ]
         actions = [
             action for action in actions if action.does != KEEP or action.change.place not in unsure
@@ -293,7 +293,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
             )
             restorer.carry_out(actions, references, step, chosen)
     kept_paths = {kept_path.path for kept_path in result.kept}
-    result.kept += [kept_path for kept_path in left if kept_path.path not in kept_paths]
+    result.kept += [kept_path for kept_path in untouched if kept_path.path not in kept_paths]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 
@@ -318,8 +318,8 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
     def find_present(root: str, repository: str) -> Mapping[str, str]:
         with suppress(OSError):
             if not request.dry_run:
-                own = group_references(rows)[root, repository]
-                bring_objects(request.data, Path(root, repository), [row.change for row in own], store)
+                group = group_references(rows)[root, repository]
+                bring_objects(request.data, Path(root, repository), [row.change for row in group], store)
         state = read_present(root, repository, store)
         return state.values if state else {}
 
@@ -328,7 +328,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
     """Put back repositories that these steps removed, and what is broken in others; return what could not be."""
-    told = []
+    failures = []
     for change in merge_changes(steps):
         if change.before.kind != REPOSITORY:
             continue
@@ -349,7 +349,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
                 for step in steps
                 if any(place_of(step, file_change) == change.place for file_change in step.changes)
             )
-            told.append(f"{what}: the repository was not restored ({why}); to get its commits: {fetch}")
+            failures.append(f"{what}: the repository was not restored ({why}); to get its commits: {fetch}")
     inner = {
         os.path.join(step.root, reference.repository).rstrip("/") for step in steps for reference in step.references
     }
@@ -360,7 +360,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         with suppress(OSError):  # objects or branches may be broken
             if put_back(request.data, root, only_objects=True) and _has_head(request, root, root):
                 result.restored.append(place)
-    return told
+    return failures
 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
@@ -382,13 +382,13 @@ def _report_references(
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return the changes of references, and the move of the project's HEAD that stays."""
     references, moved = list[ReferenceObject](), None
-    for (root, repository), own in group_references(rows).items():
+    for (root, repository), group in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))
-        done = [
-            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
+        changed_rows = [
+            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in group
         ]
-        commands = find_commands(done, _git_at(place))
-        moved = moved if place else find_moved_head(done)
+        commands = find_commands(changed_rows, _git_at(place))
+        moved = moved if place else find_moved_head(changed_rows)
         references += [
             {
                 "repository": place,
@@ -398,7 +398,7 @@ def _report_references(
                 "restored": row.does == RESTORE,
                 "command": commands.get(row.change.name),
             }
-            for row in done
+            for row in changed_rows
             if row.is_change and row.does != NOTHING
         ]
     return references, moved
@@ -425,8 +425,8 @@ def _report(
 ) -> UndoReport:
     near = partial(_near, request)
     references, moved = _report_references(request, rows, result)
-    kept = {kept_path.path for kept_path in result.kept}
-    named = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept]
+    kept_places = {kept_path.path for kept_path in result.kept}
+    uncovered = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept_places]
     return {
         "version": 1,
         "action": "redo" if redo else "undo",
@@ -444,6 +444,6 @@ def _report(
         "references": references,
         "head_moved": moved,
         "not_covered": [{"path": near(place) or WHOLE, "why": why} for place, why in not_covered.items()],
-        "unfollowed": [*unfollowed, *named],
+        "unfollowed": [*unfollowed, *uncovered],
         "dry_run": request.dry_run,
     }

@@ -27,8 +27,8 @@ def leave_worktrees(steps: Sequence[Step], data: Path) -> list[Step]:
     worktree is applied again or removed as a whole, and an undo of its apply leaves it. A worktree in which the session
     works itself is no worker's."""
     worktrees = f"{os.path.realpath(data)}/worktrees/"
-    own = {step.root for step in steps if not (step.undoes or _OF_WORKER.match(step.what))}
-    theirs = [step for step in steps if step.root.startswith(worktrees) and step.root not in own]
+    own_roots = {step.root for step in steps if not (step.undoes or _OF_WORKER.match(step.what))}
+    theirs = [step for step in steps if step.root.startswith(worktrees) and step.root not in own_roots]
     beside = {step.id for step in theirs if _OF_WORKER.match(step.what)}
     turns = {step.turn for step in steps if step.id not in beside and not step.undoes and has_effect([step])}
     return [step for step in steps if step.id not in beside or step.turn not in turns]
@@ -39,11 +39,11 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     folders above that were made or removed with them. References count as the `.git` of their repository, if `paths`
     name that itself."""
     gone: set[tuple[str, ...]] = set()
-    found = []
+    in_force = []
     for step in reversed(steps):
         left = [(place, change) for change in step.changes if (step.id, place := place_of(step, change)) not in gone]
-        taken = [place for place, change in left if not (change.was_missing and os.path.lexists(place))]
-        gone.update((id_, place) for place in taken for id_ in step.undoes)
+        places = [place for place, change in left if not (change.was_missing and os.path.lexists(place))]
+        gone.update((id_, place) for place in places for id_ in step.undoes)
         moved = tuple(
             reference
             for reference in step.references
@@ -53,16 +53,18 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         inside = {place for place, _ in left if is_inside(place, paths)}
         above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
         whole = {FOLDER, ABSENT}
-        kept = [
+        changes = [
             change
             for place, change in left
             if place in inside or (place in above and {change.before.kind, change.after.kind} == whole)
         ]
-        own = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
-        moved = tuple(change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in own)
-        if kept or moved:
-            found.append(replace(step, changes=tuple(kept), references=moved))
-    return found[::-1]
+        repositories = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
+        moved = tuple(
+            change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in repositories
+        )
+        if changes or moved:
+            in_force.append(replace(step, changes=tuple(changes), references=moved))
+    return in_force[::-1]
 
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
@@ -76,7 +78,7 @@ def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
 
 def newest_turn(steps: Iterable[Step]) -> int | None:
     """Return the newest turn of the steps in force that changed something, None if there is none."""
-    return max((turn for turn, own in group_by_turn(steps).items() if has_effect(own)), default=None)
+    return max((turn for turn, turn_steps in group_by_turn(steps).items() if has_effect(turn_steps)), default=None)
 
 
 def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
@@ -93,8 +95,8 @@ def needed_by_redo(every: Sequence[Step]) -> set[str]:
     """Return the contents that the undos in force removed or replaced: there may be no other copy."""
     undone = {step.id for step in every if step.undoes}
     undos = [step for step in steps_in_force(every) if step.undoes and undone.isdisjoint(step.undoes)]
-    found = {change.before.content for step in undos for change in step.changes if change.before != change.after}
-    return found | {content for step in undos for content in contents_of(step.references)}
+    contents = {change.before.content for step in undos for change in step.changes if change.before != change.after}
+    return contents | {content for step in undos for content in contents_of(step.references)}
 
 
 def contents_of(references: Iterable[ReferenceChange]) -> set[str]:

@@ -86,7 +86,7 @@ def mark_unsure(
         above = {".", *(end for folder in folders for end in _ends(folder))}
         if name in manifests or not words.isdisjoint(above.union(ends)):
             return True
-        if any(fnmatchcase(one, glob) for glob in globs for one in (*ends, *folders)):
+        if any(fnmatchcase(candidate, glob) for glob in globs for candidate in (*ends, *folders)):
             return True
         if only_reads and change.before.kind != ABSENT:
             return False
@@ -98,9 +98,11 @@ def mark_unsure(
         if file_change.path in mine and groups[_group(file_change)] <= MANY and not is_named(file_change)
     }
     sure = {above for path in mine - unsure for above in folders_above(f"/{path}")}
-    left = {above for path in unsure for above in folders_above(f"/{path}")} - sure  # they came or went with them
+    unsure_folders = {
+        above for path in unsure for above in folders_above(f"/{path}")
+    } - sure  # they came or went with them
     return [
-        replace(file_change, is_unsure=file_change.path in unsure or f"/{file_change.path}" in left)
+        replace(file_change, is_unsure=file_change.path in unsure or f"/{file_change.path}" in unsure_folders)
         for file_change in changes
     ]
 
@@ -130,19 +132,19 @@ def _ends(path: str) -> list[str]:
 
 def _find_program(words: list[str]) -> list[str]:
     """Return the name of the program of a simple command, and its operands."""
-    for at, word in enumerate(words):
+    for index, word in enumerate(words):
         name = word.rpartition("/")[2]
         if name not in _WRAPPERS and not word.startswith("-") and not word.replace(".", "").isdigit():
-            return [name, *words[at + 1 :]]
+            return [name, *words[index + 1 :]]
     return []
 
 
 def _split(text: str, root: str) -> list[str]:
     """Return the words of a text that may be paths, relative to `root`."""
-    above, found = f"../{os.path.basename(root)}", []
+    above, paths = f"../{os.path.basename(root)}", []
     for word in _SEPARATORS.split(text):
         path = word.rstrip("/")
         for start in (root, above):
             path = "." if path == start else path.removeprefix(f"{start}/")
-        found.append(path if path == "." else _ABOVE.sub("", f"{path}/").rstrip("/."))
-    return list(filter(None, found))
+        paths.append(path if path == "." else _ABOVE.sub("", f"{path}/").rstrip("/."))
+    return list(filter(None, paths))

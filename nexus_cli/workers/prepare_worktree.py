@@ -41,7 +41,7 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
             return f"it runs only in a sandbox, and none is available ({probe.why if probe else ''})"
         try:
             sandbox = permission.make_sandbox("write", asks=False)
-            done = run_process(
+            outcome = run_process(
                 ["/bin/sh", "-c", command],
                 cwd=folder,
                 env=sandbox.env,
@@ -53,10 +53,10 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
             return str(error)
         except OSError as error:
             return reason_of(error)
-    if done.timed_out:
+    if outcome.timed_out:
         return f"stopped after {SETUP_SECONDS:.0f} s"
-    text = done.output.decode(errors="replace").strip()
+    text = outcome.output.decode(errors="replace").strip()
     last = text.rpartition("\n")[2]
-    if done.status:
-        return f"exit status {done.status}: {one_line(last)[:200]}"
-    return one_line(sandbox.describe_denial(command, text, done.status))
+    if outcome.status:
+        return f"exit status {outcome.status}: {one_line(last)[:200]}"
+    return one_line(sandbox.describe_denial(command, text, outcome.status))

@@ -77,16 +77,16 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     for conflict in result.conflicts:
         sides = f"`yours` marks the project's version, `worktree {record.name}` that of {worker.id}"
         other = f"not written: the project's version is kept; `diff` with this path shows that of {worker.id}"
-        where = sides if conflict.is_marked else other
-        lines.append(f"conflict in {conflict.path}: {conflict.why}; {where}")
+        place = sides if conflict.is_marked else other
+        lines.append(f"conflict in {conflict.path}: {conflict.why}; {place}")
     return ToolResult("\n".join(lines), changed=tuple(result.written), warning=_describe_conflicts(result.conflicts))
 
 
 def _describe_conflicts(conflicts: Sequence[MergeConflict]) -> str:
     """Return the number of conflicts and whether they are marked, for the person; "" for none."""
     marked = sum(conflict.is_marked for conflict in conflicts)
-    where = "marked" if marked == len(conflicts) else f"{marked} marked" if marked else "not written"
-    return f"conflicts in {plural(len(conflicts), 'file')}, {where}" if conflicts else ""
+    marking = "marked" if marked == len(conflicts) else f"{marked} marked" if marked else "not written"
+    return f"conflicts in {plural(len(conflicts), 'file')}, {marking}" if conflicts else ""
 
 
 async def _show_changes(worker: Worker, record: WorktreeRecord, path: str) -> ToolResult:
@@ -113,16 +113,16 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
         return ["this run is not allowed to edit files"]
     if limits.categories is not None and tool.effect not in limits.categories:
         return ["this run is not allowed to edit files"]
-    found: dict[str, None] = {}
+    refusals: dict[str, None] = {}
     for path in changes.paths:
-        found |= dict.fromkeys(await _find_edit_refusals(dispatcher, tool, path))
+        refusals |= dict.fromkeys(await _find_edit_refusals(dispatcher, tool, path))
     for path, target in changes.links.items():
         if limits.allow != ALL and not _is_plain_target(target):
             reasons = ["its target is not a plain relative path"]
         else:
             reasons = await _find_edit_refusals(dispatcher, tool, os.path.join(os.path.dirname(path), target))
-        found |= dict.fromkeys(f"{path} is a link to {target}: {why}" for why in reasons)
-    return [one_line(why) for why in found][:MOST_REASONS]
+        refusals |= dict.fromkeys(f"{path} is a link to {target}: {why}" for why in reasons)
+    return [one_line(why) for why in refusals][:MOST_REASONS]
 
 
 def _is_plain_target(target: str) -> bool:
@@ -136,7 +136,7 @@ async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str
     """Return reasons that an edit of a project's path would ask or be refused: by `governing`, which must grant it, or
     by a rule of another tool that edits."""
     others = (tool for tool in discover_tools().values() if tool.effect is Effect.EDIT and tool.name != governing.name)
-    found = []
+    refusals = []
     for tool in (governing, *others):
         arguments = {tool.paths[0]: str(dispatcher.project_root / path)}
         try:
@@ -145,5 +145,5 @@ async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str
             return [f"{path}: {error}"]
         decided = await dispatcher.decide_now(CheckedCall(tool, arguments, targets))
         if not decided.is_granted and (tool is governing or decided.rule):
-            found.append(decided.why)
-    return found
+            refusals.append(decided.why)
+    return refusals

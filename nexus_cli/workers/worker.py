@@ -231,8 +231,8 @@ class Worker:
 
     def to_record(self, spawner: str) -> JsonDict:
         """Return it as JSON for the ledger, as a worker of the session `spawner`."""
-        more = {"report": self.report, "spawner": spawner, "untold": self.untold, "failed": self.failed}
-        return self.to_json() | more
+        extra = {"report": self.report, "spawner": spawner, "untold": self.untold, "failed": self.failed}
+        return self.to_json() | extra
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Worker:

@@ -217,11 +217,11 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _read_model(self, agent: Skill) -> str:
         """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
-        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings)
-        for problem in asked.problems:
+        model = GuideModel.read(agent, self.session.model, self.session.engine.settings)
+        for problem in model.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
             self.session.engine.control.emit_aside(notice)
-        return asked.model
+        return model.model
 
     def _refuse_without_place(self) -> None:
         """Raise `NexusError` if a nested worker would have to wait: its spawner occupies a place, so that the
@@ -240,8 +240,8 @@ class SessionWorkers(RunningWorkers[Session]):
         dispatcher = self.session.dispatcher
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
             tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
-            asked = sum(tool is not None and tool.delegates for tool in tools)
-            parts = (asked or len(tools) or 1) if spending is self._spending else 1
+            delegations = sum(tool is not None and tool.delegates for tool in tools)
+            parts = (delegations or len(tools) or 1) if spending is self._spending else 1
             self._shared = (dispatcher.step, spending, spending.share(parts))
         return spending.reserve(worker.id, wanted, self._shared[2])
 
@@ -381,18 +381,18 @@ class SessionWorkers(RunningWorkers[Session]):
             services=(ServiceMaker(RunningWorkers, own_workers), *editor, *self._lend_servers()),
         )
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
-        own = session.engine
-        own.context.model = own.context.model if worker.model else parent.model
-        if isinstance(own.prompt, PromptAssembly):
-            now = (own.model.info.name, own.model.effort)
+        engine = session.engine
+        engine.context.model = engine.context.model if worker.model else parent.model
+        if isinstance(engine.prompt, PromptAssembly):
+            now = (engine.model.info.name, engine.model.effort)
             epochs = (
-                [own.conversation.epoch, parent.conversation.epoch]
+                [engine.conversation.epoch, parent.conversation.epoch]
                 if worker.session_id
                 else [parent.conversation.epoch]
             )
             epoch = next((earlier for earlier in epochs if (earlier.model, earlier.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
-                own.prompt.inherited = epoch
+                engine.prompt.inherited = epoch
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.dispatcher.permission.share_probe(dispatcher.permission)
@@ -423,9 +423,9 @@ class SessionWorkers(RunningWorkers[Session]):
         worktree = worker.worktree or worktree
         if isinstance(each, AgentEvent):
             nested = session.workers
-            own = nested.find(each.agent) if isinstance(nested, SessionWorkers) else None
-            if own is not None:
-                self._note_work(own, each.event, own.session or session, worktree)
+            nested_worker = nested.find(each.agent) if isinstance(nested, SessionWorkers) else None
+            if nested_worker is not None:
+                self._note_work(nested_worker, each.event, nested_worker.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
             dispatcher, result = session.dispatcher, each.result
             tool = dispatcher.registry.get(each.call.name)
@@ -516,8 +516,8 @@ class SessionWorkers(RunningWorkers[Session]):
                 with suppress(NexusError):  # the files are written
                     self.session.conversation.memo(WORK, note)
             return result
-        said = worker.report or worker.doing or worker.error if action == "read" else ""
-        return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
+        body = worker.report or worker.doing or worker.error if action == "read" else ""
+        return ToolResult(f"[{worker.figures()}]\n{body}".rstrip())
 
     def _note_told(self, worker: Worker) -> None:
         """Record that the model has received the report of a worker."""
@@ -640,7 +640,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 worker.session_id = ""
                 worker.error = "nexus exited before this worker started"
                 return
-            worker.report, done = _last_words(log)
+            worker.report, is_done = _last_words(log)
             worker.steps = log.step()
             worker.usage = ledger.usage(worker.session_id)
             if worker.worktree:
@@ -651,7 +651,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except NexusError:
             worker.error = f"the session of {worker.id} cannot be read"
             return
-        if done:
+        if is_done:
             worker.state = FINISHED
             worker.error = ""
 

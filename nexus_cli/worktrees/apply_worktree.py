@@ -191,7 +191,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
-    done: list[TreeChange] = []
+    applied_changes: list[TreeChange] = []
     with store.open_blobs() as blobs:
         planner = _Planner(record, blobs)
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
@@ -200,9 +200,9 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):
-                    done.append(step.change)
+                    applied_changes.append(step.change)
         finally:
-            _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
+            _record_applied(record, store, tree, applied_changes, is_whole=len(applied_changes) == len(steps))
     result.written.sort()
     result.conflicts.sort(key=lambda conflict: conflict.path)
     return result
@@ -213,13 +213,13 @@ def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
 
 
 def _record_applied(
-    record: WorktreeRecord, store: SnapshotStore, tree: str, done: list[TreeChange], *, is_whole: bool
+    record: WorktreeRecord, store: SnapshotStore, tree: str, applied_changes: list[TreeChange], *, is_whole: bool
 ) -> None:
-    """Record the changes that the project has now: all of `tree`, or the earlier ones and `done`."""
+    """Record the changes that the project has now: all of `tree`, or the earlier ones and `applied_changes`."""
     applied = tree
     if not is_whole:
-        entries = [(change.new_mode, change.new, change.path) for change in done]
-        entries += [(MISSING, "", change.before) for change in done if change.before != change.path]
+        entries = [(change.new_mode, change.new, change.path) for change in applied_changes]
+        entries += [(MISSING, "", change.before) for change in applied_changes if change.before != change.path]
         applied = store.replace_paths(record.applied, entries)
         store.hold(applied, record.start)
     replace(record, applied=applied).save()
@@ -308,12 +308,15 @@ class _Planner:
         """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
         of conflicts: at least `_FAILED` if one of the texts is none."""
         with open_real(self.root / os.fsdecode(step.change.before)) as file:
-            own = file.read()
-        if blob_id(own, self._length) != ours.blob:
+            own_content = file.read()
+        if blob_id(own_content, self._length) != ours.blob:
             raise OSError(errno.EBUSY, "changed meanwhile", os.fsdecode(step.change.before))
-        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own:
+        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own_content:
             return None, 0
-        texts, labels = (own, self._blobs.read(base.blob), self._blobs.read(new.blob)), ("yours", "before", self._label)
+        texts, labels = (
+            (own_content, self._blobs.read(base.blob), self._blobs.read(new.blob)),
+            ("yours", "before", self._label),
+        )
         options = (word for label in labels for word in ("-L", label))
         conflicts, merged = merge_texts(self._git, texts, *options, folder=self.record.home)
         return merged, conflicts
@@ -372,18 +375,18 @@ def _make_state(record: WorktreeRecord, step: _Step, now: PresentState, root: in
     A new file has the rights that its file in the worktree has too, as a key has few; no others may write it.
     """
     is_program = step.result.mode == EXECUTABLE
-    if (own := now if now.kind == FILE else step.origin).kind == FILE:
-        mode = own.state.mode
+    if (former := now if now.kind == FILE else step.origin).kind == FILE:
+        mode = former.state.mode
         if is_program and not mode & stat.S_IXUSR:
             mode |= (mode & 0o444) >> 2
-        return replace(own.state, mode=mode if is_program else mode & ~0o111)
+        return replace(former.state, mode=mode if is_program else mode & ~0o111)
     path, mode, owner = os.fsdecode(step.change.path), 0o755, ""
     with suppress(OSError), open_folder(record.folder) as folder:
         there = look_at(folder, path, ()).state
         mode = there.mode & 0o775 if there.kind == FILE else mode
     with suppress(OSError), open_folder(os.path.dirname(path), inside=root) as above:
-        about = os.stat(above)
-        owner = f"{os.geteuid()}:{about.st_gid}" if about.st_mode & stat.S_ISGID else ""
+        status = os.stat(above)
+        owner = f"{os.geteuid()}:{status.st_gid}" if status.st_mode & stat.S_ISGID else ""
     mode = (mode if is_program else mode & ~0o111) | stat.S_IRUSR | stat.S_IWUSR
     return FileState(FILE, mode, owner=owner)
 

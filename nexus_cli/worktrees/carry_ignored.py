@@ -72,15 +72,15 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
 
     `scratch` is a file to write the patterns to. Raises `GitError` and `OSError`.
     """
-    own = b""
+    own_patterns = b""
     with suppress(OSError):
-        own = read_regular(root / INCLUDE_FILE, _MOST_PATTERNS)
-    lines = [*map(os.fsencode, USUAL), own, *map(os.fsencode, include)]
+        own_patterns = read_regular(root / INCLUDE_FILE, _MOST_PATTERNS)
+    lines = [*map(os.fsencode, USUAL), own_patterns, *map(os.fsencode, include)]
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
     git = replace(git, reads=(scratch,))
-    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1].split(b"\0")[:-1]
-    return [os.fsdecode(path) for path in git.list_ignored(found)] if found else []
+    matches = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1].split(b"\0")[:-1]
+    return [os.fsdecode(path) for path in git.list_ignored(matches)] if matches else []
 
 
 def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: int) -> CarriedFiles:
@@ -90,7 +90,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
     """
     left = min(most_bytes, shutil.disk_usage(target).free // 2)
     stamps: dict[str, str] = {}
-    told: list[str] = []
+    copied: list[str] = []
     refused: list[str] = []
     unread: list[str] = []
     outside: list[str] = []
@@ -114,11 +114,11 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             _relocate_environment(target / name, source, target)
         stamps[path] = stamp_path(target / name)
         if path != name:
-            told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})")
+            copied.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})")
         elif not (target / name).is_symlink():
-            told.append(path)
+            copied.append(path)
     lines = (
-        ("copied, but not included in the diff: {}", told),
+        ("copied, but not included in the diff: {}", copied),
         ("not copied: {}", refused),
         ("links to the originals (writing to them changes the originals): {}", outside),
         (
@@ -153,9 +153,9 @@ def drop_carried(paths: Iterable[bytes], carried: Collection[str]) -> list[bytes
 def stamp_path(path: Path) -> str:
     """Return a text that changes with the content of a file or a folder: names, sizes, times and modes in it."""
     lines = []
-    for name, about in _list_below(path):
-        is_folder = stat.S_ISDIR(about.st_mode)
-        lines.append(repr((name, about.st_mode, *(() if is_folder else (about.st_size, about.st_mtime_ns)))))
+    for name, status in _list_below(path):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        lines.append(repr((name, status.st_mode, *(() if is_folder else (status.st_size, status.st_mtime_ns)))))
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
@@ -166,9 +166,9 @@ def _megabytes(size: int) -> str:
 def _measure(path: Path) -> tuple[int, int] | None:
     """Return the number of files at and below `path` and their bytes, None if there are too many or too deep ones."""
     count = size = 0
-    for name, about in _list_below(path):
-        if not stat.S_ISDIR(about.st_mode):
-            count, size = count + 1, size + about.st_size
+    for name, status in _list_below(path):
+        if not stat.S_ISDIR(status.st_mode):
+            count, size = count + 1, size + status.st_size
         if count > MOST_FILES or name.count("/") > MOST_DEPTH:
             return None
     return count, size
@@ -177,9 +177,9 @@ def _measure(path: Path) -> tuple[int, int] | None:
 def _list_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the status of a file, with "", or path and status of everything below a folder; no link is followed."""
     with suppress(OSError), open_parent(path) as (parent, name):
-        about = stat_at(parent, name)
-        if not stat.S_ISDIR(about.st_mode):
-            yield "", about
+        status = stat_at(parent, name)
+        if not stat.S_ISDIR(status.st_mode):
+            yield "", status
             return
         with open_folder(name, inside=parent) as folder:
             for name, entry in walk_below(folder, levels=MOST_DEPTH + 2):
@@ -207,15 +207,15 @@ def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside
 def _copy_entry(
     folder: int, name: str, target: int, place: str, relink: Callable[[str, str], str], unread: list[str]
 ) -> None:
-    about = stat_at(folder, name)
-    if stat.S_ISLNK(about.st_mode):
+    status = stat_at(folder, name)
+    if stat.S_ISLNK(status.st_mode):
         os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), name, dir_fd=target)
-    elif stat.S_ISREG(about.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         try:
             copy_regular(folder, name, target)
         except PermissionError:
             unread.append(f"{place}/{name}")
-    elif stat.S_ISDIR(about.st_mode):
+    elif stat.S_ISDIR(status.st_mode):
         try:
             handle = os.open(name, LISTED, dir_fd=folder)
         except PermissionError:
@@ -227,7 +227,7 @@ def _copy_entry(
                 for entry in os.listdir(handle):
                     with suppress(FileNotFoundError):
                         _copy_entry(handle, entry, inner, f"{place}/{name}", relink, unread)
-                os.fchmod(copy, stat.S_IMODE(about.st_mode) | stat.S_IRWXU)
+                os.fchmod(copy, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
         finally:
             os.close(handle)
 

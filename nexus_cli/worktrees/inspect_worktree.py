@@ -97,29 +97,31 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     tree = store.save_state(_listed(record, store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
     taken_back = _find_taken_back(record, store) if tree == record.applied != record.base else ()
-    kept = list(_find_ignored(record, store, git))
-    kept += _find_special(record.folder)
-    kept += [f"worktree {worktree.name}" for worktree in read_records(worktrees_of(record.folder))]
+    kept_files = list(_find_ignored(record, store, git))
+    kept_files += _find_special(record.folder)
+    kept_files += [f"worktree {worktree.name}" for worktree in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(
             tree,
             counts,
             0,
             True,
-            (*kept, "the repository is broken, points elsewhere, or was created by nexus 0.2"),
+            (*kept_files, "the repository is broken, points elsewhere, or was created by nexus 0.2"),
             False,
             taken_back,
         )
-    kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
-    kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
-    kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
-    kept += [f"the reference {name}" for name in list_own_references(record)]
+    kept_files += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
+    kept_files += [
+        f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)
+    ]
+    kept_files += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
+    kept_files += [f"the reference {name}" for name in list_own_references(record)]
     tip, head = read_tips(git, record.branch)
     tips = [commit for commit in (head, tip) if commit]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
     has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
     unreachable = bool(tip and head and tip != head) and git.try_run("merge-base", "--is-ancestor", tip, head)[0] != 0
-    return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable, taken_back)
+    return WorktreeState(tree, counts, commits, has_moved, tuple(kept_files), unreachable, taken_back)
 
 
 def _find_taken_back(record: WorktreeRecord, store: SnapshotStore) -> tuple[str, ...]:
@@ -136,10 +138,10 @@ def _listed(record: WorktreeRecord, store: SnapshotStore, files: ProjectFiles | 
     Copies of ignored files are no part of the changes, even if the worktree has other ignore rules.
     """
     if files is not None:
-        found = [*files.tracked, *files.others]
+        paths = [*files.tracked, *files.others]
     else:
-        found = [path for path in store.list_others() if not path.endswith(b"/")]
-    return drop_carried(found, read_carried(record.home))
+        paths = [path for path in store.list_others() if not path.endswith(b"/")]
+    return drop_carried(paths, read_carried(record.home))
 
 
 def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:

@@ -106,7 +106,7 @@ def read_source(root: Path) -> SourceProject:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
         raise _refusal(f"{root} belongs to the repository {top}, which is not a project", "Run git init in the project")
-    common, own = (real_path(root / path) for path in lines[3:5])
+    common, git_dir = (real_path(root / path) for path in lines[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(
             "the repository uses objects of another repository, which nexus does not read",
@@ -114,9 +114,9 @@ def read_source(root: Path) -> SourceProject:
         )
     if status:
         raise _refusal("the current branch has no commit yet", 'Create a commit: git commit --allow-empty -m "Start"')
-    if not (git.may_use(common) and git.may_use(own)):
+    if not (git.may_use(common) and git.may_use(git_dir)):
         raise _refusal(f"{root}/.git is linked to a place outside the project", "Remove the link")
-    return SourceProject(git, root, own, common, lines[2], head.decode().strip())
+    return SourceProject(git, root, git_dir, common, lines[2], head.decode().strip())
 
 
 def list_files(git: Git) -> ProjectFiles:
@@ -196,14 +196,14 @@ def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
     """Return the paths to copy: those of git, instructions and settings, without nexus's own folders."""
     carried = {*files.tracked, *files.others, *_instructions(root)}
-    own = _own_folders(root)
-    return [path for path in carried if not path.startswith(own)]
+    own_folders = _own_folders(root)
+    return [path for path in carried if not path.startswith(own_folders)]
 
 
 def _own_folders(root: Path) -> tuple[bytes, ...]:
     """Return nexus's own folders below `root`, relative to it, with a slash at the end."""
-    own = places()
-    hidden = [os.path.realpath(path) + os.sep for path in (own.config, own.data, own.cache, own.log)]
+    folders = places()
+    hidden = [os.path.realpath(path) + os.sep for path in (folders.config, folders.data, folders.cache, folders.log)]
     return tuple(
         os.fsencode(path.removeprefix(f"{root}{os.sep}")) for path in hidden if path.startswith(f"{root}{os.sep}")
     )
@@ -231,10 +231,14 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
     present, _ = split_present(source, paths)
     copied = []
     for folder, paths_there in groupby(present, lambda path: os.fsdecode(path).rpartition("/")[0]):
-        with suppress_errors(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
+        with (
+            suppress_errors(),
+            open_folder(target / folder, create=True) as into,
+            open_folder(source / folder) as source_folder,
+        ):
             for path in paths_there:
                 with suppress_errors():
-                    _copy_file(own, os.fsdecode(path).rpartition("/")[2], into)
+                    _copy_file(source_folder, os.fsdecode(path).rpartition("/")[2], into)
                     copied.append(path)
     return copied
 
@@ -252,9 +256,9 @@ def _carry_ignored(record: WorktreeRecord, source: SourceProject, environments: 
     if not settings.include_mb:
         return ()
     needed = find_needed(source.git, source.root, record.home / "include", settings.include)
-    own, files = _own_folders(source.root), read_configuration(source.root, KINDS).files
+    own_folders, files = _own_folders(source.root), read_configuration(source.root, KINDS).files
     beside = (name.removeprefix(ABOVE) for name in files if name.startswith(ABOVE))  # git may ignore them
-    paths = [path for path in (*environments, *needed, *beside) if not os.fsencode(path).startswith(own)]
+    paths = [path for path in (*environments, *needed, *beside) if not os.fsencode(path).startswith(own_folders)]
     carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
     (record.home / CARRIED).write_text(json.dumps(carried.stamps))
     return carried.notices

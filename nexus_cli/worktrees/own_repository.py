@@ -56,12 +56,12 @@ def hold_prefix(record: WorktreeRecord) -> str:
 def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, bytes]) -> None:
     """Keep the objects of references that a worktree is or was given; its start is kept. Raises `GitError`."""
     prefix = os.fsencode(hold_prefix(record))
-    asked = {*references.values()} - {os.fsencode(record.start)}
-    if not asked:
+    object_ids = {*references.values()} - {os.fsencode(record.start)}
+    if not object_ids:
         return
     merged = {*git.run("for-each-ref", "--format=%(objectname)", f"--merged={record.start}").splitlines()}
-    told = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=b"\n".join(asked)).splitlines()
-    kinds = (line.split(b" ") for line in told)
+    output = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=b"\n".join(object_ids)).splitlines()
+    kinds = (line.split(b" ") for line in output)
     needed = [oid for oid, kind in kinds if kind != b"missing" and (kind != b"commit" or oid not in merged)]
     lines = (b"update %s%s %s\n" % (prefix, oid, oid) for oid in needed)
     with writing_git(record, git) as writer:
@@ -95,28 +95,30 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     `staged` are index entries: their objects are copied, because a clean-up of the project's repository would delete
     those that are in no commit. Raises `GitError` and `OSError`.
     """
-    own = record.folder / ".git"
+    dot_git = record.folder / ".git"
     for name in ("objects/info", "objects/pack", "refs/heads", "info"):
-        (own / name).mkdir(parents=True)
+        (dot_git / name).mkdir(parents=True)
     for name in _COPIED_FILES:
         for place in (record.repository, git_dir):
             if (data := _read_settings(place, name)) is not None:
-                (own / name).write_bytes(data)
+                (dot_git / name).write_bytes(data)
     if (record.repository / "hooks").is_dir():
-        (own / "hooks").symlink_to(record.repository / "hooks")
-    (own / "config").write_bytes(_configuration(record, git_dir))
-    (own / "objects/info/alternates").write_bytes(os.fsencode(quote_alternate(record.repository / "objects")) + b"\n")
+        (dot_git / "hooks").symlink_to(record.repository / "hooks")
+    (dot_git / "config").write_bytes(_configuration(record, git_dir))
+    (dot_git / "objects/info/alternates").write_bytes(
+        os.fsencode(quote_alternate(record.repository / "objects")) + b"\n"
+    )
     references = _list_references(git, record)
     _hold_references(record, git, references)
-    (own / "packed-refs").write_bytes(_format(references))
+    (dot_git / "packed-refs").write_bytes(_format(references))
     (record.home / REFERENCES).write_bytes(_format(references))
-    (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
-    (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
+    (dot_git / "refs/heads" / record.branch).write_text(f"{record.start}\n")
+    (dot_git / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
     of_head = {entry.split(None, 3)[2] for entry in git.items("ls-tree", "-r", "-z", record.start)}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
-        own_git = replace(own_repository_git(record), writes=(own / "objects",))
-        own_git.run("pack-objects", "-q", str(own / "objects/pack/pack"), stdin=b"\n".join(sorted(blobs)) + b"\n")
+        own_git = replace(own_repository_git(record), writes=(dot_git / "objects",))
+        own_git.run("pack-objects", "-q", str(dot_git / "objects/pack/pack"), stdin=b"\n".join(sorted(blobs)) + b"\n")
 
 
 def find_git(project: Path) -> str:
@@ -129,16 +131,16 @@ def find_git(project: Path) -> str:
 
 def own_repository_git(record: WorktreeRecord) -> Git:
     """Return git in the repository of a worktree; no `commondir` file that a command left there is obeyed."""
-    own = str(record.folder / ".git")
-    variables = {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)}
+    dot_git = str(record.folder / ".git")
+    variables = {"GIT_DIR": dot_git, "GIT_COMMON_DIR": dot_git, "GIT_WORK_TREE": str(record.folder)}
     return Git(find_git(record.source), record.folder, variables, project=record.folder)
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
     """True unless the worktree is a linked one, of version 0.2, or its repository was deleted or replaced, or leads
     elsewhere."""
-    own = record.folder / ".git"
-    return is_closed(own) and (own / "HEAD").is_file() and borrows_objects(own, record)
+    dot_git = record.folder / ".git"
+    return is_closed(dot_git) and (dot_git / "HEAD").is_file() and borrows_objects(dot_git, record)
 
 
 def is_closed(git_dir: Path) -> bool:
@@ -175,12 +177,12 @@ def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
 def read_published(record: WorktreeRecord) -> dict[str, str]:
     """Return the branches in the project's repository that have commits of a worktree, each with the one that nexus
     put there last. The last branch is the current one."""
-    found = {record.branch: record.start} if record.branch else {}
+    published = {record.branch: record.start} if record.branch else {}
     with suppress(OSError):
         for line in (record.home / PUBLISHED).read_text().splitlines():
             tip, _, branch = line.partition(" ")
-            found[branch] = tip
-    return found
+            published[branch] = tip
+    return published
 
 
 def read_tips(git: Git, branch: str) -> tuple[str, str]:
@@ -198,8 +200,8 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     """
     if not has_own_repository(record):
         return UNPUBLISHED
-    own, main = own_repository_git(record), repository_git(record)
-    tip, head = read_tips(own, record.branch)
+    own_git, main = own_repository_git(record), repository_git(record)
+    tip, head = read_tips(own_git, record.branch)
     published = read_published(record)
     branch, last = list(published.items())[-1]
     others = list_own_references(record).values() if everything else ()
@@ -328,25 +330,25 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
     """
     place = record.repository
     with tempfile.TemporaryDirectory(prefix="git-", dir=record.home) as name:
-        own = Path(name)
+        git_dir = Path(name)
         config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n"
         config += "[extensions]\n\tobjectFormat = sha256\n" if len(record.start) == _SHA256 else ""
         config += "[extensions]\n\trefStorage = reftable\n" if (place / "reftable").is_dir() else ""
-        (own / "config").write_text(config)
-        (own / "HEAD").write_text("ref: refs/heads/none\n")
+        (git_dir / "config").write_text(config)
+        (git_dir / "HEAD").write_text("ref: refs/heads/none\n")
         written = [place / folder for folder in ("objects", "refs", "logs", "reftable") if (place / folder).is_dir()]
         for path in (*written, place / "packed-refs"):
-            (own / path.name).symlink_to(path)
-        writes = (own, *written, *([place] if deletes else []))
-        yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, own), writes=writes)
+            (git_dir / path.name).symlink_to(path)
+        writes = (git_dir, *written, *([place] if deletes else []))
+        yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, git_dir), writes=writes)
 
 
 def _list_references(git: Git, record: WorktreeRecord, others: tuple[str, ...] = _NOT_COPIED) -> dict[bytes, bytes]:
     """Return the references of a repository with their objects, without the branch of the worktree and those that
     begin with `others`; by default those that a worktree shares with the project's repository."""
-    found = _parse(git.run("for-each-ref", "--format=%(objectname) %(refname)"))
+    references = _parse(git.run("for-each-ref", "--format=%(objectname) %(refname)"))
     mine = os.fsencode(f"refs/heads/{record.branch}")
-    return {name: oid for name, oid in found.items() if name != mine and not os.fsdecode(name).startswith(others)}
+    return {name: oid for name, oid in references.items() if name != mine and not os.fsdecode(name).startswith(others)}
 
 
 def _read_settings(git_dir: Path, name: str) -> bytes | None:
@@ -371,10 +373,10 @@ def _configuration(record: WorktreeRecord, git_dir: Path) -> bytes:
     data = read_regular(record.repository / "config", _MOST_SETTINGS)
     data += b"\n" + (_read_settings(git_dir, "config.worktree") or b"")
     lower = data.lower()
-    more = "\n[core]\n\tbare = false\n"
+    sections = "\n[core]\n\tbare = false\n"
     if b"worktree" in lower:
         folder = str(record.folder).replace("\\", "\\\\").replace('"', '\\"')
-        more += f'\tworktree = "{folder}"\n' if b"worktree =" in lower or b"worktree=" in lower else ""
-        more += "[extensions]\n\tworktreeConfig = false\n" if b"worktreeconfig" in lower else ""
-    more += "[extensions]\n\trefStorage = files\n" if b"refstorage" in lower else ""
-    return data + more.encode()
+        sections += f'\tworktree = "{folder}"\n' if b"worktree =" in lower or b"worktree=" in lower else ""
+        sections += "[extensions]\n\tworktreeConfig = false\n" if b"worktreeconfig" in lower else ""
+    sections += "[extensions]\n\trefStorage = files\n" if b"refstorage" in lower else ""
+    return data + sections.encode()

@@ -57,8 +57,8 @@ def _find_rebased(git_folder: Path) -> str:
     """Return the branch that is being rebased, "" if none is."""
     for name in _OPEN_WORK:
         with suppress(OSError):
-            named = read_regular(git_folder / name / "head-name", MOST_OF_LINK)
-            return os.fsdecode(named).strip().removeprefix("refs/heads/")
+            head_name = read_regular(git_folder / name / "head-name", MOST_OF_LINK)
+            return os.fsdecode(head_name).strip().removeprefix("refs/heads/")
     return ""
 
 

@@ -118,24 +118,28 @@ class SnapshotStore:
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
-        tree_changes, rest = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
-        for head in rest:
+        tree_changes, items = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
+        for head in items:
             old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
-            before = path = next(rest)
+            before = path = next(items)
             if kind.startswith(("R", "C")):
-                path = next(rest)
+                path = next(items)
             tree_changes.append(TreeChange(path, before, old_mode, old_blob, new_mode, new_blob))
         return tree_changes
 
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
         files = added = removed = 0
-        rest = iter(self._git.items("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)))
-        for head in rest:
-            more, less, path = head.split(b"\t", 2)
-            files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)
+        items = iter(self._git.items("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)))
+        for head in items:
+            lines_added, less, path = head.split(b"\t", 2)
+            files, added, removed = (
+                files + 1,
+                added + int(lines_added.strip(b"-") or 0),
+                removed + int(less.strip(b"-") or 0),
+            )
             if not path:  # a rename: both names follow
-                next(rest), next(rest)
+                next(items), next(items)
         return ChangeCounts(files, added, removed)
 
     def diff(self, old: str, new: str, *options: str, paths: Sequence[str] = ()) -> bytes:
@@ -159,7 +163,7 @@ class SnapshotStore:
             draft.unlink(missing_ok=True)
 
     def _git_with(self, program: str, index: str) -> Git:
-        own = {
+        variables = {
             "GIT_DIR": str(self._folder),
             "GIT_WORK_TREE": str(self._tree),
             "GIT_INDEX_FILE": str(self._folder / index),
@@ -169,7 +173,7 @@ class SnapshotStore:
             "GIT_ATTR_NOSYSTEM": "1",
         }
         place = self._tree if self._tree.is_dir() else self._folder
-        return Git(program, place, own, project=place, reads=(self._folder,), writes=(self._folder,))
+        return Git(program, place, variables, project=place, reads=(self._folder,), writes=(self._folder,))
 
 
 class BlobReader:

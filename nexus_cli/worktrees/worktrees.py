@@ -137,14 +137,14 @@ class WorktreeStay:
             return f"the folder of worktree {self.record.name} no longer exists: {self.record.folder}"
         state = inspect_worktree(record)
         if state.is_empty(record):
-            kept = _delete(record, with_branch=True)
-            return f"removed the empty worktree {record.name}; {_tell_kept(kept)}" if kept else ""
-        told = publish_branch(record)
+            branches = _delete(record, with_branch=True)
+            return f"removed the empty worktree {record.name}; {_tell_kept(branches)}" if branches else ""
+        notice = publish_branch(record)
         name = record.name
-        what = f"worktree {record.folder}: {state.describe()}{told and f'; {told}'}"
+        description = f"worktree {record.folder}: {state.describe()}{notice and f'; {notice}'}"
         if state.is_applied(record) and state.counts.files:
-            return f"{what}; everything is applied. To delete it: nexus worktree remove {name}"
-        return f"{what}. {self.review.format(name=name)}"
+            return f"{description}; everything is applied. To delete it: nexus worktree remove {name}"
+        return f"{description}. {self.review.format(name=name)}"
 
     def end(self) -> None:
         """End the stay and leave the worktree unchanged."""
@@ -214,16 +214,16 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     for half in (worktree for worktree in read_records(folder) if not worktree.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
-        kept = _delete(record, with_branch=False)
-        branch = f"; {_tell_kept(kept, 'has published commits')}" if kept else ""
+        branches = _delete(record, with_branch=False)
+        branch = f"; {_tell_kept(branches, 'has published commits')}" if branches else ""
         notices.append(f"the folder of worktree {name} was deleted and created again{branch}")
     try:
-        record, more = fill_worktree(prepare_record(folder, name, source), source)
+        record, further = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
         with suppress(OSError):
             _discard(place)
         raise
-    return record, notices + more
+    return record, notices + further
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -338,8 +338,8 @@ def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
     name: WorktreeCondition = (
         "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
     )
-    more = {"in_use": is_in_use(record), "commits": state.commits, "kept": list(state.kept)}
-    return WorktreeObject(value, state=name, **to_json_value(counts), **more)
+    details = {"in_use": is_in_use(record), "commits": state.commits, "kept": list(state.kept)}
+    return WorktreeObject(value, state=name, **to_json_value(counts), **details)
 
 
 def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
@@ -359,8 +359,8 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
 
 def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
-        kept = _delete(record, with_branch=False)
-        return _tell_kept(kept, "has published commits")
+        branches = _delete(record, with_branch=False)
+        return _tell_kept(branches, "has published commits")
     built: Sequence[str] = ()
     has_moved = False
     if not force:
@@ -373,25 +373,25 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         why = _describe_unapplied(record, state)
         if why:
             raise UnappliedError(record, why, is_applied=state.is_applied(record))
-    found: dict[str, str] = {}
+    tips: dict[str, str] = {}
     line = ""
     try:
         line = publish_branch(record, everything=True)
         if has_own_repository(record):
-            tip, found = read_published(record).popitem()[1], list_own_references(record)
+            tip, tips = read_published(record).popitem()[1], list_own_references(record)
         else:
             tip, _ = read_tips(repository_git(record), record.branch)
-        found = {"": tip, **found} if tip not in ("", record.start) else found
+        tips = {"": tip, **tips} if tip not in ("", record.start) else tips
     except (GitError, NexusError, OSError) as error:
         line = f"{UNPUBLISHED}: {error}"
         if has_moved:
             hint = f"To remove it without keeping its commits: nexus worktree remove {record.name} --force"
             raise NexusError("usage", f"worktree {record.name} was not removed", line, hint) from error
-    kept = _delete(record, with_branch=True)
-    commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
+    branches = _delete(record, with_branch=True)
+    commits = [f"{name} {oid[:12]}".strip() for name, oid in tips.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
     were = f"its commits: {', '.join(commits)}; to keep a commit: git branch NAME COMMIT" if commits else ""
-    lines = [line, _tell_kept(kept), lost, were]
+    lines = [line, _tell_kept(branches), lost, were]
     return "; ".join(filter(None, lines))
 
 
@@ -403,8 +403,8 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
         return f"the project no longer has its changes ({name_first(state.taken_back, 3)})"
     if not state.is_applied(record):
         return f"it has unapplied changes ({state.describe()})"
-    if held := [path for path in state.kept if path not in state.built]:
-        return f"it has content that is not in the diff ({', '.join(held[:3])})"
+    if extra := [path for path in state.kept if path not in state.built]:
+        return f"it has content that is not in the diff ({', '.join(extra[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"the branch {record.branch} was moved, or has commits that the files do not include"
     return ""
@@ -424,11 +424,11 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     with suppress(FileNotFoundError):
         _take_away(record)
     try:
-        kept = delete_references(record, repository_git(record), only_empty=not with_branch)
+        branches = delete_references(record, repository_git(record), only_empty=not with_branch)
     except (GitError, NexusError):
-        kept = [record.branch] if record.repository.is_dir() and record.branch else []
+        branches = [record.branch] if record.repository.is_dir() and record.branch else []
     _delete_tree(record_folder(record.folder))
-    return kept
+    return branches
 
 
 def _take_away(record: WorktreeRecord) -> None:

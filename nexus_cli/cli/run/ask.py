@@ -176,8 +176,8 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     if trigger.expands and trigger.text.startswith("/"):
         from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
 
-        trigger, told = check_call(trigger, work.path)
-        notices += told
+        trigger, call_notices = check_call(trigger, work.path)
+        notices += call_notices
         if chosen.model and not (shared.model or shared.resume or shared.newest):
             asked = choose_guide_model(trigger, work.path, chosen.model, settings)
             if asked is not None:

@@ -47,8 +47,10 @@ def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
     sections = plan.get("sections", [])
     lines = [brief(plan)]
     lines += [_section(section) for section in sections]
-    left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops]
-    lines += left or ["left out: nothing"]
+    drop_lines = [
+        f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops
+    ]
+    lines += drop_lines or ["left out: nothing"]
     limits = plan.get("limits") or {}
     named = "; ".join(f"{name} {limit(value)}" for name, value in limits.items() if name != "allow")
     return [*lines, f"limits: {named or 'none'}"]

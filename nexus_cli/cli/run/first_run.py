@@ -171,11 +171,11 @@ class FirstRun:
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _parse_level(text, levels))
 
-    def _ask(self, what: str, default: str, parse: Parse) -> str:
+    def _ask(self, label: str, default: str, parse: Parse) -> str:
         """Ask one question and return the parsed answer; Enter selects `default`."""
         for _ in range(TRIES):
             try:
-                line = self._read_line(f"{what} [{sanitize(default)}]: ")
+                line = self._read_line(f"{label} [{sanitize(default)}]: ")
             except UnicodeDecodeError:
                 line = "\ufffd\n"
             if not line:
@@ -189,15 +189,17 @@ class FirstRun:
         raise NexusError("usage", "the setup was cancelled", f"none of {TRIES} answers was valid", hint)
 
     def _write(self, answers: Mapping[str, str]) -> None:
-        found = places()
+        own_places = places()
         try:
             for key, text in answers.items():
-                write_setting(found, key, text)
+                write_setting(own_places, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
             self._say(f"Model or permission level could not be saved: {why}. To save them later: `nexus config set`.")
             return
-        self._say(f"Settings written to {found.settings}. Change them with `nexus config set` or `nexus config edit`.")
+        self._say(
+            f"Settings written to {own_places.settings}. Change them with `nexus config set` or `nexus config edit`."
+        )
 
     def _say(self, text: str) -> None:
         self._put("\n".join(["", *filled(sanitize(text), self._width)]))

@@ -109,8 +109,8 @@ def map_items(
         from nexus_cli.cli.run.run_map import PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
 
         limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
-        given = (prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
-        return run_map(PreparedMap(*given, settings, work, chosen.model))
+        arguments = (prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
+        return run_map(PreparedMap(*arguments, settings, work, chosen.model))
 
 
 app.command("map")(take_shared(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))

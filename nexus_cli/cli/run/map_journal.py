@@ -115,11 +115,11 @@ class MapJournal:
     def _append(self, value: JsonObject, *, sync: bool) -> None:
         if self._file:
             line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
-            left = memoryview(b"\n" * self._is_torn + line)
+            unwritten = memoryview(b"\n" * self._is_torn + line)
             try:
                 self._is_torn = True
-                while left:
-                    left = left[self._file.write(left) :]
+                while unwritten:
+                    unwritten = unwritten[self._file.write(unwritten) :]
                 self._is_torn = False
                 if sync:
                     os.fsync(self._file.fileno())

@@ -35,11 +35,11 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         settings, Path.cwd(), save=False, names=lambda: names[0].member_names() if names else [], piped=piped
     )
     view = terminal_view.view
-    said = set[str]()
+    warnings = set[str]()
 
     def warn(line: str) -> None:
-        if line not in said:
-            said.add(line)
+        if line not in warnings:
+            warnings.add(line)
             chat.show_note(f"nexus: {line}", "warn")
 
     # A connection gets no notice of its own writes: the agents use a second one.

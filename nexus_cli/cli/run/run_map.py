@@ -270,12 +270,12 @@ class _Map:
     def end(self) -> None:
         """Close the resume file, or delete it if it has no further use; print how the run ended."""
         run = self._run
-        count, left = len(run.items), len(run.items) - self._finished
+        count, unfinished = len(run.items), len(run.items) - self._finished
         if self._failed:
             write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; first error: {self._error}")
-        if left and (self._finished or self._interrupt.signal):
+        if unfinished and (self._finished or self._interrupt.signal):
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
-        if (left or self._failed) and self._journal.answered:
+        if (unfinished or self._failed) and self._journal.answered:
             write_stderr_line(self._resume_line())
         elif not run.resume:
             self._journal.remove()
@@ -384,16 +384,16 @@ class _Map:
         async with self._warm_up() as note_reply:
             for alone in (False, True):
                 async with self._budget.reserve(alone=alone) as share:
-                    made = await self._run_session(key, item, trigger, share, note_reply)
-                if made is None or not self._budget.refused(made[0]):
+                    result = await self._run_session(key, item, trigger, share, note_reply)
+                if result is None or not self._budget.refused(result[0]):
                     break
                 self._journal.begun.pop(key, None)
             else:
                 self._budget.end()
                 return _failed(item, self._budget.error)
-        if made is None or (self._stopped and not made[0].ok):
+        if result is None or (self._stopped and not result[0].ok):
             return None
-        outcome, cost = made
+        outcome, cost = result
         error = outcome.error
         self._failures = self._failures + 1 if error and error["kind"] in TEMPORARY else 0
         if error and (error["kind"] in FATAL or self._failures >= MOST_FAILURES):

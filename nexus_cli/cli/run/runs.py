@@ -63,13 +63,13 @@ def resume_run(
                 "usage", f"--answer {answer}", "the run id is missing", f"Run: nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
-    ledger, found = source.ledger, find_resumable(source, run)
-    _signal(source, found, answer)
-    if found.state == FAILED:
-        ledger.runs.resume_failed(found, utc_now())
-    ledger.runs.set_paused(found.key, False, utc_now())
-    was_cut, stopped = _drive(ledger, found, json=source.is_json)
-    now = ledger.runs.get(found.key)
+    ledger, target_run = source.ledger, find_resumable(source, run)
+    _signal(source, target_run, answer)
+    if target_run.state == FAILED:
+        ledger.runs.resume_failed(target_run, utc_now())
+    ledger.runs.set_paused(target_run.key, False, utc_now())
+    was_cut, stopped = _drive(ledger, target_run, json=source.is_json)
+    now = ledger.runs.get(target_run.key)
     done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"

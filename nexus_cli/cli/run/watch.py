@@ -50,8 +50,8 @@ class Watch:
         first = True
         while text := await self.batches.next():
             block = f"<stdin>\n{text.removesuffix(chr(10))}\n</stdin>"
-            given = self._trigger if first else Trigger(LATER, "stdin", schema=self._trigger.schema)
-            yield replace(given, text=f"{given.text}\n\n{block}")
+            trigger = self._trigger if first else Trigger(LATER, "stdin", schema=self._trigger.schema)
+            yield replace(trigger, text=f"{trigger.text}\n\n{block}")
             first = False
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:

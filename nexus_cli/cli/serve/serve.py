@@ -42,8 +42,8 @@ def serve(
     """
     allow = SharedOptions(allow=allow).allow
     if once:
-        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
-        if any(given):
+        options = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
+        if any(options):
             why = "does not start a server; schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit all other options except --json")
         block_imports_from(str(working_folder()))

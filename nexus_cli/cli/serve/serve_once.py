@@ -80,11 +80,11 @@ def has_work(ledger: Ledger) -> bool:
 
 def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None = None) -> int:
     """Run what is due, or the run with this key; print the runs, return the exit status. `lines` show the runs."""
-    settings, said = own_settings(), list[str]()
+    settings, warnings = own_settings(), list[str]()
 
     def warn(line: str) -> None:
-        if line not in said:
-            said.append(line)
+        if line not in warnings:
+            warnings.append(line)
             write_stderr_line(f"nexus: {line}")
 
     make = partial(make_runner, ledger, settings, warn)
@@ -93,7 +93,7 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None 
         runs = [ledger.runs.get(key)]
     failed = {run.key for run in runs if run.state == FAILED}
     ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
-    status = _print(ledger, runs, "; ".join(said), json, ended)
+    status = _print(ledger, runs, "; ".join(warnings), json, ended)
     return stopped or status
 
 
@@ -187,7 +187,7 @@ def run_line(run: Run, longest: int = LONGEST) -> str:
     if run.waits and run.state != RUNNING:
         waits = f"waits for {run.waits.text}"
         waits += f" (to answer: nexus runs resume {run.id})" if run.waits.kind == APPROVAL else ""
-    said = run.error or waits or (run.last_words if run.state == DONE else "")
-    said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
-    line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
+    outcome = run.error or waits or (run.last_words if run.state == DONE else "")
+    outcome += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
+    line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if outcome else ''}{outcome}".split())
     return line if len(line) <= longest else f"{cut_at_word(line, longest)} (nexus runs show {run.id})"

@@ -94,7 +94,7 @@ def _import_setup(
         why = f"{home} has no settings to import" if count else f"{home} has no files to import"
         raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
     plan = plan_import(
-        setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
+        setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
     value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
     value["in_use"] += setup.in_place
@@ -143,7 +143,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
 def _left_out(done: SessionsImport) -> list[str]:
     rows = done.left_out.most_common()
     more = [f"and {plural(len(rows) - MOST_LEFT_OUT, 'further kind')}"] if len(rows) > MOST_LEFT_OUT else []
-    return [f"{what}: {number:,}" for what, number in rows[:MOST_LEFT_OUT] if number] + more
+    return [f"{kind}: {number:,}" for kind, number in rows[:MOST_LEFT_OUT] if number] + more
 
 
 def _describe(done: SessionsImport, dry_run: bool) -> str:
@@ -175,10 +175,12 @@ def _print_wrapped(source: Source, text: str) -> None:
         print_text("\n".join(wrapped(text, text_width(whole=True))))
 
 
-def _choose(what: str, answers: Sequence[str]) -> str:
+def _choose(subject: str, answers: Sequence[str]) -> str:
     """Ask which to keep; Esc and an empty line keep the person's."""
     keys = [AnswerKey(answer[0], answer, answer) for answer in answers]
-    asked = AskedQuestion(f"{what} differs. Which one to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}")
+    asked = AskedQuestion(
+        f"{subject} differs. Which one to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}"
+    )
     reply = ask_terminal(asked)
     return str(reply.meaning) if reply is not None else MINE
 

@@ -31,18 +31,18 @@ def edit_settings(places: Places, again: Callable[[NexusError], bool]) -> bool:
     before = read_settings_text(path)
     text = first = before if path.exists() else settings_template()
     while True:
-        left = asyncio.run(edit_text(text, path.name)).rstrip() + "\n"
-        if left.strip() == first.strip():
+        edited = asyncio.run(edit_text(text, path.name)).rstrip() + "\n"
+        if edited.strip() == first.strip():
             return False
         try:
             with lock_settings(path):
                 require_unchanged(path, before)
-                replace_settings(path, left, before)
+                replace_settings(path, edited, before)
             return True
         except NexusError as error:
             if error.kind == "usage" or not again(error):
-                raise NexusError(error.kind, error.what, error.why, _save_rejected(path, left)) from None
-        text = left
+                raise NexusError(error.kind, error.what, error.why, _save_rejected(path, edited)) from None
+        text = edited
 
 
 def _save_rejected(path: Path, text: str) -> str:

@@ -99,8 +99,8 @@ class TourScreen:
 
     def _show_summary(self, session: Session, summary: str) -> None:
         """Print what the window holds instead of the older messages."""
-        said = [message.content for message in session.context.messages]
-        text = next(text for text in said if summary.strip() in text).partition("\n\n")[2]
+        texts = [message.content for message in session.context.messages]
+        text = next(text for text in texts if summary.strip() in text).partition("\n\n")[2]
         pieces = wrap(sanitize(text), min(self._stream.width, PROSE) - len(INDENT))
         self._renderer.add_lines([f"{INDENT}{piece}".rstrip() for piece in pieces])
 

@@ -215,10 +215,10 @@ def plan(
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     words = OwnWords(count)
     beyond = beyond or shares_of(available, target)
-    said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
+    messages = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    again, sizes = _repeated(groups, (said, finals), pins, beyond, words), list(map(sum_tokens, groups))
+    again, sizes = _repeated(groups, (messages, finals), pins, beyond, words), list(map(sum_tokens, groups))
     beside, total = _Beside(sizes, requests, current, again), sum(sizes)
     half = max(0, min((total - target) // 2, beyond.most - target))
     wide = room - reserved + (half if beyond.newest else 0)
@@ -228,22 +228,22 @@ def plan(
     most = sum(map(sum_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in gone):
         return None
-    kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (stays := sum_tokens(kept))
+    kept_items = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
+    spare = room - (stays := sum_tokens(kept_items))
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
-    stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
+    stay, crowded = split_fitting_pins(_without_shown(pins, kept_items), max(0, min(beyond.pins, free)), count)
     free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
-    shown = {s.entry for s in kept if s.shows_entry} | {pin.entry for pin in stay}
-    candidates = tuple(pair for pair in said if pair[0] not in shown)
+    shown = {s.entry for s in kept_items if s.shows_entry} | {pin.entry for pin in stay}
+    candidates = tuple(pair for pair in messages if pair[0] not in shown)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
     last = words.choose_quotes((final for final in finals if final[0] not in shown), max(0, min(beyond.answers, free)))
     used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
     longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)
-    return CompactionPlan(gone, kept, quotes, cap, longest, total, stay, crowded, candidates, last, record_room)
+    return CompactionPlan(gone, kept_items, quotes, cap, longest, total, stay, crowded, candidates, last, record_room)
 
 
 def _repeated(
@@ -313,17 +313,17 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     """
     current = frozenset(of.current)
     upto = [0, *accumulate(of.sizes)]
-    asked = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
+    current_tokens = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
     again = [
         ([0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(costs))], most)
         for costs, most in of.quoted
     ]
 
     def newest(start: int) -> int:
-        return upto[-1] - upto[start] - (asked[-1] - asked[start])
+        return upto[-1] - upto[start] - (current_tokens[-1] - current_tokens[start])
 
     def stays(start: int) -> int:
-        return asked[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
+        return current_tokens[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
 
     first = len(of.sizes) - 1
     while first > 0 and (newest(first - 1) <= share or not newest(first)) and stays(first - 1) <= most:

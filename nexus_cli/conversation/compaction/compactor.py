@@ -87,7 +87,7 @@ class Compactor:
         """Most tokens of all pins together."""
         return planning.shares_of(self.budget, self.budget).pins
 
-    def pin(self, what: str) -> tuple[str, str]:
+    def pin(self, target: str) -> tuple[str, str]:
         """Pin a message by its number, or a text; return the pin's id and a sentence about it. The model is told a
         short text with its next request. Raises as `add_pin`.
 
@@ -95,23 +95,23 @@ class Compactor:
         without room.
         """
         room, count = self.pins_room, self.count
-        before, made = list_pins(self.conversation), add_pin(self.conversation, what, count, room)
+        before, added = list_pins(self.conversation), add_pin(self.conversation, target, count, room)
         there = list_pins(self.conversation)
-        tokens, taken = made.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in there)
-        said = (
-            f"{'already ' * (made in before)}{describe_pinning(made)}: {plural(tokens, 'token')}; "
-            f"all pins use {taken:,} of {room:,}"
+        tokens, used = added.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in there)
+        sentence = (
+            f"{'already ' * (added in before)}{describe_pinning(added)}: {plural(tokens, 'token')}; "
+            f"all pins use {used:,} of {room:,}"
         )
         if crowded := split_fitting_pins(there, room, count)[1]:
-            named = name_first([quote.pin for quote in crowded], NAMED)
-            said += f"; a summary will have no room for {named}, which can be recalled later"
-        if not made.entry and len(made.text) > TOLD:
-            said += "; too long to send now: the model gets the full text with the next summary"
-        return made.pin, said
+            pin_names = name_first([quote.pin for quote in crowded], NAMED)
+            sentence += f"; a summary will have no room for {pin_names}, which can be recalled later"
+        if not added.entry and len(added.text) > TOLD:
+            sentence += "; too long to send now: the model gets the full text with the next summary"
+        return added.pin, sentence
 
-    def unpin(self, what: str) -> tuple[str, str]:
+    def unpin(self, target: str) -> tuple[str, str]:
         """Remove a pin; return its id and a sentence about it. Raises as `remove_pin`."""
-        gone = remove_pin(self.conversation, what).pin
+        gone = remove_pin(self.conversation, target).pin
         return gone, f"unpinned {gone}; its text remains in the window until the next compaction"
 
     def make_record(self) -> WorkRecord:
@@ -173,42 +173,42 @@ class Compactor:
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
-        named = named_ways(item.message.content for item in conversation.items if item.replaces_others)
-        crowded = {pin.pin: named.get(pin.pin) or next_drop() for pin in plan.crowded}
+        known_drops = named_ways(item.message.content for item in conversation.items if item.replaces_others)
+        crowded = {pin.pin: known_drops.get(pin.pin) or next_drop() for pin in plan.crowded}
         fitted = fit_record(record, plan.record_room, count)
         record_drop = next_drop() if fitted.left else ""
         cut_drop = next_drop() if cut else ""
         unseen = () if summary.source == "originals" else plan.unseen
-        said = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
-        more = Additions(
+        messages = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
+        additions = Additions(
             fitted.text(fitted.missing(record_drop, self.recalls)),
             list(crowded.items()),
             self.recalls,
             unseen,
-            _unquoted(plan, plan.quotes, said),
+            _unquoted(plan, plan.quotes, messages),
             _unquoted(plan, plan.answers, self.work.answers),
             find_others(conversation, [quote.entry for quote in plan.quotes]),
             shown,
             cut_drop,
         )
-        items = head(plan, text, drop_id, clock=conversation.clock, measure=self.truncator.measure, more=more)
+        items = head(plan, text, drop_id, clock=conversation.clock, measure=self.truncator.measure, more=additions)
         drops = [_drop(plan, drop_id, now, unseen)]
         if fitted.left:
             drops.append(fitted.drop(record_drop, Cause.COMPACTION, now, count))
         if cut:
             what = "the end of a summary that did not fit the window"
             drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, now, text=cut))
-        new = [pin for pin in plan.crowded if pin.pin not in named]
+        new = [pin for pin in plan.crowded if pin.pin not in known_drops]
         drops += [pin_drop(pin, crowded[pin.pin], Cause.COMPACTION, now, count) for pin in new]
-        kept = {
-            **_kept_figures(said, self.work.answers, plan, fitted),
+        kept_records = {
+            **_kept_figures(messages, self.work.answers, plan, fitted),
             "rules": len(rules),
             "source": summary.source,
             "source_why": summary.why,
             "summary": count(text),
             "drops": [drop.id for drop in drops],
         }
-        return DraftedWindow(items, drops, [[rule.entry, rule.text] for rule in rules], kept)
+        return DraftedWindow(items, drops, [[rule.entry, rule.text] for rule in rules], kept_records)
 
     def cut(self, record: WorkRecord, reserved: int) -> tuple[Sequence[WindowItem], Sequence[Drop]]:
         """Return the window truncated to the low-water mark, with `reserved` tokens left free, and its drops. Changes
@@ -231,16 +231,16 @@ class Compactor:
 
 
 def _kept_figures(
-    said: Sequence[int], answers: Sequence[int], plan: CompactionPlan, record: FittedRecord
+    messages: Sequence[int], answers: Sequence[int], plan: CompactionPlan, record: FittedRecord
 ) -> dict[str, int]:
     """Count the messages, answers and work items that the window keeps under `plan`, and those that it omits."""
     commands = [item for item in record.items if item.kind == "command"]
     figures = {}
-    for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
+    for name, entries, quotes in (("words", messages, plan.quotes), ("answers", answers, plan.answers)):
         whole, part = plan.shown_entries(quotes)
-        left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
+        omitted = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
         figures[name] = sum(entry in whole for entry in entries)
-        figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
+        figures[f"{name}_left"], figures[f"{name}_part"] = len(omitted), sum(entry in part for entry in omitted)
     return figures | {
         "files": sum(item.kind == "file" for item in record.items),
         "commands": len(commands),

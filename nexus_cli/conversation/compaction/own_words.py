@@ -55,26 +55,26 @@ class OwnWords:
         """Return the tokens of the quotation."""
         return self.count(quote_lines(words)) + 2
 
-    def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
-        """Return the first items of `said` up to the one that does not fit into `room` tokens; the rest is not read."""
-        found, left, long = [], room, 0
-        for entry, text in said:
-            found.append((entry, text))
+    def newest(self, texts: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
+        """Return the first items of `texts`, up to one that does not fit into `room` tokens; the rest is not read."""
+        fitting, left, long = [], room, 0
+        for entry, text in texts:
+            fitting.append((entry, text))
             cost = self.cost(text)
             long += cost > room
             left -= cost if cost <= room else 0
             if left < 0 or long > MOST_LONG:
                 break
-        return found
+        return fitting
 
-    def choose_quotes(self, said: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
-        """Return the quotations of `said` that fit, oldest first; the newest get room first.
+    def choose_quotes(self, texts: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
+        """Return the quotations of `texts` that fit, oldest first; the newest get room first.
 
         A text larger than the whole room is cut to its share. The first other text that does not fit is cut to the rest
         of the room, and is the last one.
         """
         quotes, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
-        for entry, text in sorted(said, reverse=True):
+        for entry, text in sorted(texts, reverse=True):
             cost = self.cost(text)
             most = left if cost <= room else min(left, int(room * LONG_SHARE), left_of_long)
             if cost <= most:
@@ -92,18 +92,18 @@ class OwnWords:
     def _cut(self, text: str, room: int) -> str:
         """Return `text` cut to `room` tokens as a quotation; "" if too little would remain."""
         share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
-        most = int((room - 4) * share)
-        while most > WORTH_CUTTING:  # the remaining lines may be shorter than average, and need more marks
-            short = elide_text(text, most, self.count, plain_marker).text
+        limit = int((room - 4) * share)
+        while limit > WORTH_CUTTING:  # the remaining lines may be shorter than average, and need more marks
+            short = elide_text(text, limit, self.count, plain_marker).text
             if self.cost(short) <= room:
                 return short
-            most = most * 3 // 4
+            limit = limit * 3 // 4
         return ""
 
 
-def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
+def missing_line(number: int, noun: str, drop_id: str, recalls: bool) -> str:
     """Return the line that replaces missing content: `[15 earlier messages: recall("d5")]`."""
-    plural = f"{number} {what}{'s' if number > 1 else ''}"
+    plural = f"{number} {noun}{'s' if number > 1 else ''}"
     return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 

@@ -20,12 +20,12 @@ _WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 
 def split_fitting_pins(pins: Sequence[Quote], room: int, count: Count) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
     """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
-    found = set()
+    fitting = set()
     for pin in reversed(pins):
         if (cost := pin.labelled_tokens(count)) <= room:
             room -= cost
-            found.add(pin.pin)
-    return tuple(p for p in pins if p.pin in found), tuple(p for p in pins if p.pin not in found)
+            fitting.add(pin.pin)
+    return tuple(p for p in pins if p.pin in fitting), tuple(p for p in pins if p.pin not in fitting)
 
 
 def pin_texts(pins: Sequence[Quote], ways: Sequence[tuple[str, str]], recalls: bool) -> list[str]:
@@ -35,8 +35,8 @@ def pin_texts(pins: Sequence[Quote], ways: Sequence[tuple[str, str]], recalls: b
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
     """Return the line that names pins without room by their id; with their drops if the model `recalls` drops."""
-    named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways]
-    return f"[Pinned too, and left out here for room: {name_first(named, NAMED)}]"
+    entries = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways]
+    return f"[Pinned too, and left out here for room: {name_first(entries, NAMED)}]"
 
 
 def named_ways(texts: Iterable[str]) -> dict[str, str]:

@@ -52,9 +52,11 @@ class PinningTruncator(WindowTruncator):
         fitting, crowded = self._split_pins(self.pins)
         pins = sum((pin.labelled_tokens(self.count) for pin in fitting), self._around_pins(crowded))
         words, room = OwnWords(self.count), self.words_room
-        said = sum(words.cost(text) for _, text in words.newest(words_before(conversation, conversation.last), room))
+        words_tokens = sum(
+            words.cost(text) for _, text in words.newest(words_before(conversation, conversation.last), room)
+        )
         beside = sum(self.count(text) + 2 for text in (self.rules, self.record.text()))
-        return (pins if self.pins else 0) + min(room, said) + beside
+        return (pins if self.pins else 0) + min(room, words_tokens) + beside
 
     def _around_pins(self, crowded: Sequence[Quote]) -> int:
         """Return the tokens of the title of the pins, and of the line that names those without room."""
@@ -72,14 +74,14 @@ class PinningTruncator(WindowTruncator):
 
     def _head(self, conversation: Conversation, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         head = super()._head(conversation, result, drops)
-        kept = flatten(result.groups)
+        kept_items = flatten(result.groups)
         texts = [item.message.content for item in head]
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
-        there = {item.entry for item in kept if item.form is ItemForm.FULL}
+        there = {item.entry for item in kept_items if item.form is ItemForm.FULL}
         gone = [p for p in self.pins if p.entry not in there and not any(p.labelled in text for text in texts)]
         before = [item.message.content for item in conversation.items if item.replaces_others]
         if place is None:  # only single messages were cut, or a summary with the pins below it
-            cut = {item.entry for item in kept} - there
+            cut = {item.entry for item in kept_items} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.labelled in text for text in before)]
             if not gone:
                 return head
@@ -88,10 +90,10 @@ class PinningTruncator(WindowTruncator):
             head.insert(place, WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED)))
             words = ""
         else:
-            words = self._words(conversation, kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
-        own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
+            words = self._words(conversation, kept_items, texts, {pin.entry for pin in self._split_pins(gone)[0]})
+        summary = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
         rules = self.rules if not any(self.rules in text for text in texts) else ""
-        parts = [text for text in (own, rules, words) if text]
+        parts = [text for text in (summary, rules, words) if text]
         parts += self._pin_texts(conversation, gone, (texts, before), drops)
         if record := self._record_text(conversation, drops):
             parts.append(record)
@@ -108,13 +110,13 @@ class PinningTruncator(WindowTruncator):
     ) -> list[str]:
         """Return the quotations of the `gone` pins that fit, and a line with the drop of each other one."""
         fitting, crowded = self._split_pins(gone)
-        cited, known = map(named_ways, texts)
+        cited, drop_ids = map(named_ways, texts)
         ways = []
         for pin in (pin for pin in crowded if pin.pin not in cited):
-            if pin.pin not in known:
-                known[pin.pin] = conversation.log.next_drop()
-                drops.append(pin_drop(pin, known[pin.pin], Cause.TRUNCATION, conversation.now(), self.count))
-            ways.append((pin.pin, known[pin.pin]))
+            if pin.pin not in drop_ids:
+                drop_ids[pin.pin] = conversation.log.next_drop()
+                drops.append(pin_drop(pin, drop_ids[pin.pin], Cause.TRUNCATION, conversation.now(), self.count))
+            ways.append((pin.pin, drop_ids[pin.pin]))
         return pin_texts(fitting, ways, self.recalls)
 
     def _record_text(self, conversation: Conversation, drops: list[Drop]) -> str:
@@ -126,14 +128,18 @@ class PinningTruncator(WindowTruncator):
         return self.record.text(self.record.missing(name, self.recalls))
 
     def _words(
-        self, conversation: Conversation, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]
+        self,
+        conversation: Conversation,
+        kept_items: Sequence[WindowItem],
+        texts: Sequence[str],
+        pinned: Collection[int],
     ) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
-        shown = {item.entry for item in kept if item.shows_entry} | set(pinned)
+        shown = {item.entry for item in kept_items if item.shows_entry} | set(pinned)
         words = OwnWords(self.count)
         every = words_before(conversation, conversation.last, shown)
-        said = (pair for pair in every if not any(quote_lines(pair[1]) in text for text in texts))
-        chosen = words.choose_quotes(words.newest(said, self.words_room), self.words_room)
+        unquoted = (pair for pair in every if not any(quote_lines(pair[1]) in text for text in texts))
+        chosen = words.choose_quotes(words.newest(unquoted, self.words_room), self.words_room)
         return quote_words(chosen, find_others(conversation, [quote.entry for quote in chosen])).strip()
 
 
@@ -142,11 +148,11 @@ def near(strategy: Strategy, most: int) -> Strategy:
     would take it far below."""
 
     def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
-        kept = strategy(sizes, budget, required)
+        chosen = strategy(sizes, budget, required)
         for share in ABOVE:
-            if sum(sizes[index] for index in kept) >= NEAR * budget:
+            if sum(sizes[index] for index in chosen) >= NEAR * budget:
                 break
-            kept = strategy(sizes, min(most, int(budget * share)), required)
-        return kept
+            chosen = strategy(sizes, min(most, int(budget * share)), required)
+        return chosen
 
     return choose

@@ -43,19 +43,19 @@ def number_pins(memos: Iterable[Memo]) -> list[Memo]:
 
     Where two processes gave one id at the same time, the second pin has the next number.
     """
-    found, taken, newest = list[Memo](), set[str](), 0
+    renumbered, used_ids, newest = list[Memo](), set[str](), 0
     for memo in memos:
         pin = str(memo.value["id"])
         if memo.value.get("off"):
-            taken.discard(pin)
+            used_ids.discard(pin)
             shown = f"unpinned {pin}"
         else:
-            number = newest + 1 if pin in taken else int(pin[1:])
+            number = newest + 1 if pin in used_ids else int(pin[1:])
             newest, pin = max(newest, number), f"p{number}"
-            taken.add(pin)
+            used_ids.add(pin)
             shown = describe_pinning(Quote(int(memo.value.get("entry", 0)), "", pin=pin))
-        found.append(replace(memo, value={**memo.value, "id": pin, "shown": shown}))
-    return found
+        renumbered.append(replace(memo, value={**memo.value, "id": pin, "shown": shown}))
+    return renumbered
 
 
 def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
@@ -72,48 +72,48 @@ def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
     return quotes, newest
 
 
-def add_pin(conversation: Conversation, what: str, count: Count, room: int | None = None) -> Quote:
-    """Pin the message with the number `what`, else `what` itself as text.
+def add_pin(conversation: Conversation, target: str, count: Count, room: int | None = None) -> Quote:
+    """Pin the message with the number `target`, else `target` itself as text.
 
     Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
     a malformed number, and for more than `room` tokens: that is the limit of all pins together, so no summary could
     ever show it.
     """
-    what = what.strip()
-    number, entry = what.removeprefix("#"), _number(what)
-    if not what or (number.isdigit() and not entry):
+    target = target.strip()
+    number, entry = target.removeprefix("#"), _number(target)
+    if not target or (number.isdigit() and not entry):
         why = "expected text or the number of a message"
-        raise NexusError("usage", f"nexus pin add {what}".strip(), why, FIND)
-    if not entry and NUMBERED.fullmatch(what):
-        raise NexusError("usage", f"nexus pin add {what[:40]}", "not a message number", FIND)
-    text = _text(_entry(conversation, entry), count) if entry else what
+        raise NexusError("usage", f"nexus pin add {target}".strip(), why, FIND)
+    if not entry and NUMBERED.fullmatch(target):
+        raise NexusError("usage", f"nexus pin add {target[:40]}", "not a message number", FIND)
+    text = _text(_entry(conversation, entry), count) if entry else target
     now, newest = _read_pins(conversation)
     same = next((quote for quote in now.values() if (quote.entry == entry if entry else quote.text == text)), None)
     if same:
         return same
-    made = Quote(entry, text, pin=f"p{1 + newest}")
-    if room is not None and (tokens := made.labelled_tokens(count)) > room:
+    added = Quote(entry, text, pin=f"p{1 + newest}")
+    if room is not None and (tokens := added.labelled_tokens(count)) > room:
         why = f"it has {tokens:,} tokens; the limit for all pins together is {room:,}"
-        raise NexusError("usage", f"nexus pin add {_short(what)}", why, SHORTER)
+        raise NexusError("usage", f"nexus pin add {_short(target)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
-    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, **told})
-    recorded = (pin for pin in reversed(list_pins(conversation)) if (pin.entry, pin.text) == (made.entry, made.text))
-    return next(recorded, made)  # the ledger replaces surrogates: such a text is not found
+    conversation.memo(PIN, {"id": added.pin, "entry": added.entry, "text": added.text, **told})
+    recorded = (pin for pin in reversed(list_pins(conversation)) if (pin.entry, pin.text) == (added.entry, added.text))
+    return next(recorded, added)  # the ledger replaces surrogates: such a text is not found
 
 
-def remove_pin(conversation: Conversation, what: str) -> Quote:
+def remove_pin(conversation: Conversation, target: str) -> Quote:
     """Remove the pin with this id, message number or text; a part of the text is enough.
 
     Raises `NexusError("usage", ...)` unless exactly one pin matches.
     """
-    now, what = list_pins(conversation), what.strip()
-    quotes = _find_pins(now, what)
+    now, target = list_pins(conversation), target.strip()
+    quotes = _find_pins(now, target)
     if len(quotes) != 1:
         ids = ", ".join(quote.pin for quote in quotes or now)
         there = f"pins: {ids}" if now else "this session has none"
         why = f"{ids} match" if quotes else f"there is no such pin; {there}"
-        raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
+        raise NexusError("usage", f"nexus pin remove {_short(target)}".rstrip(), why, "`nexus pin list` shows the pins")
     conversation.memo(PIN, {"id": quotes[0].pin, "off": True})
     return quotes[0]
 
@@ -123,28 +123,28 @@ def describe_pinning(pin: Quote) -> str:
     return f"pinned {f'message {pin.entry}' if pin.entry else 'this text'} as {pin.pin}"
 
 
-def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
-    """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
-    said, entry = " ".join(what.split()).casefold(), _number(what)
+def _find_pins(now: Sequence[Quote], target: str) -> list[Quote]:
+    """Return the pins that match `target` by id, message number or whole text, else those that contain the text."""
+    normalized, entry = " ".join(target.split()).casefold(), _number(target)
     texts = [" ".join(quote.text.split()).casefold() for quote in now]
     for same in (
-        [quote for quote in now if quote.pin == said],
+        [quote for quote in now if quote.pin == normalized],
         [quote for quote in now if entry and quote.entry == entry],
-        [pin for pin, text in zip(now, texts, strict=True) if said and text == said],
+        [pin for pin, text in zip(now, texts, strict=True) if normalized and text == normalized],
     ):
         if same:
             return same
-    return [pin for pin, text in zip(now, texts, strict=True) if said and not entry and said in text]
+    return [pin for pin, text in zip(now, texts, strict=True) if normalized and not entry and normalized in text]
 
 
-def _number(what: str) -> int:
+def _number(target: str) -> int:
     """Parse a message number (`14`, `#14`); 0 for anything else."""
-    number = what.removeprefix("#")
+    number = target.removeprefix("#")
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
 
-def _short(what: str) -> str:
-    return clip_text(" ".join(what.split()), SHORT, "...")
+def _short(target: str) -> str:
+    return clip_text(" ".join(target.split()), SHORT, "...")
 
 
 def _entry(conversation: Conversation, number: int) -> Entry:

@@ -81,13 +81,13 @@ class Recap:
 
     def text(self, gap: str) -> str:
         """Join the lines, after the line `gap` if earlier ones are missing."""
-        told, space = [gap] if self.missing else [], ""
+        lines, space = [gap] if self.missing else [], ""
         for line in self.lines:
             if line.space and line.space != space:
                 space = line.space
-                told.append(SPACE_HEADER.format(neutralize_message(space)))
-            told.append(line.text if line.space or not space else f"  {line.text}".replace("\n", "\n  "))
-        return "\n".join(told)
+                lines.append(SPACE_HEADER.format(neutralize_message(space)))
+            lines.append(line.text if line.space or not space else f"  {line.text}".replace("\n", "\n  "))
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +107,28 @@ def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence
     them. `subjects` are the main arguments by tool.
     """
     conversation, count, last = compactor.conversation, compactor.count, compactor.conversation.last
-    most = shares_of(compactor.budget, compactor.budget)
+    rooms = shares_of(compactor.budget, compactor.budget)
     way = f'. The originals: recall("{drop_id}").]' if compactor.recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
-    stay, crowded = split_fitting_pins(list_pins(conversation), most.pins, count)
+    stay, crowded = split_fitting_pins(list_pins(conversation), rooms.pins, count)
     parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], compactor.recalls)
     room = int(compactor.budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
-    own, words = _own_forms(conversation), OwnWords(count)
-    said, most_said = words_before(conversation, last, {*own.history, own.trigger}), min(most.words, room)
-    quotes = {quote.entry: quote for quote in words.choose_quotes(words.newest(said, most_said), most_said)}
+    own_forms, words = _own_forms(conversation), OwnWords(count)
+    messages, most_said = (
+        words_before(conversation, last, {*own_forms.history, own_forms.trigger}),
+        min(rooms.words, room),
+    )
+    quotes = {quote.entry: quote for quote in words.choose_quotes(words.newest(messages, most_said), most_said)}
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    record = fit_record(compactor.make_record(), most.record, count)
+    record = fit_record(compactor.make_record(), rooms.record, count)
     text = record.text(record.missing(drop_id, compactor.recalls))
-    recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
+    recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own_forms)
     if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)
-        recap = make_recap(_read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own)
+        recap = make_recap(
+            _read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own_forms
+        )
     lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, compactor.recalls))
     return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
 
@@ -149,7 +154,7 @@ def make_recap(
     room: int,
     count: Count,
     subjects: Mapping[str, str],
-    own: OwnForms,
+    own_forms: OwnForms,
 ) -> Recap:
     """Build the timeline of `entries`, which are read newest first until the room is used up.
 
@@ -158,14 +163,14 @@ def make_recap(
     """
     recap_lines, results = list[RecapLine](), dict[str, Message]()
     missing, is_full, is_new = 0, False, True
-    oldest = min([*quotes, *([own.trigger] if own.trigger else [])], default=1 << 62)
-    reserved = int(room * TRIGGER_SHARE) if own.trigger else 0
+    oldest = min([*quotes, *([own_forms.trigger] if own_forms.trigger else [])], default=1 << 62)
+    reserved = int(room * TRIGGER_SHARE) if own_forms.trigger else 0
     room -= reserved
     for entry in entries:
         if is_full and entry.id < oldest:
             missing += entry.id  # older entries are not read
             break
-        message, quote, history = entry.message, quotes.get(entry.id), own.history.get(entry.id, {})
+        message, quote, history = entry.message, quotes.get(entry.id), own_forms.history.get(entry.id, {})
         space = str(history.get("name", ""))
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
@@ -173,17 +178,17 @@ def make_recap(
                 recap_lines.append(
                     RecapLine(entry.id, f"{format_stamp(entry.at)} Refused with {quote_text(quote.text)}")
                 )
-        elif entry.id == own.trigger:
+        elif entry.id == own_forms.trigger:
             text = _trigger_text(entry, history, max(64, reserved), count)
             recap_lines.append(RecapLine(entry.id, text, space))
             room += reserved - count(text) if not is_full else 0
         elif quote is not None:
             recap_lines.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
         else:
-            told = _history_messages(message.content, history, is_new) if space else [""]
+            texts = _history_messages(message.content, history, is_new) if space else [""]
             if not space and not is_full:
-                told = [_describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))]
-            for text in reversed(told):
+                texts = [_describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))]
+            for text in reversed(texts):
                 cost = count(text) + 1
                 if is_full or not text or cost > room:
                     missing += 1
@@ -219,16 +224,16 @@ def quote_text(text: str) -> str:
     return f'"{text}"' if "\n" not in text else "\n" + quote_lines(text)
 
 
-def _stamp(entry: Entry, said: str) -> str:
+def _stamp(entry: Entry, text: str) -> str:
     name = {"person": "Person", "agent": "You", "nexus": "nexus"}.get(entry.actor, entry.actor)
-    return f"{format_stamp(entry.at)} {safe_line(name)}: {said}"
+    return f"{format_stamp(entry.at)} {safe_line(name)}: {text}"
 
 
 def _said(words: str, message: Message) -> str:
     attached = split_attachments(message.content)[1]
-    more = [f"{len(attached):,} characters attached"] * bool(attached)
-    more += [f"image {safe_line(name)}" for name in message.image_names]
-    return quote_text(words) + (f" ({', '.join(more)})" if more else "")
+    attachments = [f"{len(attached):,} characters attached"] * bool(attached)
+    attachments += [f"image {safe_line(name)}" for name in message.image_names]
+    return quote_text(words) + (f" ({', '.join(attachments)})" if attachments else "")
 
 
 def _describe(
@@ -252,9 +257,11 @@ def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str,
     subject = subjects.get(call.name, "")
     most = MESSAGE if call.name == "send_message" else ARGUMENT
     first = [_value(call.arguments[subject], most)] if subject in call.arguments else []
-    rest = [f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject]
+    other_arguments = [
+        f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject
+    ]
     ended = "no result" if result is None else _ended(call, result.content)
-    return f"called {safe_line(call.name)}({', '.join([*first, *rest])}) -> {ended}"
+    return f"called {safe_line(call.name)}({', '.join([*first, *other_arguments])}) -> {ended}"
 
 
 def _value(value: Any, most: int = ARGUMENT) -> str:

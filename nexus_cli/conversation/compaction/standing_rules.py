@@ -31,25 +31,25 @@ _STANDING = re.compile(r"\b(?:never|always|only)\b", re.IGNORECASE)
 def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
     """Return the sentences that contain these quotations, each once, in the order of the messages; `said` has entry and
     text of the typed messages, newest first."""
-    left, found = list(quotes), dict[tuple[int, str], None]()
+    unmatched, sentences = list(quotes), dict[tuple[int, str], None]()
     for entry, text in said:
-        if not left:
+        if not unmatched:
             break
         looked = QuotedText(text)
-        there = [(quote, looked.find(quote)) for quote in left]
-        found |= {(entry, words): None for _, words in there if words}
-        left = [quote for quote, words in there if not words]
-    return [Quote(entry, words) for entry, words in sorted(found, key=lambda pair: pair[0])]
+        there = [(quote, looked.find(quote)) for quote in unmatched]
+        sentences |= {(entry, words): None for _, words in there if words}
+        unmatched = [quote for quote, words in there if not words]
+    return [Quote(entry, words) for entry, words in sorted(sentences, key=lambda pair: pair[0])]
 
 
 def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
     """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
-    kept = []
+    fitting = []
     for rule in sorted(rules, key=lambda quote: -quote.entry):
         if (cost := rule.labelled_tokens(count)) <= room:
             room -= cost
-            kept.append(rule)
-    return sorted(kept, key=lambda quote: quote.entry)
+            fitting.append(rule)
+    return sorted(fitting, key=lambda quote: quote.entry)
 
 
 def earlier_rules(conversation: Conversation) -> list[Quote]:
@@ -61,18 +61,18 @@ def earlier_rules(conversation: Conversation) -> list[Quote]:
 def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Sequence[str]) -> list[Quote]:
     """Return the sentences with never, always or only in the person's messages that `plan` summarizes, as far as no
     summarizer was asked for them and the window does not show them; [] if a summary `quoted` a rule of the person."""
-    said, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
-    hidden = ((entry, text) for entry, text in said if entry <= plan.entries[1] and entry not in shown)
+    messages, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
+    hidden = ((entry, text) for entry, text in messages if entry <= plan.entries[1] and entry not in shown)
     every = (Quote(entry, sentence) for entry, text in hidden for sentence in QuotedText(text).sentences)
     quotes = [rule for rule in every if _STANDING.search(rule.text)]
-    if not quotes or find_rules(quoted, said):
+    if not quotes or find_rules(quoted, messages):
         return []
-    memos, known = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
+    memos, earlier_text = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
     first = int(memos[-1].value["last"]) if memos else 0
     new = (
         Quote(quote.entry, quote.text[:LONGEST_ASKED])
         for quote in quotes
-        if quote.entry > first and quote.text not in known
+        if quote.entry > first and quote.text not in earlier_text
     )
     return list(islice(new, MOST_ASKED))
 
@@ -93,9 +93,9 @@ def choose_rules(
 ) -> tuple[list[Quote], list[Quote]]:
     """Return the rules in force under `plan`, from the earlier ones and those that a summary `quoted` and the person
     typed; then those of them that the window must quote. `free` is the unused part of the summary's tokens."""
-    earlier, most = earlier_rules(conversation), int(budget * RULES_SHARE)
+    earlier, most_rules = earlier_rules(conversation), int(budget * RULES_SHARE)
     shown = plan.shown_entries(plan.quotes)[0]
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
-    kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, count)
-    room = min(most, free + rules_tokens(conversation, count))
-    return kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, count)
+    in_force = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most_rules, count)
+    room = min(most_rules, free + rules_tokens(conversation, count))
+    return in_force, fit_rules([rule for rule in in_force if rule.entry not in shown], room, count)

@@ -82,16 +82,18 @@ def split_summary(summary: str, room: int, count: Count) -> tuple[str, str]:
     return first.rstrip(), summary[len(first) :].strip()
 
 
-def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
+def below(summary: str, chosen: CompactionPlan, additions: Additions, known_drops: Collection[str]) -> str:
     """Return the neutralized `summary` with the record, the pins and the line for pins without room below it."""
-    parts = [neutralize(summary, known).strip()]
-    if more.cut:
+    parts = [neutralize(summary, known_drops).strip()]
+    if additions.cut:
         parts[0] += "\n" + (
-            f'[The summary continues: recall("{more.cut}")]' if more.recalls else "[The summary was cut off here.]"
+            f'[The summary continues: recall("{additions.cut}")]'
+            if additions.recalls
+            else "[The summary was cut off here.]"
         )
-    if more.record:
-        parts.append(more.record)
-    return "\n\n".join([*parts, *pin_texts(chosen.pins, more.left_out, more.recalls)])
+    if additions.record:
+        parts.append(additions.record)
+    return "\n\n".join([*parts, *pin_texts(chosen.pins, additions.left_out, additions.recalls)])
 
 
 def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:
@@ -107,17 +109,17 @@ def quote_rules(rules: Sequence[Quote]) -> str:
 
 def quote_words(chosen: Sequence[Quote], others: Collection[int], gaps: Sequence[str] = (), end: str = "") -> str:
     """Quote the person's words, then those of others, each under their title."""
-    own = _quotations(SAID, [quote for quote in chosen if quote.entry not in others], gaps, end)
-    return own + _quotations(OTHERS, [quote for quote in chosen if quote.entry in others])
+    own_words = _quotations(SAID, [quote for quote in chosen if quote.entry not in others], gaps, end)
+    return own_words + _quotations(OTHERS, [quote for quote in chosen if quote.entry in others])
 
 
-def _gaps(unquoted: Unquoted, what: str, drop_id: str, recalls: bool) -> list[str]:
+def _gaps(unquoted: Unquoted, noun: str, drop_id: str, recalls: bool) -> list[str]:
     """Return the lines for messages that are not quoted, or quoted in part."""
-    lines = [missing_line(unquoted.missing, f"earlier {what}", drop_id, recalls)] if unquoted.missing else []
+    lines = [missing_line(unquoted.missing, f"earlier {noun}", drop_id, recalls)] if unquoted.missing else []
     if unquoted.cut:
         verb = "is" if unquoted.cut == 1 else "are"
         way = f': recall("{drop_id}")' if recalls else ""
-        lines.append(f"[{unquoted.cut} of the {what}s below {verb} quoted in part{way}]")
+        lines.append(f"[{unquoted.cut} of the {noun}s below {verb} quoted in part{way}]")
     return lines
 
 
@@ -139,7 +141,7 @@ def head(
     end = "" if more.words.missing or more.words.cut else NOTHING_ELSE
     notes += quote_words(chosen.quotes, more.others, _gaps(more.words, "message", drop_id, more.recalls), end)
     notes += _quotations(ANSWERED, chosen.answers, _gaps(more.answers, "answer", drop_id, more.recalls))
-    known = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
-    message = create_summary_message(below(summary, chosen, more, known), clock, notes)
+    known_drops = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
+    message = create_summary_message(below(summary, chosen, more, known_drops), clock, notes)
     item = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)
     return (replace(item, tokens=measure(message, "")), *chosen.kept)

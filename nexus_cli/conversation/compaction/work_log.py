@@ -169,16 +169,16 @@ def read_replies(call: ToolCall, result: str, find_tool: FindTool) -> list[tuple
     asked = call.arguments.get(tool.asks) if tool and tool.asks else None
     rows = asked if isinstance(asked, list) else []
     questions = [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
-    found, rest = [], result
+    replies, remaining = [], result
     for place, question in enumerate(questions):
-        _, mark, after = rest.partition(f"{question}\n> ")
+        _, mark, after = remaining.partition(f"{question}\n> ")
         if not mark:
             continue
         ends = [f"\n{next_question}\n> " for next_question in questions[place + 1 :]]
-        end = min((at for ending in ends if (at := after.find(ending)) >= 0), default=len(after))
-        found.append((question, after[:end]))
-        rest = after[end:]
-    return found
+        end = min((position for ending in ends if (position := after.find(ending)) >= 0), default=len(after))
+        replies.append((question, after[:end]))
+        remaining = after[end:]
+    return replies
 
 
 def find_command(call: ToolCall, find_tool: FindTool) -> str:

@@ -146,13 +146,13 @@ class WorkRecord:
 
     def with_states(self, states: Mapping[str, tuple[str, Sequence[str]]]) -> WorkRecord:
         """Return the record with the state of files on disk and the names defined in them, by path."""
-        folder, found = common_folder(self.files), dict[str, WorkItem]()
+        folder, updated = common_folder(self.files), dict[str, WorkItem]()
         for file in self.files:
             if file.path in states:
                 state, names = states[file.path]
                 detail = f": {', '.join(map(safe_line, names))}" if names else ""
-                found[file.path] = replace(file.item(folder, state), detail=detail)
-        return replace(self, items=[found.get(item.path, item) for item in self.items])
+                updated[file.path] = replace(file.item(folder, state), detail=detail)
+        return replace(self, items=[updated.get(item.path, item) for item in self.items])
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,26 +99,26 @@ def _undo_items(conversation: Conversation) -> Iterator[WorkItem]:
 def _traces(conversation: Conversation) -> list[FileTrace]:
     """Collect the files used by file tools, commands and workers, the last used first."""
     seen = {file.path: file for file in _seen(conversation)}
-    found = {path: FileTrace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
+    by_path = {path: FileTrace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
     for place, memo in enumerate(conversation.memos(WORK), 1):
         by, worktree = str(memo.value.get("by", "")), str(memo.value.get("worktree", ""))
         for path in memo.value.get("files", ()):
-            known, file = found.get(path), seen.get(path)
+            earlier, file = by_path.get(path), seen.get(path)
             at = (memo.entry, place)
-            used = max(memo.entry, known.used if known else 0)
+            used = max(memo.entry, earlier.used if earlier else 0)
             if not by:  # by a file tool
                 digest = file.digest if file else ""
-                file_trace = replace(known, digest=digest, used=used, at=at) if known else None
-                found[path] = file_trace or FileTrace(path, "changed", digest, used, at)
+                file_trace = replace(earlier, digest=digest, used=used, at=at) if earlier else None
+                by_path[path] = file_trace or FileTrace(path, "changed", digest, used, at)
                 continue
             name = f"{path.rpartition(f'/{worktree}/')[2]} in worktree {worktree}" if worktree else ""
             words = _describe_changer(by)
-            how = known.how if known else ""
+            how = earlier.how if earlier else ""
             how = how if words in how else f"{how}, {words}" if how else words
             digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
-            found[path] = FileTrace(path, how, digest, used, at, name)
+            by_path[path] = FileTrace(path, how, digest, used, at, name)
     parts = read_lines(conversation.memos(LINES_READ))
-    traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in found.values()]
+    traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in by_path.values()]
     return sorted(traces, key=lambda trace: (-trace.used, trace.path))
 
 

@@ -73,10 +73,10 @@ def slot_by_kind(item: WindowItem) -> ByKind:
 
 def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
     """Return the tokens of several items by kind."""
-    found = EMPTY
+    total = EMPTY
     for item in items:
-        found = plus(found, slot_by_kind(item))
-    return found
+        total = plus(total, slot_by_kind(item))
+    return total
 
 
 def times(amounts: Sequence[float], factor: float) -> ByKind:
@@ -106,9 +106,9 @@ class WindowCounts:
     """`Conversation.version` of a window that can be sent, else 0."""
 
     @classmethod
-    def of(cls, epoch: Epoch, items: tuple[WindowItem, ...], sent: int = -1) -> WindowCounts:
-        """Return the counts of a request of `items` under `epoch`; `sent` is the last entry that was sent before."""
-        return replace(ItemCounts().count(items), fixed=epoch.header_tokens, sent=sent)
+    def of(cls, epoch: Epoch, items: tuple[WindowItem, ...], last_sent: int = -1) -> WindowCounts:
+        """Return the counts of a request of `items` under `epoch`; `last_sent` is the last entry sent before."""
+        return replace(ItemCounts().count(items), fixed=epoch.header_tokens, sent=last_sent)
 
     def messages(self) -> ByKind:
         """Return the tokens of all messages by kind."""
@@ -138,12 +138,12 @@ class ItemCounts:
 
     def count(self, items: tuple[WindowItem, ...]) -> WindowCounts:
         """Return the counts of `items`, without fixed text."""
-        known, counts = self.items, self.counts
-        if items == known:  # compared by identity first
+        stored_items, counts = self.items, self.counts
+        if items == stored_items:  # compared by identity first
             return counts
-        stored = len(known)
-        if items[:stored] != known:
-            pairs = enumerate(zip(known, items, strict=False))
+        stored = len(stored_items)
+        if items[:stored] != stored_items:
+            pairs = enumerate(zip(stored_items, items, strict=False))
             stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
         entries = [*counts.entries[:stored], *(item.entry for item in items[stored:])]
         totals, by_kind = [*counts.totals[: stored + 1]], [*counts.by_kind[: stored + 1]]

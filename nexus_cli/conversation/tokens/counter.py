@@ -232,8 +232,8 @@ def tables() -> list[Path]:
     spec = _find_spec_of("litellm")
     if spec and spec.submodule_search_locations:
         folders = [Path(folder, "litellm_core_utils", "tokenizers") for folder in spec.submodule_search_locations]
-    own = os.environ.get("TIKTOKEN_CACHE_DIR")
-    return [*folders, Path(own)] if own else folders
+    token_folder = os.environ.get("TIKTOKEN_CACHE_DIR")
+    return [*folders, Path(token_folder)] if token_folder else folders
 
 
 def table(encoding_name: str) -> Path | None:

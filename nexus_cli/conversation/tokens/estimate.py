@@ -170,8 +170,8 @@ class Estimate:
     @classmethod
     def of(cls, calibration: Calibration | None = None) -> Estimate:
         """Return the estimate of a model with the stored `calibration`, if there is one."""
-        known = calibration or Calibration()
-        return cls(known, Ratios.start(known.factor, known.ratios))
+        start = calibration or Calibration()
+        return cls(start, Ratios.start(start.factor, start.ratios))
 
     @property
     def unanchored(self) -> Estimate:
@@ -186,8 +186,8 @@ class Estimate:
     @property
     def error(self) -> float:
         """The known error as a share of the estimated part."""
-        known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
-        return max(known, self.doubt)
+        error = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        return max(error, self.doubt)
 
     # -- the size of a request -----------------------------------------------------------------------------------
 
@@ -229,17 +229,21 @@ class Estimate:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
         messages = like or (window.messages() if window else EMPTY)
-        known = sum(messages)
-        ratio = self.ratios.tokens(messages) / known if known else self.ratios.values[ContentKind.PROSE]
+        message_tokens = sum(messages)
+        ratio = (
+            self.ratios.tokens(messages) / message_tokens if message_tokens else self.ratios.values[ContentKind.PROSE]
+        )
         return Scale(ratio, counted, expected)
 
     def layers(self, counted: UsedTokens, total: int) -> UsedTokens:
         """Convert our counts to tokens by layer that sum to `total`, each by its own ratio."""
         ratio, messages = self.ratios.values[ContentKind.FIXED], counted.history + counted.event
         fixed = round(ratio * counted.system), round(ratio * counted.tools)
-        rest = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
-        rest = total if not sum(fixed) else min(total, round(rest))
-        return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
+        message_total = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
+        message_total = total if not sum(fixed) else min(total, round(message_total))
+        return UsedTokens(
+            *apportion(total - message_total, fixed), *apportion(message_total, (counted.history, counted.event))
+        )
 
     # -- what is known next --------------------------------------------------------------------------------------
 

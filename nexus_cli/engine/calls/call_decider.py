@@ -113,9 +113,9 @@ class DecisionStep:
     def note_change(self, target: Path, before: str, after: str) -> None:
         """Apply later calls on `target` to its new content: another call of the step has changed what the person saw,
         from digest `before` to `after`. Commands that run accept the new content too. Blocks."""
-        for asked in self.questions:
-            if asked.decision.before == before and target in asked.decision.checked.targets.values():
-                asked.decision = replace(asked.decision, before=after)
+        for question in self.questions:
+            if question.decision.before == before and target in question.decision.checked.targets.values():
+                question.decision = replace(question.decision, before=after)
         for accept in tuple(running_guards):
             accept(target, before, after)
 
@@ -250,9 +250,9 @@ class CallDecider:
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             decision = step.decisions[call.id] = await self.decide_now(checked)
-            asked = step.answered.get(call.id)
-            if not decision.is_denied and asked:
-                decision = self._apply_answer(asked.decision, checked)
+            answered = step.answered.get(call.id)
+            if not decision.is_denied and answered:
+                decision = self._apply_answer(answered.decision, checked)
             elif decision.asks and step.agreed:
                 decision = self._apply_answer(step.agreed, checked)
             elif decision.asks and self.approver is not None:
@@ -389,7 +389,7 @@ class CallDecider:
         """Ask about `first` and all later calls of the step that need approval now, at the same time; return the error
         of `first` if it would fail. A command behind an edit that would fail now is asked about once the edit is
         made."""
-        step, asked, fails = self.step, list[CallQuestion](), False
+        step, questions, fails = self.step, list[CallQuestion](), False
         error = None
         begins_job = any(call.arguments.get("background") for call in step.calls)
         for call in step.calls[step.calls.index(first) :]:
@@ -398,56 +398,58 @@ class CallDecider:
                 continue
             if begins_job and tool.reads is Reads.STATE and call is not first:  # perhaps for the address of that job
                 continue
-            made = await self._question(call, tool)
-            if isinstance(made, CallQuestion):
-                asked.append(made)
-            elif call is first and made and not made.denied:
-                error = made
-            fails = fails or (tool.effect is Effect.EDIT and isinstance(made, ToolResult))
-        for call_question in asked:
+            outcome = await self._question(call, tool)
+            if isinstance(outcome, CallQuestion):
+                questions.append(outcome)
+            elif call is first and outcome and not outcome.denied:
+                error = outcome
+            fails = fails or (tool.effect is Effect.EDIT and isinstance(outcome, ToolResult))
+        for call_question in questions:
             step.control.emit(event.ApprovalRequest(call_question.question))
         await step.control.wait_until_shown()
-        step.questions += asked
-        for call_question in asked:
+        step.questions += questions
+        for call_question in questions:
             call_question.task = asyncio.create_task(self._answer(call_question, approver))
-        with self.hooks.notify_unanswered() if self.hooks and asked else nullcontext():
+        with self.hooks.notify_unanswered() if self.hooks and questions else nullcontext():
             answers = await asyncio.gather(
-                *(question.task for question in asked if question.task), return_exceptions=True
+                *(question.task for question in questions if question.task), return_exceptions=True
             )
         for result in answers:
             if isinstance(result, Exception):
                 raise result
         return error
 
-    async def _answer(self, asked: CallQuestion, approver: Approver) -> None:
+    async def _answer(self, call_question: CallQuestion, approver: Approver) -> None:
         """Wait for the person's answer to an open question."""
-        step, call_id = self.step, asked.question.call.id
+        step, call_id = self.step, call_question.question.call.id
         try:
-            answer = await approver.ask(asked.question)
-            asked.decision = replace(asked.decision, answer=answer)
-            step.answered[call_id] = asked
+            answer = await approver.ask(call_question.question)
+            call_question.decision = replace(call_question.decision, answer=answer)
+            step.answered[call_id] = call_question
         except asyncio.CancelledError:
-            if asked.withdrawn is None:  # the turn is stopped
+            if call_question.withdrawn is None:  # the turn is stopped
                 raise
-            answer = asked.withdrawn
+            answer = call_question.withdrawn
         finally:
-            asked.task = None
+            call_question.task = None
         if isinstance(answer, Deny) and answer.stops:
-            step.declined = step.declined or asked.question.what
-        if isinstance(answer, Deny) and asked.decision.checked.tool.effect is Effect.EDIT:
-            for behind in step.questions[step.questions.index(asked) :]:
+            step.declined = step.declined or call_question.question.what
+        if isinstance(answer, Deny) and call_question.decision.checked.tool.effect is Effect.EDIT:
+            for behind in step.questions[step.questions.index(call_question) :]:
                 if behind.decision.checked.tool.needs_edits:
                     behind.withdraw(Deny("an earlier edit was not approved", said=False))
-        failed = told = None
+        failed = allowed = None
         if isinstance(answer, Allow):
-            failed = await accept_definition(asked.decision, answer)
+            failed = await accept_definition(call_question.decision, answer)
             if answer.always:
-                told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project_root)
+                allowed = await allow_from_now(
+                    call_question.decision, answer, self.always, self.permission, self.project_root
+                )
         step.control.emit(event.ApprovalAnswer(call_id, answer))  # the session of a worker withdraws questions then
-        for notice in (failed, told):
+        for notice in (failed, allowed):
             if notice:
                 step.control.emit(notice)
-        if told:
+        if allowed:
             self.withdraw_questions()
 
     async def ask_aside(self, question: Question, control: Control) -> Answer | None:
@@ -463,13 +465,15 @@ class CallDecider:
     def withdraw_questions(self) -> None:
         """Decide again on the open questions, after a change of level, rules or scopes, and withdraw those of calls
         that are granted or denied now. Questions that need a blocking decision stay open until their answer."""
-        for asked in self.step.questions:
-            judged = asked.decision.checked
-            if asked.task and self.permission.is_loaded(self.level, runs=judged.tool.effect is Effect.RUN):
+        for call_question in self.step.questions:
+            judged = call_question.decision.checked
+            if call_question.task and self.permission.is_loaded(self.level, runs=judged.tool.effect is Effect.RUN):
                 decision = self._decide(judged)
-                needs_answer = asked.decision.kind == CONFIRM and decision.origin != ALLOWED  # perhaps for undo.require
+                needs_answer = (
+                    call_question.decision.kind == CONFIRM and decision.origin != ALLOWED
+                )  # perhaps for undo.require
                 if decision.is_denied or (decision.is_granted and not needs_answer):  # `decide` does so again
-                    asked.withdraw(Allow() if decision.is_granted else Deny(decision.why, said=False))
+                    call_question.withdraw(Allow() if decision.is_granted else Deny(decision.why, said=False))
 
     async def _question(self, call: ToolCall, tool: Tool) -> CallQuestion | ToolResult | None:
         """Make the question about a call; return an error if it would fail or is refused, None if it needs no

@@ -199,11 +199,11 @@ class Dispatcher(CallDecider):
                 continue
             started_at = self.started_here.get(call.id)
             why = (CANCELLED if started_at is None else INTERRUPTED).format(who=who)
-            given = self.partial_outputs.pop(call.id, "").rstrip("\n")
+            output = self.partial_outputs.pop(call.id, "").rstrip("\n")
             cut = self.call_changes.take_cut() if started_at is not None else ()
-            result = ToolResult(given, why, stopped=True, ran=started_at is not None, changed=cut)
+            result = ToolResult(output, why, stopped=True, ran=started_at is not None, changed=cut)
             seconds = 0.0 if started_at is None else time.monotonic() - started_at
-            if given:
+            if output:
                 await self._record(call, result, seconds)
             else:
                 self._append(call, result, ClippedText(why), seconds)
@@ -220,8 +220,8 @@ class Dispatcher(CallDecider):
             self._leave_out([call], why)
             return
         result = await self.execute(call, tool)
-        if not result.stopped and (named := self.registry.foreign.mention(call.id, call.name)):
-            result = result.with_line(named)
+        if not result.stopped and (mention := self.registry.foreign.mention(call.id, call.name)):
+            result = result.with_line(mention)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
         await self._record(call, result, now - self.started_here.get(call.id, now))
@@ -298,26 +298,28 @@ class Dispatcher(CallDecider):
             self.errors = 0 if result.ran else self.errors + 1
         find, control = self.registry.get, self.step.control
         async with self._recording:
-            result, sent = await clip_result(self.context, control, find, call, result, self._room, refers=self._refers)
-            taken = self._append(call, result, sent, seconds)
-            self._room -= taken if (tool := find(call.name)) and tool.reads_content else 0
+            result, clipped = await clip_result(
+                self.context, control, find, call, result, self._room, refers=self._refers
+            )
+            tokens = self._append(call, result, clipped, seconds)
+            self._room -= tokens if (tool := find(call.name)) and tool.reads_content else 0
 
     def _leave_out(self, calls: Sequence[ToolCall], why: str) -> None:
         """Record the results of calls that do not run."""
         for call in calls:
             self._append(call, ToolResult(error=why, ran=False), ClippedText(why))
 
-    def _append(self, call: ToolCall, result: ToolResult, sent: ClippedText, took: float = 0.0) -> int:
+    def _append(self, call: ToolCall, result: ToolResult, clipped: ClippedText, took: float = 0.0) -> int:
         """Append a result to the conversation with its memos, and return its tokens.
 
         What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
         """
-        message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
-        noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        message = Message(Role.TOOL, clipped.text, tool_call_id=call.id)
+        noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, clipped)}
         noted |= result.memos
         tool = self.registry.get(call.name)
-        if sent.drop:
-            noted[CLIPPED_MESSAGE] = {"drop": sent.drop.id}
+        if clipped.drop:
+            noted[CLIPPED_MESSAGE] = {"drop": clipped.drop.id}
         if result.facts:
             noted[TOLD_FACTS] = {"ids": list(result.facts)}
         self.changed.update(dict.fromkeys(result.changed))

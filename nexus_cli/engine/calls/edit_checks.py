@@ -262,8 +262,8 @@ class EditChecks:
             last, state.looks[key] = state.looks.get(key), _Look(digests, lines)
             return _judge(state, last, lines)
         elif state.is_whole:
-            kept = [line for line in lines if not _names_any(line, state.touched)]
-            state.looks[key] = _Look(digests, kept, is_sure=not state.touched)
+            untouched = [line for line in lines if not _names_any(line, state.touched)]
+            state.looks[key] = _Look(digests, untouched, is_sure=not state.touched)
         elif not is_overtaken:
             state.looks[key] = _Look(digests, lines)
         return []
@@ -298,7 +298,7 @@ class EditChecks:
         if self._level() in UNASKED:
             env, _ = use_project_environment(env, self._project, self._project, is_sandboxed=True)
         try:
-            done = run_process(
+            result = run_process(
                 ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", *files],
                 cwd=self._project,
                 env={**env, "TERM": "dumb", "NO_COLOR": "1"},
@@ -309,17 +309,17 @@ class EditChecks:
         except (OSError, ValueError) as error:
             state.fail(f"it could not be started ({reason_of(error)})")
             return None
-        size = len(done.output) + done.uncounted
-        if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:
-            slow = f"it took longer than {check.seconds:g} s" if done.timed_out else ""
+        size = len(result.output) + result.uncounted
+        if result.timed_out or result.status in NO_PROGRAM or size > MOST_BYTES:
+            slow = f"it took longer than {check.seconds:g} s" if result.timed_out else ""
             large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
             state.fail(
                 slow
                 or large
-                or f"a program could not be started ({cut_at_word(one_line(output_as_text(done.output)), LENGTH)})"
+                or f"a program could not be started ({cut_at_word(one_line(output_as_text(result.output)), LENGTH)})"
             )
             return None
-        return [line for line in output_as_text(done.output).splitlines() if line.strip()] if done.status else []
+        return [line for line in output_as_text(result.output).splitlines() if line.strip()] if result.status else []
 
     def _name(self, target: Path) -> str:
         """Return the path of a file relative to the project, "" for one outside."""
@@ -374,13 +374,13 @@ def _notices(context: ContextManager, control: Control, check: EditCheck, findin
     count = plural(len(lines), "new finding" if are_new else "finding")
     doubt = "" if are_new else " (some may predate the edit)"
     notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *lines[:LINES]]
-    if rest := lines[LINES:]:
-        size, text = context.count("\n".join(rest)), "\n".join(lines)
+    if hidden := lines[LINES:]:
+        size, text = context.count("\n".join(hidden)), "\n".join(lines)
         drop = context.conversation.record_drop(f"findings of {check.name}", size, Cause.OUTPUT_CAP, text)
         control.emit_drop(drop)
-        notices.append(f"and {len(rest):,} more: recall {drop.id}")
-    said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(lines[0])}"
-    control.emit_aside(event.Notice(cut_at_word(said, LENGTH), warning=False))
+        notices.append(f"and {len(hidden):,} more: recall {drop.id}")
+    summary = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(lines[0])}"
+    control.emit_aside(event.Notice(cut_at_word(summary, LENGTH), warning=False))
     return notices
 
 

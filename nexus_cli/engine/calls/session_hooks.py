@@ -160,8 +160,8 @@ class SessionHooks:
             event = "SubagentStart" if self.is_worker else "SessionStart"
             runs = await self._fire(event, names, fields)
             for run in sorted(runs, key=lambda hook_run: hook_run.hook.is_personal):  # the person's own value counts
-                own = run.hook.is_personal
-                self.permission.variables |= {name: (value, own) for name, value in run.variables.items()}
+                is_personal = run.hook.is_personal
+                self.permission.variables |= {name: (value, is_personal) for name, value in run.variables.items()}
             self._add_section(event, runs)
             self._check_stopped()
         self._prompt = self._prompt if self.is_worker else str(uuid.uuid4())
@@ -173,11 +173,11 @@ class SessionHooks:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
         admitted: list[Trigger] = []
         while waiting := [words for words in control.steering if not any(words is other for other in admitted)]:
-            said = waiting[0]
-            admitted.append(said)
-            if said.actor == "person" and (why := await self._refuse_prompt(said.text)):
+            trigger = waiting[0]
+            admitted.append(trigger)
+            if trigger.actor == "person" and (why := await self._refuse_prompt(trigger.text)):
                 with suppress(ValueError):  # the person has taken it back meanwhile
-                    control.steering.remove(said)
+                    control.steering.remove(trigger)
                 self._tell(f"your message was not sent: {why}")
         self._check_stopped()
 
@@ -325,9 +325,9 @@ class SessionHooks:
     def adjust(self, decision: CallDecision) -> CallDecision:
         """Return the decision on a call as the hooks that ran for it change it."""
         for event in ("PreToolUse", "PermissionRequest"):
-            made = self._rulings.get((event, decision.checked.call.id))
-            if made is not None and made.done() and not made.cancelled() and made.exception() is None:
-                decision = self._apply(made.result(), decision)
+            ruling = self._rulings.get((event, decision.checked.call.id))
+            if ruling is not None and ruling.done() and not ruling.cancelled() and ruling.exception() is None:
+                decision = self._apply(ruling.result(), decision)
         return decision
 
     def _apply(self, ruling: _CallRuling, decision: CallDecision) -> CallDecision:
@@ -422,29 +422,29 @@ class SessionHooks:
         chosen = {hook.key: hook for hook in reversed(meant)}
         if not chosen:
             return []
-        about = call.describe(SHORT) if call else ""
+        subject = call.describe(SHORT) if call else ""
         is_read = event in ("Stop", "SubagentStop", "SessionEnd") or any(hook.names_transcript for hook in meant)
         common = await self._describe_session(event, is_read=is_read)
         jobs = []
         for hook in reversed(chosen.values()):
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
-            for own in fields(hook) if callable(fields) else [fields]:
-                given = encode_event(common, own, is_codex=hook.is_codex)
-                work = partial(run_hook, limited, given, Path(common["cwd"]), self.permission)
+            for hook_fields in fields(hook) if callable(fields) else [fields]:
+                payload = encode_event(common, hook_fields, is_codex=hook.is_codex)
+                work = partial(run_hook, limited, payload, Path(common["cwd"]), self.permission)
                 job = partial(run_in_thread, work)
                 if hook.is_async and event != "SessionEnd":  # which nothing follows
-                    self._start_aside(self._finish_late(job, about))
+                    self._start_aside(self._finish_late(job, subject))
                 else:
                     jobs.append(job())
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
-            self._note(run, about)
+            self._note(run, subject)
         return runs
 
-    async def _finish_late(self, job: Callable[[], Awaitable[HookRun]], about: str) -> None:
+    async def _finish_late(self, job: Callable[[], Awaitable[HookRun]], subject: str) -> None:
         """Run an asynchronous hook, of whose answer only the texts count."""
         run = await job()
-        self._note(replace(run, answer=replace(run.answer, stops=False)), about)
+        self._note(replace(run, answer=replace(run.answer, stops=False)), subject)
         self._late += [self._words(run, run.answer.context)] if run.answer.context else []
 
     def _start_aside(self, work: Coroutine[Any, Any, object]) -> None:
@@ -488,22 +488,22 @@ class SessionHooks:
             return ""
         return str(path)
 
-    def _note(self, run: HookRun, about: str) -> None:
+    def _note(self, run: HookRun, subject: str) -> None:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
         hook, answer = run.hook, run.answer
         if self._context is not None:
             why = one_line(self._clean(run.why or answer.reason))
             value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
-            told = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": about}
-            self._context.conversation.memo(HOOK, {**value, **told})
-        named = f"hook {hook.name} ({hook.source})"
+            details = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": subject}
+            self._context.conversation.memo(HOOK, {**value, **details})
+        label = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
-            self._tell_once(run.common_problem or f"{named}{is_off}: {one_line(self._clean(run.why))}")
+            self._tell_once(run.common_problem or f"{label}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
-            self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
+            self._tell_once(f"{label}: a project's hook cannot {answer.refused}")
         if answer.unread:
-            self._tell_once(f"{named}: nexus does not read {answer.unread} of its answer")
+            self._tell_once(f"{label}: nexus does not read {answer.unread} of its answer")
         self._quote(run, answer.message, MOST_CHARACTERS)
         if answer.stops and self._stopped is None:
             self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
@@ -530,11 +530,11 @@ class SessionHooks:
 
     def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
         """Let the next request have what hooks add, as the section `hooks.EVENT`."""
-        said = [run for run in runs if run.answer.context]
-        if not (said or event in self.sections):
+        adding = [run for run in runs if run.answer.context]
+        if not (adding or event in self.sections):
             return
-        text = "\n".join(self._words(run, run.answer.context) for run in said)
-        source = ", ".join(dict.fromkeys(run.hook.source for run in said))
+        text = "\n".join(self._words(run, run.answer.context) for run in adding)
+        source = ", ".join(dict.fromkeys(run.hook.source for run in adding))
         self.sections[event] = {"text": text, "source": source}
 
     def _add_words(self, call: ToolCall, run: HookRun, text: str) -> None:
@@ -552,11 +552,11 @@ class SessionHooks:
     def _cut(self, text: str, hook: Hook) -> str:
         if len(text) <= MOST_CHARACTERS or self._context is None:
             return text[:MOST_CHARACTERS]
-        rest, what = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
-        drop = self._context.conversation.record_drop(what, self._context.count(rest), Cause.OUTPUT_CAP, text)
+        hidden, what = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
+        drop = self._context.conversation.record_drop(what, self._context.count(hidden), Cause.OUTPUT_CAP, text)
         if self._control is not None:
             self._control.emit_drop(drop)
-        return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} more characters: recall {drop.id}"
+        return f"{text[:MOST_CHARACTERS]}\n... {len(hidden):,} more characters: recall {drop.id}"
 
     def _clean(self, text: str) -> str:
         return redact(self.permission.mask_secrets(text)[0])
@@ -588,15 +588,19 @@ def _names(tool: Tool, *, is_foreign: bool) -> list[str]:
     return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
 
 
-def _update(tool: Tool, checked: JsonObject, updated: JsonObject, given: JsonObject) -> tuple[str, JsonObject]:
+def _update(tool: Tool, checked: JsonObject, updated: JsonObject, original: JsonObject) -> tuple[str, JsonObject]:
     """Return a problem or "", and the arguments that a hook wants. Of Claude's names only `file_path` has an effect."""
-    own = {key: value for key, value in updated.items() if key in tool.parameters.get("properties", {})}
+    accepted = {key: value for key, value in updated.items() if key in tool.parameters.get("properties", {})}
     path = updated.get("file_path")
-    if "path" in checked and path != given.get("file_path") and updated.get("path", checked["path"]) == checked["path"]:
-        own |= {"path": path} if path else {}
+    if (
+        "path" in checked
+        and path != original.get("file_path")
+        and updated.get("path", checked["path"]) == checked["path"]
+    ):
+        accepted |= {"path": path} if path else {}
     if lost := sorted(
-        key for key in updated if key not in own and updated[key] != given.get(key) and key != "file_path"
+        key for key in updated if key not in accepted and updated[key] != original.get(key) and key != "file_path"
     ):
         return f"unknown argument {lost[0]}", checked
-    arguments, problems = check_arguments(own or dict(checked), tool.parameters)
+    arguments, problems = check_arguments(accepted or dict(checked), tool.parameters)
     return "; ".join(problems), checked if problems else arguments

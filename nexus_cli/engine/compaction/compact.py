@@ -60,7 +60,9 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             begin = partial(engine.fork, "compact") if source == "window" else begin
             rules = await ask_for_rules(begin, plan.summary_cap, (quote.text for quote in missed))
         summary = Summary(text, choice.source, choice.why, rules, ends)
-        rewrite, kept = await draft_compaction(engine, plan, summary, cause, engine.prompt, engine.conversation.log)
+        rewrite, kept_tokens = await draft_compaction(
+            engine, plan, summary, cause, engine.prompt, engine.conversation.log
+        )
         engine.begin_epoch(rewrite)
         if missed:
             engine.conversation.memo(RULES_ASKED, {"last": missed[0].entry})
@@ -78,7 +80,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             engine.control.emit(learned)
         return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
     after, paid = engine.next_request().tokens, (engine.spending.usage - spent).cost_usd
-    engine.control.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    engine.control.emit(event.CompactionDone(True, before, after, kept=kept_tokens, cost_usd=paid))
     return True
 
 

@@ -118,13 +118,13 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> Re
 def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
     fixed = context.conversation.epoch.header_tokens
-    most = context.countable(context.room)
-    if fixed > most:
+    room = context.countable(context.room)
+    if fixed > room:
         hint = "Shorten the instruction files, use --no-tools, or choose a model with a larger window"
         what = "the system text and the tools already exceed the budget"
         raise _too_large(context.model, what, context.fixed_parts(), hint, _sum_needed(context, fixed))
     images = _images(context.conversation)
-    if images and fixed + sum(images.values()) > most:
+    if images and fixed + sum(images.values()) > room:
         parts = context.fixed_parts() | images
         what = "the images in the request exceed the budget"
         raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
@@ -139,8 +139,8 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     if left_over(info, expected) >= context.least_output:
         return request
     images, requests = _images(context.conversation), context.conversation.current_requests()
-    said = sum(map(sum_tokens, requests)) - sum(images.values())
-    parts = {**context.fixed_parts(), **images, "the text of the request": said}
+    request_tokens = sum(map(sum_tokens, requests)) - sum(images.values())
+    parts = {**context.fixed_parts(), **images, "the text of the request": request_tokens}
     if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
         parts["the newest step"] = sum_tokens(newest)
     answer = context.least_output + info.window - left_over(info, 0)
@@ -162,7 +162,7 @@ def _sum_needed(context: ContextManager, counted: int) -> str:
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     """Format `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
-    terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
+    terms = " + ".join(f"{tokens:,} {label}" for label, tokens in sums.items() if tokens)
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
@@ -179,11 +179,11 @@ def _images(conversation: Conversation) -> dict[str, int]:
 
 def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
-    named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
+    largest_parts = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = model.info
     if info.window_refused and not info.window_key:
         hint += f". A provider error reported this window; if it is wrong: {window_command(info, info.listed_window)}"
-    return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
+    return NexusError("overflow", what, f"{why} (the largest: {largest_parts})", hint)
 
 
 async def replan_sections(engine: Engine) -> bool:
@@ -216,5 +216,5 @@ def _section_tokens(epoch: Epoch) -> int:
 
 def _is_replanned(context: ContextManager) -> bool:
     """True if replanning for this window was already found not worth it in this epoch."""
-    seen = {"epoch": context.conversation.epoch.id, "window": context.budget.window}
-    return any(memo.value == seen for memo in context.conversation.memos(WINDOW))
+    value = {"epoch": context.conversation.epoch.id, "window": context.budget.window}
+    return any(memo.value == value for memo in context.conversation.memos(WINDOW))

@@ -25,28 +25,28 @@ MOST_BYTES = 32 << 20
 
 async def look_at_files(record: WorkRecord) -> WorkRecord:
     """Check the files on disk: mark deleted and changed ones in the record, and add the names of definitions."""
-    found = dict[str, tuple[str, Sequence[str]]]()
+    states = dict[str, tuple[str, Sequence[str]]]()
 
     def look() -> None:
-        left = MOST_BYTES
+        remaining = MOST_BYTES
         for place, file in enumerate(record.files):
             try:
                 status = os.lstat(file.path)
-                data = _read(file.path, left) if status.st_size <= left else None
+                data = _read(file.path, remaining) if status.st_size <= remaining else None
             except (FileNotFoundError, NotADirectoryError):
                 is_removed = bool(file.name) and find_worktree(Path(file.path)) is None
-                found[file.path] = f"{file.how}, {'worktree removed' if is_removed else 'deleted'} since", ()
+                states[file.path] = f"{file.how}, {'worktree removed' if is_removed else 'deleted'} since", ()
                 continue
             except (OSError, ValueError):
                 data = None
             if data is None:
-                found[file.path] = file.how, ()
+                states[file.path] = file.how, ()
                 continue
-            left -= len(data)
-            found[file.path] = file.describe(data, outlined=place < MOST_OUTLINED)
+            remaining -= len(data)
+            states[file.path] = file.describe(data, outlined=place < MOST_OUTLINED)
 
     await run_tasks([DaemonTask(look, SECONDS)])
-    return record.with_states(dict(found))
+    return record.with_states(dict(states))
 
 
 def _read(path: str, most: int) -> bytes | None:

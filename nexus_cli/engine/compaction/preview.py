@@ -105,14 +105,14 @@ def _part(items: Sequence[WindowItem]) -> JsonObject:
 
 def _words(plan: CompactionPlan) -> list[JsonObject]:
     """Return the removed messages of the person, each with how it is quoted: `whole`, `part` or `no`."""
-    kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
-    return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
+    quoted = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
+    return [{"entry": entry, "kept": quoted.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
 def _newest(items: Iterable[WindowItem]) -> list[JsonObject]:
     """Return the person's five newest messages among `items`, oldest first."""
-    said = [item for item in items if item.is_request]
-    return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
+    requests = [item for item in items if item.is_request]
+    return [{"entry": s.entry, "text": _line(s.message.content)} for s in requests[-5:]]
 
 
 def _line(text: str) -> str:
@@ -169,12 +169,12 @@ def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output:
 def _run(info: ModelInfo, tokens: int, cached: int, number: int) -> dict[str, float | None]:
     """Price the input of `number` requests of `tokens` each, in dollars: the first one with `cached` tokens cached
     (`warm`) or none (`cold`), the others fully cached."""
-    rest = request_cost(info, cached=tokens, fresh=0)
+    later = request_cost(info, cached=tokens, fresh=0)
     firsts = {
         "warm": request_cost(info, cached=min(cached, tokens), fresh=max(0, tokens - cached)),
         "cold": request_cost(info, cached=0, fresh=tokens),
     }
     return {
-        name: None if first is None or rest is None else round(first + rest * (number - 1), 8)
+        name: None if first is None or later is None else round(first + later * (number - 1), 8)
         for name, first in firsts.items()
     }

@@ -58,10 +58,10 @@ def find_cheaper_batch(engine: Engine) -> StaleBatch:
     if not engine.settings.compact.prune or not engine.can_recall:
         return StaleBatch()
     share = INSTEAD if engine.is_warm else math.inf
-    most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
+    threshold = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     request, best = engine.window_request(), StaleBatch()
     for batch in engine.compactor.stale_batches():
-        if batch.cold <= share * batch.saved and _after(request, batch.saved) < most:
+        if batch.cold <= share * batch.saved and _after(request, batch.saved) < threshold:
             best = batch
     return best
 

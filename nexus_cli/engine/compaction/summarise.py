@@ -124,9 +124,9 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
-        most = max(2 * cap, side.context.budget.reserve_reply)
+        cap_tokens = max(2 * cap, side.context.budget.reserve_reply)
         async with asyncio.timeout(seconds):
-            reply = await call_model(side, side.window_request(), most, main=False)
+            reply = await call_model(side, side.window_request(), cap_tokens, main=False)
         text = reply.message.content.strip()
     except TimeoutError:
         raise SummaryTimeout(f"no summary arrived within {seconds:g} s") from None

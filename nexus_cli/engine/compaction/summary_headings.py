@@ -48,17 +48,17 @@ def find_headings(text: str) -> list[str]:
 
 def take_rules(summary: str) -> tuple[str, list[str]]:
     """Return the summary without the lines below its heading of rules, and the quotations in these lines."""
-    kept, lines, inside = list[str](), list[str](), False
+    kept_lines, lines, inside = list[str](), list[str](), False
     for line in summary.split("\n"):
         bare = _BULLET.sub("", line)
-        named = () if bare[:1] and bare[0] in _MARKS else find_headings(line)
-        if named:
-            inside = HEADING in named
+        line_headings = () if bare[:1] and bare[0] in _MARKS else find_headings(line)
+        if line_headings:
+            inside = HEADING in line_headings
         if not inside:
-            kept.append(line)
+            kept_lines.append(line)
             continue
-        lines.append(re.sub(rf"^\W*\d*\W*{HEADING}\W*", "", line, flags=re.IGNORECASE) if named else bare)
-    return "\n".join(kept).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
+        lines.append(re.sub(rf"^\W*\d*\W*{HEADING}\W*", "", line, flags=re.IGNORECASE) if line_headings else bare)
+    return "\n".join(kept_lines).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
 
 
 def read_rules(answer: str) -> list[str]:

@@ -27,24 +27,24 @@ def describe_kept(plan: CompactionPlan) -> str:
     person = "every message of the person" if every else "the newest messages of the person"
     newest = sum(item.entry > plan.entries[1] for item in plan.kept)
     messages = "message" if newest == 1 else f"{newest} messages"
-    kept = [f"{person}, word for word", f"the newest {messages} of the conversation"]
+    kept_parts = [f"{person}, word for word", f"the newest {messages} of the conversation"]
     if plan.record_room:
-        kept.append("a record of the files that were read or changed and of the commands with how they ended")
+        kept_parts.append("a record of the files that were read or changed and of the commands with how they ended")
     older = "" if every else " Include what older messages of the person still ask for."
-    return f"Beside your summary the window keeps: {'; '.join(kept)}. Repeat none of this.{older}"
+    return f"Beside your summary the window keeps: {'; '.join(kept_parts)}. Repeat none of this.{older}"
 
 
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """Return the instruction to append to a fork of the conversation."""
-    kept = describe_kept(plan)
-    return load_prompt("summarize", tokens=plan.asked, kept=kept, instructions=instructions).strip()
+    description = describe_kept(plan)
+    return load_prompt("summarize", tokens=plan.asked, kept=description, instructions=instructions).strip()
 
 
 def current_request(plan: CompactionPlan, run: int, room: int, count: Count) -> str:
     """Return the person's request of the turn that began with entry `run`, with steering messages, cut to `room` and
     `REQUEST_MOST` tokens. The transcript lacks it because it stays in the window."""
-    kept = [item for item in plan.kept if item.is_request]
-    current = [item for item in kept if run and item.entry >= run] or kept[-1:]
+    requests = [item for item in plan.kept if item.is_request]
+    current = [item for item in requests if run and item.entry >= run] or requests[-1:]
     text = "\n\n".join(split_attachments(item.message.content)[0] for item in current)
     return redact(elide_text(text, min(room, REQUEST_MOST), count, plain_marker).text)
 
@@ -57,8 +57,8 @@ def transcript_request(
     text = build_summarize_prompt([*before, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
     current = f"The person's current request, for which the work goes on:\n{fenced(request)}" if request else ""
     size = f"Keep to {plan.asked} tokens. {instructions}".rstrip()
-    asked = f"{HEADINGS_ASKED.format(headings)} {size}"
-    return "\n\n".join(filter(None, [text, current, describe_kept(plan), asked]))
+    task = f"{HEADINGS_ASKED.format(headings)} {size}"
+    return "\n\n".join(filter(None, [text, current, describe_kept(plan), task]))
 
 
 def fenced(text: str) -> str:

@@ -59,8 +59,8 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it reuses the cache", engine.window_request().tokens
-        said = round(words * engine.context.estimate.scale().ratio)
-        here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
+        fresh_tokens = round(words * engine.context.estimate.scale().ratio)
+        here = SummarySource("window", why, engine.model, fresh=fresh_tokens, cached=tokens, forks=True)
     else:
         why = "the window has no room for the summary request" if same else "another model summarizes"
         counted = sum_tokens(plan.removed) + words
@@ -91,10 +91,10 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
 def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Entry]:
     """Yield the original messages that the summary will replace, including those behind an earlier summary."""
     first, last = plan.entries
-    kept = {item.entry for item in plan.kept}
+    kept_entries = {item.entry for item in plan.kept}
     for start in range(first, last + 1, READ_AT_ONCE):
         read = conversation.read(start, min(last, start + READ_AT_ONCE - 1))
-        yield from (entry for entry in read if entry.id not in kept)
+        yield from (entry for entry in read if entry.id not in kept_entries)
 
 
 def find_acts(conversation: Conversation) -> frozenset[str]:
@@ -105,8 +105,8 @@ def find_acts(conversation: Conversation) -> frozenset[str]:
 
 def with_acts(message: Message, preamble: str, acts: Container[str]) -> Message:
     """Return a message with those of the `acts` of the person that its preamble tells."""
-    told = "\n".join(line for line in preamble.splitlines() if line in acts)
-    return replace(message, content=f"{told}\n{message.content}") if told else message
+    notices = "\n".join(line for line in preamble.splitlines() if line in acts)
+    return replace(message, content=f"{notices}\n{message.content}") if notices else message
 
 
 def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:

@@ -111,10 +111,10 @@ def _for_nothing(value: JsonObject) -> bool:
 
 def _in_vain(tried: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the paid tries that failed since the last compaction, newest first."""
-    found = []
+    failures = []
     for value in reversed(tried):
         if value["epoch"] is not None and value.get("why") != UNDO:
             break
         if value.get("paid"):
-            found.append(value)
-    return found
+            failures.append(value)
+    return failures

@@ -147,24 +147,24 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
 
 def _require_known(name: str) -> None:
     """Raise `NexusError` for an id that no section can have: an absent section breaks the contract."""
-    known = discover()
-    if any(contributor.can_have(name) for contributor in known.values()):
+    contributors = discover()
+    if any(contributor.can_have(name) for contributor in contributors.values()):
         return
     head, _, part = name.partition(".")
-    group = head if head in known else nearest_name(head, known)
-    parts = known[group].parts if group else ()
+    group = head if head in contributors else nearest_name(head, contributors)
+    parts = contributors[group].parts if group else ()
     part = nearest_name(part, parts)
     near = f"{group}.{part}" if part else group
-    names = [f"{head}.{part_name}" for part_name in parts] if head in known else [*known]
+    names = [f"{head}.{part_name}" for part_name in parts] if head in contributors else [*contributors]
     hint = f"Did you mean {near}?" if near not in ("", head) else f"The sections are: {', '.join(names)}"
     raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
 
 
-def _check_section(name: str, known: Mapping[str, str]) -> None:
+def _check_section(name: str, form_by_section: Mapping[str, str]) -> None:
     """Raise `NexusError` unless the section is sent in full; the id of a contributor means all of its sections."""
     forms = {
         section_id: form
-        for section_id, form in known.items()
+        for section_id, form in form_by_section.items()
         if section_id == name or section_id.startswith(f"{name}.")
     }
     reduced = {section_id: form for section_id, form in forms.items() if form != "full"}

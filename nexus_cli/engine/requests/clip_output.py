@@ -77,22 +77,22 @@ async def clip_to_cap(
     beginning that fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of
     bytes that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
-    most = max(cap, room)
-    if not uncounted and 4 * len(text) <= most:  # no text has more tokens than bytes
+    limit = max(cap, room)
+    if not uncounted and 4 * len(text) <= limit:  # no text has more tokens than bytes
         return ClippedText(text)
     count, conversation = context.count, context.conversation
 
     def work() -> tuple[ElidedText, str]:
-        size = count_large(text, most, count)
-        if not uncounted and size <= most:
+        size = count_large(text, limit, count)
+        if not uncounted and size <= limit:
             return ElidedText(text), ""
         drop_id = cites or conversation.log.next_drop()
-        named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        taken = count(named)
-        if taken > size - cap:
-            named, taken = "", 0
-        cut = elide_text(text, (cap if has_tail else most) - taken, count, marker(drop_id), has_tail=has_tail)
-        return replace(cut, text=named + cut.text), drop_id
+        outline_text = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
+        named_tokens = count(outline_text)
+        if named_tokens > size - cap:
+            outline_text, named_tokens = "", 0
+        cut = elide_text(text, (cap if has_tail else limit) - named_tokens, count, marker(drop_id), has_tail=has_tail)
+        return replace(cut, text=outline_text + cut.text), drop_id
 
     cut, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
     drop = None
@@ -115,17 +115,17 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
     count, cap = context.count, context.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
-        shown, left = last_states(text) if "\r" in text else (text, 0)
-        said = plural(left, "overwritten line")
+        shown, omitted = last_states(text) if "\r" in text else (text, 0)
+        repeats = plural(omitted, "overwritten line")
         if len(shown) > cap and count_large(shown, cap, count) > cap:
             shown, lines = fold_lines(shown)
-            said = said if left else plural(lines, "repeated line")
-            left += lines
-        tokens = count_large(text, 1, count) - count_large(shown, 1, count) if left else 0
+            repeats = repeats if omitted else plural(lines, "repeated line")
+            omitted += lines
+        tokens = count_large(text, 1, count) - count_large(shown, 1, count) if omitted else 0
         if tokens < LEAST_LEFT_OUT:
             return text, None
-        drop = context.conversation.record_drop(f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, text)
-        return f'[{said} left out: recall("{drop.id}")]\n{shown}', drop
+        drop = context.conversation.record_drop(f"{repeats} of the {what}", tokens, Cause.OUTPUT_CAP, text)
+        return f'[{repeats} left out: recall("{drop.id}")]\n{shown}', drop
 
     shown, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if drop and control is not None:
@@ -172,7 +172,7 @@ async def clip_result(
             return result, ClippedText(pointer)
         if reads and not result.parts and (shown := _refer_to_attachment(context, text)):
             return result, ClippedText(shown)
-    sent = await clip_to_cap(
+    clipped = await clip_to_cap(
         context,
         control,
         text or "(no output)",
@@ -187,7 +187,7 @@ async def clip_result(
         outline=result.outline,
         has_tail=not result.parts,
     )
-    return result, sent
+    return result, clipped
 
 
 def _name_images(context: ContextManager) -> dict[bytes, str]:
@@ -240,10 +240,10 @@ def _stands_above(
     The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
     """
     items, paths = context.conversation.items, _paths(tool, call)
-    step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
+    step = max((place for place, item in enumerate(items) if item.message.tool_calls), default=0)
     if text not in [item.message.content for item in items[:step]]:
         return False
-    asked = {
+    calls = {
         tool_call.id: tool_call
         for item in items[:step]
         for tool_call in item.message.tool_calls
@@ -254,7 +254,7 @@ def _stands_above(
             other = find_tool(tool_call.name)
             if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, tool_call)):
                 return False
-        before = asked.get(item.message.tool_call_id or "")
+        before = calls.get(item.message.tool_call_id or "")
         if before is not None and _paths(tool, before) == paths and item.message.content != pointer:
             return item.form is ItemForm.FULL and item.message.content == text
     return False

@@ -65,14 +65,14 @@ class Control:
             self.events.put_nowait(event)
 
     def take_images(
-        self, what: str, result: ToolResult, info: ModelInfo, above: Mapping[bytes, str] | None = None
+        self, origin: str, result: ToolResult, info: ModelInfo, above: Mapping[bytes, str] | None = None
     ) -> ToolResult:
-        """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
-        the person of those that the model does not get. The window has those that `above` names."""
-        parts, lines, refused = choose_images(result.images, info, above, what)
+        """Keep the images of a result (`origin`) for the model, and return the result with a line for each instead.
+        Warn the person of those that the model does not get. The window has those that `above` names."""
+        parts, lines, refused = choose_images(result.images, info, above, origin)
         counts = dict(result.counts)
         if parts:
-            self.images.append((f"[Images in the {what}]", tuple(parts)))
+            self.images.append((f"[Images in the {origin}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
         warning = "; ".join(filter(None, (result.warning, refused)))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))

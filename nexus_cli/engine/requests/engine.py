@@ -146,8 +146,8 @@ class Engine:
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
         epoch, model = self.conversation.epoch, self.model
-        asked = model.info.name, model.effort or epoch.effort
-        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != asked
+        settings = model.info.name, model.effort or epoch.effort
+        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != settings
 
     @property
     def next_epoch(self) -> NextEpoch | None:
@@ -218,9 +218,9 @@ class Engine:
         if warm:
             window = self.conversation.counts(epoch, epoch.head)
             tokens = context.estimate.unanchored.anchored(report, window).scale(window).tokens
-            sent = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
+            sent_tokens = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
             shared = self.conversation.sent.shared_tokens(epoch, info, now)
-            cold = round(tokens(epoch.header_tokens + sent) - tokens(shared))
+            cold = round(tokens(epoch.header_tokens + sent_tokens) - tokens(shared))
         info = info.with_tier_prices(after)
         return price_rewrite(info, cold=cold, saved=before - after, steps=self.step, warm=warm)
 
@@ -332,12 +332,12 @@ class Engine:
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
     """Return the notes on undos for the model, without those that were taken back entirely."""
-    left: list[Memo] = []
+    remaining: list[Memo] = []
     for memo in untold:
-        one, last = memo.value, left[-1].value if left else {}
-        is_reversed = one.get("paths") == last.get("paths") is not None and one["action"] != last["action"]
-        if is_reversed and one["turn"] == last["turn"]:
-            left.pop()
+        value, last = memo.value, remaining[-1].value if remaining else {}
+        is_reversed = value.get("paths") == last.get("paths") is not None and value["action"] != last["action"]
+        if is_reversed and value["turn"] == last["turn"]:
+            remaining.pop()
         else:
-            left.append(memo)
-    return [str(memo.value["told"]) for memo in left]
+            remaining.append(memo)
+    return [str(memo.value["told"]) for memo in remaining]

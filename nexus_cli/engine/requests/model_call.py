@@ -155,20 +155,20 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     conversation = engine.conversation
     usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)
     if reply.usage and reply.usage.input:
-        told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
-        if told:  # in the ledger, because another process may send the next request
-            conversation.memo(SERVER_CUT, {"told": told})
+        notice = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
+        if notice:  # in the ledger, because another process may send the next request
+            conversation.memo(SERVER_CUT, {"told": notice})
         engine.context.learn(plan.counted.total, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
-    engine.partial_reply = said = message.content
+    engine.partial_reply = content = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
-    kept = message if message.tool_calls or said else None
-    conversation.append_reply(kept, engine.step, usage, reply.finish, is_reported, reply.sent_body)
+    recorded = message if message.tool_calls or content else None
+    conversation.append_reply(recorded, engine.step, usage, reply.finish, is_reported, reply.sent_body)
     if main:
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
@@ -178,19 +178,19 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
 
 
 def _spend(
-    engine: Engine, plan: RequestPlan, message: Message, told: Usage | None = None
+    engine: Engine, plan: RequestPlan, message: Message, charged: Usage | None = None
 ) -> tuple[Usage, CacheResult, bool]:
     """Account for a request with the reply `message`, whole or partial. Return its usage, its cache result, and True if
-    the usage is what the provider has `told`; without a plausible report it is estimated by our count."""
+    the usage is what the provider has `charged`; without a plausible report it is estimated by our count."""
     info = engine.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
     # One that is possible but far off is still what the provider charges; the estimate decides on its effect.
-    if told and plan.counted.total * LEAST_REPORT <= told.input <= most:
-        usage = reported = told
+    if charged and plan.counted.total * LEAST_REPORT <= charged.input <= most:
+        usage = reported = charged
     else:
-        said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
-        usage, reported = with_cost(Usage(plan.tokens, said), info), Usage()
+        output = engine.context.measure(message, "") if message.content or message.tool_calls else 0
+        usage, reported = with_cost(Usage(plan.tokens, output), info), Usage()
     engine.spending.add(usage, info.name)
     return usage, track_cache_use(engine.context, plan, reported), usage is reported
 
@@ -231,8 +231,8 @@ def _keep_partial(
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before
-    kept = _with_mark(message, mark) if message.content else None
-    engine.conversation.append_reply(kept, engine.step, usage, why, False)
+    partial = _with_mark(message, mark) if message.content else None
+    engine.conversation.append_reply(partial, engine.step, usage, why, False)
     if main:
         engine.control.emit(event.StepEnd(engine.step, why, usage))
 

@@ -53,8 +53,8 @@ class PromptAssembly(PromptAssembler):
         self._fit(context)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
-        asked = await asyncio.to_thread(self.offer.called_for)
-        tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
+        called = await asyncio.to_thread(self.offer.called_for)
+        tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         header = replace(

@@ -55,8 +55,8 @@ def _is_about_images(error: ProviderError) -> bool:
     return error.status in STATUSES and error.kind in ("provider", "overflow") and not is_too_long
 
 
-def _without_images(context: ContextManager, item: WindowItem, what: str) -> WindowItem:
-    line = f"[not shown, {what}]"
+def _without_images(context: ContextManager, item: WindowItem, reason: str) -> WindowItem:
+    line = f"[not shown, {reason}]"
     text = f"{item.message.content}\n\n{line}" if item.message.content else line
     message = replace(item.message, content=text, parts=())
     tokens = context.measure(message, item.preamble)

@@ -44,17 +44,17 @@ class RequestHistory:
 
 def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
     """Read the requests of the session with the main lane of a log (`which`: a filter of the ledger)."""
-    own, others = dict[int, list[RequestRow]]({main.lane: []}), main.inherited_requests(which)
+    by_lane, others = dict[int, list[RequestRow]]({main.lane: []}), main.inherited_requests(which)
     for row in main.session_requests(which):
-        own.setdefault(row.lane, []).append(row)
-    rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
+        by_lane.setdefault(row.lane, []).append(row)
+    rows = [*others.before, *others.beside, *(row for several in by_lane.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
         used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
     for several in used.values():
         several.sort()
     usages = [row.reported_usage for row in rows if row.reported_usage]
-    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in usages))
+    return RequestHistory(others.before, by_lane, used, any(usage.cache_read or usage.cache_write for usage in usages))
 
 
 @dataclass(eq=False)
@@ -102,7 +102,7 @@ class RequestPair:
             shared = request.tokens
         else:
             step = self.row.manifest.step
-            rows = [it.before for it in of.requests if it.before and it.row.manifest.step <= step]
+            rows = [pair.before for pair in of.requests if pair.before and pair.row.manifest.step <= step]
             request, two = of.sent(before), of.sent(self.row)
             shared, _ = replace(request, least=of.smallest_like(rows, request.epoch)).shares(two.epoch, two.items)
         return two.compare(request, usage, shared=shared, age=age, proven=of.proven, differ=self.find_difference)
@@ -187,8 +187,8 @@ class ConversationRequests:
         for row in sorted(smallest.values(), key=lambda request_row: request_row.reported_tokens):
             try:
                 if self.epoch(row.manifest.epoch).prefix_hash == begins:
-                    sent = self.sent(row)
-                    return sent.tokens, sent.epoch.header_tokens + sum_tokens(sent.items)
+                    request = self.sent(row)
+                    return request.tokens, request.epoch.header_tokens + sum_tokens(request.items)
             except NexusError:
                 continue
         return 0, 0
@@ -205,13 +205,13 @@ def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list
     main = [*history.source, *next(iter(history.lanes.values()))]
     conversations: list[ConversationRequests] = []
     for conversation, rows in history.lanes.items():
-        found = ConversationRequests(ledger, settings, ledger.log(session, conversation), proven=history.proven)
+        lane = ConversationRequests(ledger, settings, ledger.log(session, conversation), proven=history.proven)
         before = None if conversations else _newest(history.source)
         for row in rows:
             before = before or (_forked_from(row, main) if conversations else None)
-            found.requests.append(RequestPair(found, row, before, _last_use(before, row, history.used)))
+            lane.requests.append(RequestPair(lane, row, before, _last_use(before, row, history.used)))
             before = row if row.reported_tokens else before
-        conversations.append(found)
+        conversations.append(lane)
     return [conversations[0], *(conversation for conversation in conversations[1:] if conversation.requests)]
 
 
@@ -223,11 +223,11 @@ def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
     """Return the request of the main conversation that the first request of a fork extends; None without a common
     epoch."""
-    epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
+    epoch, last, sent_at = row.manifest.epoch, row.manifest.last, row.manifest.at
     earlier = (
         request_row for request_row in main if request_row.manifest.epoch == epoch and request_row.manifest.last <= last
     )
-    return _newest([request_row for request_row in earlier if request_row.manifest.at <= at])
+    return _newest([request_row for request_row in earlier if request_row.manifest.at <= sent_at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
@@ -257,7 +257,7 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
     if not newest:
         return history
     last, conversation, info = next(reversed(newest)), context.conversation, context.model.info
-    found = ConversationRequests(
+    lane = ConversationRequests(
         ledger,
         settings,
         log,
@@ -267,13 +267,13 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
     )
     for epoch in list(newest)[-history.most_epochs :]:
         try:
-            begins = (like := found.epoch(epoch)).prefix_hash
-            small = found.smallest_like(rows, like)
+            begins = (like := lane.epoch(epoch)).prefix_hash
+            small = lane.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
             if epoch == last or not _is_expired(context, history.uses.get(epoch)):
-                sent = found.sent(newest[epoch])
-                history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
+                request = lane.sent(newest[epoch])
+                history.earlier[epoch] = replace(request, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # as above
     history.last = history.earlier.get(last)

@@ -18,13 +18,13 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     if context.cut_run == conversation.run or not request.is_cut_by(reported, unsure):
         return ""
     context.cut_run = conversation.run
-    left = request.tokens - reported
+    cut = request.tokens - reported
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
     span = min(request.window.entries), max(request.window.entries)
-    drop = conversation.record_drop(f"part of {count}", left, Cause.SERVER, entries=span)
+    drop = conversation.record_drop(f"part of {count}", cut, Cause.SERVER, entries=span)
     control.emit_drop(drop)
     info = context.model.info
     notice = f"{info.served_name} seems to have truncated {count}; usually the beginning is lost"
     how = f"Give the server a larger context window, or set its actual size: {window_command(info, reported)}"
     control.emit_notice(f"{notice}. {how}")
-    return f"The server seems to have cut about {left:,} tokens of the last request, usually its start: drop {drop.id}"
+    return f"The server seems to have cut about {cut:,} tokens of the last request, usually its start: drop {drop.id}"

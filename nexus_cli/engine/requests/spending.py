@@ -85,12 +85,12 @@ class Spending:
     def within(self, recipe: Recipe) -> Iterator[None]:
         """Apply the limits of `recipe` too, in the block of a side run. All that is counted in it counts for the turn;
         only the limits and what decides on the turn's own next request (`newest`, `ending`) are set back."""
-        kept = self.limits, self.recipes, self.newest, self.ending
+        outer = self.limits, self.recipes, self.newest, self.ending
         self.limits, self.recipes, self.ending = self.limits & recipe.limits, (*self.recipes, recipe), ""
         try:
             yield
         finally:
-            self.limits, self.recipes, self.newest, self.ending = kept
+            self.limits, self.recipes, self.newest, self.ending = outer
 
     def begin_next(self, expected: Callable[[], int], model: ModelInfo) -> str:
         """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.
@@ -102,8 +102,8 @@ class Spending:
             raise self.reached(self.ending, "the model answered its last request with tool calls")
         if not self.must_report:
             return ""
-        left, newest = self._left(), self.newest
-        is_counted = left.max_total_tokens is not None or left.max_cost is not None
+        remaining, newest = self._left(), self.newest
+        is_counted = remaining.max_total_tokens is not None or remaining.max_cost is not None
         size = expected() if is_counted else 0
         grown = max(0, size - newest.input) if newest.input else 0
         later = size + newest.output + grown + NOTICE_ROOM
@@ -116,13 +116,20 @@ class Spending:
             "max_cost": cost + _most_dollars(prices, 2 * grown) + report,
             "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
         }
-        rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
-        self.ending = next((name for name, rest in rests.items() if rest < needs[name]), "")
+        rests = {name: remaining_amount for name in needs if (remaining_amount := getattr(remaining, name)) is not None}
+        self.ending = next((name for name, remaining_amount in rests.items() if remaining_amount < needs[name]), "")
         if self.ending:
             return LAST_REQUEST
-        if left.max_steps == NEAR:
+        if remaining.max_steps == NEAR:
             return f"{NEAR} requests are left for this task."
-        near = next((name for name, rest in rests.items() if name != "max_steps" and rest < 2 * needs[name]), "")
+        near = next(
+            (
+                name
+                for name, remaining_amount in rests.items()
+                if name != "max_steps" and remaining_amount < 2 * needs[name]
+            ),
+            "",
+        )
         if not near or self.is_near:
             return ""
         self.is_near = True
@@ -130,14 +137,14 @@ class Spending:
 
     def share(self, workers: int) -> Limits:
         """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
-        left = self._left()
-        steps = left.max_steps or 0
+        remaining = self._left()
+        steps = remaining.max_steps or 0
         self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
         part = (1 - KEPT) / workers
         return Limits(
-            max_steps=None if left.max_steps is None else max(2, (left.max_steps - self.kept) // workers),
-            max_total_tokens=None if left.max_total_tokens is None else int(left.max_total_tokens * part),
-            max_cost=None if left.max_cost is None else left.max_cost * part,
+            max_steps=None if remaining.max_steps is None else max(2, (remaining.max_steps - self.kept) // workers),
+            max_total_tokens=None if remaining.max_total_tokens is None else int(remaining.max_total_tokens * part),
+            max_cost=None if remaining.max_cost is None else remaining.max_cost * part,
         )
 
     def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
@@ -146,19 +153,19 @@ class Spending:
 
         Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
         """
-        left = self._left()
+        remaining = self._left()
         least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
         for name, least in least_of.items():
-            if (value := getattr(left, name)) is not None and value < least:
+            if (value := getattr(remaining, name)) is not None and value < least:
                 raise self.reached(name, "too little budget is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
-        if left.max_steps is not None:
-            left = replace(left, max_steps=left.max_steps - 1)
-        if left.timeout is not None:
-            left = replace(left, timeout=left.timeout * (1 - LAST_SHARE))
-        given = replace(share, **over) & left
-        self.reserved[worker] = given
-        return given
+        if remaining.max_steps is not None:
+            remaining = replace(remaining, max_steps=remaining.max_steps - 1)
+        if remaining.timeout is not None:
+            remaining = replace(remaining, timeout=remaining.timeout * (1 - LAST_SHARE))
+        budget = replace(share, **over) & remaining
+        self.reserved[worker] = budget
+        return budget
 
     def _left(self) -> Limits:
         """Return the remaining budget."""
@@ -195,28 +202,30 @@ class Spending:
         Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `NexusError("usage", ...)` if
         `max_cost` cannot be enforced because the price is unknown.
         """
-        left = self._left()
+        remaining = self._left()
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
-        if (tokens := left.max_total_tokens) is not None:
+        if (tokens := remaining.max_total_tokens) is not None:
             if tokens < expected + LEAST_OUTPUT:
                 why = f"{tokens:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
                 raise self.reached("max_total_tokens", why)
             caps.append(tokens - expected)
-        if left.max_cost is not None:
-            caps.append(self._affordable(model, left.max_cost, expected))
+        if remaining.max_cost is not None:
+            caps.append(self._affordable(model, remaining.max_cost, expected))
         return max(1, min(caps))
 
-    def _affordable(self, model: ModelInfo, rest: float, expected: int) -> int:
-        """Return the output tokens that `rest` dollars pay for after the input."""
+    def _affordable(self, model: ModelInfo, budget: float, expected: int) -> int:
+        """Return the output tokens that `budget` dollars pay for after the input."""
         prices = model.with_tier_prices(expected)
         if model.covered:
             return MOST_OUTPUT
         self.require_prices(prices)
-        left = rest - _most_dollars(prices, expected)
-        tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
-        if left < 0 or tokens < LEAST_OUTPUT:
+        remaining = budget - _most_dollars(prices, expected)
+        tokens = (
+            int(min(remaining * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
+        )
+        if remaining < 0 or tokens < LEAST_OUTPUT:
             needed = _most_dollars(prices, expected, LEAST_OUTPUT)
-            why = f"${rest:.4f} is left, and the next request could cost up to ${needed:.4f}"
+            why = f"${budget:.4f} is left, and the next request could cost up to ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
 
@@ -235,8 +244,8 @@ class Spending:
 
     def raised_by(self, name: str, option: str) -> str:
         """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""
-        own = (source for source in self.recipes if getattr(source.limits, name) == getattr(self.limits, name))
-        recipe = next(own, None)
+        sources = (source for source in self.recipes if getattr(source.limits, name) == getattr(self.limits, name))
+        recipe = next(sources, None)
         if recipe is None:
             return option
         there = f" in {recipe.source}" if recipe.source else ""
@@ -255,8 +264,8 @@ def _most_dollars(model: ModelInfo, tokens: int, output: int = 0) -> float:
     return max(cost.total if cost else 0.0 for cost in costs)
 
 
-def _amount(name: str, rest: float) -> str:
-    return {"max_cost": f"${rest:.4f}", "timeout": f"{rest:.0f} s"}.get(name, f"{rest:,.0f} tokens")
+def _amount(name: str, amount: float) -> str:
+    return {"max_cost": f"${amount:.4f}", "timeout": f"{amount:.0f} s"}.get(name, f"{amount:,.0f} tokens")
 
 
 def _subtract(limit: Any, used: Any) -> Any:

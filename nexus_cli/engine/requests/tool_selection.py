@@ -55,16 +55,16 @@ class ToolOffer:
         message of a session, `asked` what `called_for` returned."""
         wanted = {*asked, *(call.name for item in conversation.items for call in item.message.tool_calls)}
         attended = self.attended
-        said, before = words.casefold(), canonical(conversation.epoch.tools).decode()
+        folded, before = words.casefold(), canonical(conversation.epoch.tools).decode()
         for tool in self.registry.tools():
             if tool.asks and conversation.epoch.tools:  # the first epoch decides: another text would miss the cache
                 attended = tool.name in before
-            spoken = [re.escape(word) for word in (tool.name, *tool.words) if word in said]
-            if spoken and tool.behind and not tool.server and re.search(SPOKEN_OF.format("|".join(spoken)), said):
+            spoken = [re.escape(word) for word in (tool.name, *tool.words) if word in folded]
+            if spoken and tool.behind and not tool.server and re.search(SPOKEN_OF.format("|".join(spoken)), folded):
                 wanted.add(tool.name)
         ways = ((wanted, conversation.epoch.tools, True), ((), (), True), ((), (), False))
-        for offered, kept, wraps in ways:
-            self.schemas = self.select_tools(offered, kept, attended=attended, wraps=wraps)
+        for offered, sent_tools, wraps in ways:
+            self.schemas = self.select_tools(offered, sent_tools, attended=attended, wraps=wraps)
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
         return self.schemas
@@ -72,7 +72,7 @@ class ToolOffer:
     def select_tools(
         self,
         asked: Collection[str] = (),
-        kept: Iterable[JsonObject] = (),
+        sent_schemas: Iterable[JsonObject] = (),
         *,
         attended: bool = False,
         wraps: bool = True,
@@ -80,32 +80,33 @@ class ToolOffer:
         """Return the schemas of the tools that the recipe allows and no rule denies, without those behind `use_tool`
         that are not `asked` for.
 
-        The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is
-        no `use_tool`, which does not name what the limits exclude. `attended`: somebody is there to answer questions.
+        The tools of `sent_schemas`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps`
+        there is no `use_tool`, which does not name what the limits exclude. `attended`: somebody is
+        there to answer questions.
         """
-        named, categories = self.recipe.limits.tools, self.recipe.limits.categories
+        allowed_tools, categories = self.recipe.limits.tools, self.recipe.limits.categories
         allowed = [
             tool
             for tool in self.registry.tools()
-            if (named is None or tool.name in named)
+            if (allowed_tools is None or tool.name in allowed_tools)
             and (categories is None or str(tool.effect) in categories)
             and not (Workers in tool.needs and self.recipe.limits.sub_agents is False)
             and (attended or not tool.asks)
             and not self.is_denied(tool)
         ]
         wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
-        sent, behind = {str(one["function"]["name"]) for one in kept}, list[Tool]()
+        sent_names, behind = {str(schema["function"]["name"]) for schema in sent_schemas}, list[Tool]()
         for tool in allowed:
-            if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
+            if tool.behind and wrapper and allowed_tools is None and tool.name not in (*asked, *sent_names):
                 behind.append(tool)
             else:
-                sent.add(tool.name)
+                sent_names.add(tool.name)
         if self.limits.tools is not None:
             behind = [tool for tool in behind if tool.name in self.limits.tools]
         if not (wraps and behind):
-            sent.discard(USE_TOOL)
+            sent_names.discard(USE_TOOL)
         definitions = [
-            definition for definition in self.registry.get_definitions() if definition["function"]["name"] in sent
+            definition for definition in self.registry.get_definitions() if definition["function"]["name"] in sent_names
         ]
         lines = [f"- {tool.name}: {tool.behind}" for tool in behind if not tool.server]
         servers = _describe_servers([tool for tool in behind if tool.server])

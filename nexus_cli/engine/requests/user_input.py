@@ -61,9 +61,9 @@ def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) ->
     """Return a row for each of `chunks` parts of `text[low:high]`, which begin at lines where there are any."""
     starts = [low]
     for n in range(1, chunks):
-        at = low + (high - low) * n // chunks
-        line = text.find("\n", at, at + _LEAST // 4) + 1
-        starts.append(line or at)
+        offset = low + (high - low) * n // chunks
+        line = text.find("\n", offset, offset + _LEAST // 4) + 1
+        starts.append(line or offset)
     rows, number = [], first_line + text.count("\n", 0, low)
     for start, end in zip(starts, [*starts[1:], high], strict=True):
         last = number + text.count("\n", start, end - 1)
@@ -94,20 +94,20 @@ async def _clip_message(
     """
     plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
-    most = max((attached.end - attached.start for attached, _ in planned), default=0)
-    made, clipped, done = "", list[tuple[int, int, Drop]](), 0
+    longest = max((attached.end - attached.start for attached, _ in planned), default=0)
+    content, clipped, copied = "", list[tuple[int, int, Drop]](), 0
     for attached_text, share in planned:
-        made += text[done : attached_text.start]
-        whole, done = text[attached_text.start : attached_text.end], attached_text.end
-        lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
+        content += text[copied : attached_text.start]
+        whole, copied = text[attached_text.start : attached_text.end], attached_text.end
+        lost, uncounted = (uncounted, 0) if len(whole) == longest else (0, uncounted)
         marker = partial(indexed_marker, whole, first_line=attached_text.first_line, cap=share)
         what = f"part of {attached_text.name}"
         cut = await clip_to_cap(context, None, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
         if cut.drop:
-            clipped.append((len(made), len(made) + len(cut.text), cut.drop))
-        made += cut.text
-        made += "\n" if done < len(text) and not made.endswith("\n") else ""  # the closing tag has its own line
-    return made + text[done:], clipped
+            clipped.append((len(content), len(content) + len(cut.text), cut.drop))
+        content += cut.text
+        content += "\n" if copied < len(text) and not content.endswith("\n") else ""  # the closing tag has its own line
+    return content + text[copied:], clipped
 
 
 def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
@@ -132,35 +132,35 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     window = context.conversation.counts()
-    most = context.estimate.countable(context.budget.available, window, kind_of(text[:SAMPLE]).alone)
-    return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
+    available = context.estimate.countable(context.budget.available, window, kind_of(text[:SAMPLE]).alone)
+    return max(LEAST_CAP, int((available - window.fixed) * REQUEST_SHARE))
 
 
-async def record_user_message(context: ContextManager, control: Control, kind: Kind, said: Trigger) -> Entry:
+async def record_user_message(context: ContextManager, control: Control, kind: Kind, trigger: Trigger) -> Entry:
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a turn
     is recorded by `record_trigger`."""
-    conversation, text = context.conversation, said.text
+    conversation, text = context.conversation, trigger.text
     content, clipped, cap = text, list[tuple[int, int, Drop]](), input_cap(context, text)
-    if said.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
-        content, clipped = await _clip_message(context, text, cap, said.uncounted)
-    if said.uncounted:
-        content += describe_uncounted(said.uncounted, "input")
+    if trigger.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
+        content, clipped = await _clip_message(context, text, cap, trigger.uncounted)
+    if trigger.uncounted:
+        content += describe_uncounted(trigger.uncounted, "input")
     for _, _, drop in clipped:
         control.emit_drop(drop)
-    ranges = [span for pasted_text in said.pasted for span in _find_all(pasted_text, content)]
+    ranges = [span for pasted_text in trigger.pasted for span in _find_all(pasted_text, content)]
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
             conversation.memo(memo_kind, value, conversation.last + 1)
-    if kind is Kind.STEER and said.source != "person":  # before its entry, as below
-        conversation.memo(SOURCE, {"source": said.source}, conversation.last + 1)
+    if kind is Kind.STEER and trigger.source != "person":  # before its entry, as below
+        conversation.memo(SOURCE, {"source": trigger.source}, conversation.last + 1)
     if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
         conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
-    noted = {**said.notes, **({SHOWN_TEXT: {"text": said.shown}} if said.shown else {})}
+    noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.shown}} if trigger.shown else {})}
     if clipped:
         noted[CLIPPED_MESSAGE] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
-    if said.files:
-        noted[ATTACHMENTS] = {"files": [file.to_json() for file in said.files]}
-    return conversation.append(kind, Message(Role.USER, content, parts=said.parts), said.actor, noted)
+    if trigger.files:
+        noted[ATTACHMENTS] = {"files": [file.to_json() for file in trigger.files]}
+    return conversation.append(kind, Message(Role.USER, content, parts=trigger.parts), trigger.actor, noted)
 
 
 async def deliver_steering(context: ContextManager, control: Control) -> bool:
@@ -177,14 +177,14 @@ async def deliver_steering(context: ContextManager, control: Control) -> bool:
     return True
 
 
-async def _steer(context: ContextManager, control: Control, said: Trigger) -> None:
-    await record_user_message(context, control, Kind.STEER, said)
-    control.emit(event.SteeringMessage(said.text))
+async def _steer(context: ContextManager, control: Control, trigger: Trigger) -> None:
+    await record_user_message(context, control, Kind.STEER, trigger)
+    control.emit(event.SteeringMessage(trigger.text))
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each occurrence of `part` in `text`."""
-    at = text.find(part) if part else -1
-    while at >= 0:
-        yield at, at + len(part)
-        at = text.find(part, at + len(part))
+    position = text.find(part) if part else -1
+    while position >= 0:
+        yield position, position + len(part)
+        position = text.find(part, position + len(part))

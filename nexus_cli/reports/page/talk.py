@@ -125,14 +125,14 @@ class Talk:
         members = ", ".join(name for name, _, _ in members_of(entry.actor))
         who = members or SPEAKERS.get(entry.actor, entry.actor.removeprefix("tool:"))
         kind = CLASSES.get(entry.kind, "added" if entry.actor == "nexus" else "you")
-        said = " (while the model worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
+        note = " (while the model worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
         step = request.row.manifest.step if request else 0
         title = f"request {step:,} · {describe_request(request)}" if request else ""
         link = f'<a class="sent" href="#r{step}">{title}</a>' if title else ""
         return (
-            f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
+            f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{note}</h3>'
             f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
         )
 
@@ -154,7 +154,7 @@ class Talk:
         badge = f' <span class="outcome {name}">{self._markup.text(outcome)}</span>'
         took = f' <span class="took">{seconds:g} s</span>' if seconds >= 1 else ""
         title = f"<b>{self._markup.text(call.name)}</b> <code>{self._markup.text(subject)}</code>{badge}{took}"
-        given = call.raw or json.dumps(call.arguments, ensure_ascii=False, indent=1)
+        arguments = call.raw or json.dumps(call.arguments, ensure_ascii=False, indent=1)
         anchor = f' id="e{entry.id}"' if entry else ""
         block: Block = [f'<div class="call"{anchor}><p>{title}</p>\n']
         if result.denied:
@@ -162,11 +162,11 @@ class Talk:
         if result.diff:
             opened = " open" if result.diff.count("\n") <= SHOWN_DIFF else ""
             block.append(self._fold(f"diff, {describe_changes(result.diff)}", self._markup.diff(result.diff), opened))
-        block.append(self._fold("arguments", self._markup.pre(given)))
+        block.append(self._fold("arguments", self._markup.pre(arguments)))
         if entry and result.text:
             lines = plural(result.text.count("\n") + 1, "line")
-            told = f"result, {lines}, {plural(entry.tokens, 'token')}"
-            block += [self._fold(told, self._markup.pre(result.text)), *self._added(entry)]
+            summary = f"result, {lines}, {plural(entry.tokens, 'token')}"
+            block += [self._fold(summary, self._markup.pre(result.text)), *self._added(entry)]
             block += [self._picture(part) for part in entry.message.parts]
         return [*block, "</div>\n"]
 

@@ -170,12 +170,12 @@ def filled(text: str, width: int, indent: str = "", first: str | None = None) ->
     line, gap = indent if first is None else first, ""
     room = width - cells(indent)
     for word in sanitize(text).split():
-        left = width - cells(line + gap)
-        if gap and cells(word) > left and (left < width // 3 or cells(word) <= room):
+        space = width - cells(line + gap)
+        if gap and cells(word) > space and (space < width // 3 or cells(word) <= room):
             lines.append(line)
-            line, gap, left = indent, "", room
-        if cells(word) > left:
-            begin = next(fold(word, left))
+            line, gap, space = indent, "", room
+        if cells(word) > space:
+            begin = next(fold(word, space))
             *whole, word = [line + gap + begin, *(indent + piece for piece in fold(word[len(begin) :], room))]
             lines += whole
             line, gap = word, " "
@@ -247,10 +247,10 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = cut_line(row[label], 2 * width) if label > 1 else " ".join(filter(None, row[: label + 1]))
     rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
-    said = [
+    parts = [
         f"{names[place]} {cut_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
     ]
-    return [*filled(head, width, "    ", ""), *filled(", ".join(said), width, "    ")]
+    return [*filled(head, width, "    ", ""), *filled(", ".join(parts), width, "    ")]
 
 
 def block(title: str, heading: str, rows: Iterable[Sequence[Any]], width: int) -> list[str]:

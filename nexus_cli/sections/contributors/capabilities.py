@@ -61,22 +61,22 @@ def capability_forms(value: JsonObject) -> tuple[str, ...]:
     if not value:
         return ()
     model = [f"Model: {one_line(str(value['model'] or 'none'))}."] if "model" in value else []
-    found = {
+    categories = {
         str(capability["category"]): capability for capability in value.get("capabilities", ()) if capability["items"]
     }
-    if (tools := found.get("tools")) and tools["counts"][ItemState.READY] == len(tools["items"]):
-        del found["tools"]  # the schemas have them
-    lines = [*model, *(_category(category) for name, category in found.items() if name != SKILL)]
+    if (tools := categories.get("tools")) and tools["counts"][ItemState.READY] == len(tools["items"]):
+        del categories["tools"]  # the schemas have them
+    lines = [*model, *(_category(category) for name, category in categories.items() if name != SKILL)]
     if environment := value.get("environment"):
         lines.append(f"Sandboxed commands use {one_line(str(environment))}.")
     skills = [(one_line(skill["name"]), one_line(skill["description"])[:SHORT]) for skill in value.get("skills", ())]
-    if SKILL not in found:
+    if SKILL not in categories:
         return ("\n".join(lines),) if lines else ()
-    state = _category(found[SKILL])
+    state = _category(categories[SKILL])
     if not skills:
         return ("\n".join([*lines, state]),)
     names = [name for name, _ in skills]
-    described = [f"- {name}: {said}" if said else f"- {name}" for name, said in skills[:SKILLS]]
+    described = [f"- {name}: {description}" if description else f"- {name}" for name, description in skills[:SKILLS]]
     if len(skills) > SKILLS:
         described.append(f"- and {len(skills) - SKILLS} more: `nexus skill list`")
     forms = (

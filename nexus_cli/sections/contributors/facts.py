@@ -43,20 +43,20 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
         facts = sources.facts
         if facts is None:
             return []
-        found = facts.relevant(slot, sources.about(), LOOKED_AT)
-        return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
+        relevant = facts.relevant(slot, sources.about(), LOOKED_AT)
+        return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in relevant]
 
     def render(value: Value, view: View) -> Sections:
         """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
         line for the rest."""
-        chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
+        chosen, rest, remaining = list[Section](), list[Value](), min(room, int(view.window * SHARE))
         for fact in value:
             forms = _forms(fact)
             cost = view.count(forms[-1])
-            if chosen and (cost > left or len(chosen) == MOST):
+            if chosen and (cost > remaining or len(chosen) == MOST):
                 rest.append(fact)
                 continue
-            left -= cost
+            remaining -= cost
             if sticky and cost > POINTED:
                 forms += (f'[{fact["id"]} {ABOUT[slot]}: recall("{DROP}")]',)
             source = f"fact {fact['id']} of {fact['date']}"

@@ -75,7 +75,7 @@ def render(value: Value, view: View) -> Sections:
 def _sections(value: Value, view: View, cap: int, layer: Layer) -> Sections:
     """Return the sections of the records in `value`, which share `cap`. On a tool result one within its share is sent
     whole."""
-    sizes = [view.count(one["text"]) for one in value]
+    sizes = [view.count(record["text"]) for record in value]
     sections = []
     for context_layer, size, room in zip(value, sizes, share_room(sizes, cap), strict=True):
         forms = _forms(context_layer, size, room, view.count)
@@ -127,11 +127,11 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
     if not headings:
         return []
     first, last = f"{header}\n", f'[only the headings; all {size:,} tokens: recall("{DROP}")]'
-    left = OUTLINE - count(first) - count(last) - MARGIN
+    remaining = OUTLINE - count(first) - count(last) - MARGIN
     shown: list[str] = []
     for heading in headings:
-        left -= count(heading) + 1
-        if left < 0:
+        remaining -= count(heading) + 1
+        if remaining < 0:
             break
         shown.append(heading)
     if len(shown) < len(headings):
@@ -168,13 +168,13 @@ def read_path_rules(sources: Sources) -> Value:
         return []
     root = real_path(project_root(sources.cwd))
     layers = layers_below(sources.cwd, touched, sources.instructions, sources.is_denied, sources.find_denial)
-    found = [(layer.header, layer) for layer in layers] + [
+    pairs = [(layer.header, layer) for layer in layers] + [
         (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
         for rule in list_path_rules(sources.cwd, sources.is_denied)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]
     return [
-        _record(f"path_rules.{_source(rule.path or rule.folder, root)}", header, rule, root) for header, rule in found
+        _record(f"path_rules.{_source(rule.path or rule.folder, root)}", header, rule, root) for header, rule in pairs
     ]
 
 

@@ -43,12 +43,12 @@ def render(value: Value, view: View) -> Sections:
 def _describe(value: Value) -> str:
     if value["level"] == PLAN:
         return ONLY_READING
-    what = (ASKING if value["confined"] else ASKING_UNCONFINED).get(value["level"])
-    if what is None:
+    subject = (ASKING if value["confined"] else ASKING_UNCONFINED).get(value["level"])
+    if subject is None:
         return "nothing asks"
-    said = f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
+    sentence = f"{subject} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
     ahead = ", ".join(value.get("ahead", ()))
-    return f"{said}. Allowed without asking, with `network` or `outside` too: {ahead}" if ahead else said
+    return f"{sentence}. Allowed without asking, with `network` or `outside` too: {ahead}" if ahead else sentence
 
 
 CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)

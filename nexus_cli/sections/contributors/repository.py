@@ -23,11 +23,11 @@ def read(sources: Sources) -> Value:
         return {}
     dirty = name_first([*map(_quote, repository["dirty"])], NAMED)
     commits = ", ".join(map(_quote, repository["subjects"][:NAMED]))
-    left = f"{plural(len(repository['dirty']), 'file')} ({dirty})" if dirty else "nothing"
+    uncommitted = f"{plural(len(repository['dirty']), 'file')} ({dirty})" if dirty else "nothing"
     branch, work = _quote(repository["branch"]), repository.get("work")
     state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"
     state += f" ({work} in progress)" if work and work != "rebase" else ""
-    return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
+    return {"line": f"Git: {state}; uncommitted: {uncommitted}; newest commits: {commits or 'none'}"}
 
 
 def render(value: Value, view: View) -> Sections:

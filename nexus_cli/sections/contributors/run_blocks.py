@@ -208,8 +208,8 @@ def _space_lines(run: JsonObject) -> list[str]:
         how = "  [auto-set from trigger]" if space.get("auto") else ""
         line = f"{_quote(space['name'])} (id: {_plain(space['id'])}){how}"
         newer = space.get("newer", 0)
-        said = f"  {plural(newer, 'newer message')} behind SPACE HISTORY: read_messages"
-        return [line, *([said] if newer else [])]
+        hint = f"  {plural(newer, 'newer message')} behind SPACE HISTORY: read_messages"
+        return [line, *([hint] if newer else [])]
     none = "none (call enter_space to enter a space first)  [send_message also takes the name of a space]"
     return [none] if run["identity"].get("entityId") else []
 
@@ -252,19 +252,19 @@ def _previous_lines(run: JsonObject) -> list[str]:
     """Return the end of the plan's previous run, and the lines of its report."""
     at, error = _moment(run["at"]), run.get("error")
     ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(at)}" if at else "")
-    said = [f"  > {neutralize_message(' '.join(line.split()))}" for line in run["report"].splitlines() if line.strip()]
-    return [f"{ended}{f': {_plain(error)}' if error else ''} (nexus runs show {_plain(run['id'])})", *said]
+    quote = [f"  > {neutralize_message(' '.join(line.split()))}" for line in run["report"].splitlines() if line.strip()]
+    return [f"{ended}{f': {_plain(error)}' if error else ''} (nexus runs show {_plain(run['id'])})", *quote]
 
 
 def _plan_line(plan: JsonObject, now: datetime | None) -> str:
     due = _moment(plan.get("next"))
     at = [] if due is None else [_utc(due)]
-    left = [f"in {_span((due - now).total_seconds())}"] if due and now else []
+    countdown = [f"in {_span((due - now).total_seconds())}"] if due and now else []
     if plan.get("cron"):
         zone = [f"zone: {_plain(plan['zone'])}"] if plan.get("zone") not in (None, "", "UTC") else []
-        parts = ["recurring", f"cron: {_plain(plan['cron'])}", *zone, *(f"next: {moment}" for moment in at), *left]
+        parts = ["recurring", f"cron: {_plain(plan['cron'])}", *zone, *(f"next: {moment}" for moment in at), *countdown]
     else:
-        parts = ["one-time", *(f"scheduledAt: {moment}" for moment in at), *left]
+        parts = ["one-time", *(f"scheduledAt: {moment}" for moment in at), *countdown]
     parts += ["paused"] if plan.get("paused") else []
     after = f"  [created via runAfter: {_quote(plan['runAfter'])}]" if plan.get("runAfter") else ""
     return f"{_quote(plan['name'])} ({', '.join(parts)}){after}"

@@ -69,11 +69,11 @@ def _describe(value: Value, most: int) -> list[str]:
 
 def _name_rest(names: Sequence[str], first: int) -> list[str]:
     """Return the line of the skills that are not described."""
-    left = names[first:]
-    if not left:
+    others = names[first:]
+    if not others:
         return []
-    more = f' and {len(left) - NAMED:,} more: recall("{DROP}")' if len(left) > NAMED else ""
-    return [f"{'Also: ' if first else ''}{', '.join(left[:NAMED])}{more}"]
+    more = f' and {len(others) - NAMED:,} more: recall("{DROP}")' if len(others) > NAMED else ""
+    return [f"{'Also: ' if first else ''}{', '.join(others[:NAMED])}{more}"]
 
 
 def read_matching(sources: Sources) -> Value:

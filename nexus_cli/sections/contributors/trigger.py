@@ -25,8 +25,8 @@ def render(value: Value, view: View) -> Sections:
     """Render `Trigger: ask (read from stdin, nobody is at a prompt)`; for another source only its type."""
     if not value["type"].strip():
         return ()
-    said = SAID.get(value["source"])
-    text = f"Trigger: {value['type']}" + (f" ({said})" if said else "")
+    note = SAID.get(value["source"])
+    text = f"Trigger: {value['type']}" + (f" ({note})" if note else "")
     return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
 
 

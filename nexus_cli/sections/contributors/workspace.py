@@ -56,10 +56,10 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
     return lines
 
 
-def _some(names: Sequence[str], most: int, what: str = "") -> str:
-    """Return the first of `names`, and the number of the others, which are `what` (singular)."""
+def _some(names: Sequence[str], most: int, noun: str = "") -> str:
+    """Return the first of `names`, and the number of the others, which are `noun` (singular)."""
     left = len(names) - most
-    more = f"{left} more{what}{'s' * bool(what and left > 1)}"
+    more = f"{left} more{noun}{'s' * bool(noun and left > 1)}"
     return ", ".join([*names[:most], *([more] if left > 0 else [])])
 
 

@@ -30,11 +30,11 @@ def compaction(instructions: str) -> Act:
     return act
 
 
-def preview(instructions: str, told: Callable[[JsonObject], None]) -> Act:
-    """Pass to `told` the effects that `compaction` would have now. Sends and changes nothing."""
+def preview(instructions: str, report: Callable[[JsonObject], None]) -> Act:
+    """Pass to `report` the effects that `compaction` would have now. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
-        told({"session": state.session_id, **await preview_of(state, instructions)})
+        report({"session": state.session_id, **await preview_of(state, instructions)})
 
     return act
 
@@ -61,15 +61,15 @@ def uncompaction() -> Act:
         conversation = engine.conversation
         if conversation.next_step().calls:
             raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
-        made = conversation.compaction_in_force()
-        if made is None or made.parent is None:
+        active = conversation.compaction_in_force()
+        if active is None or active.parent is None:
             why = "this session has no active compaction"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old = conversation.log.epoch(made.parent)
+        old = conversation.log.epoch(active.parent)
         shown = engine.next_request().tokens
         head = conversation.restored_head(old)
         same = old.model == engine.model.info.name
-        anchor = engine.backoff.anchor_before(made.id) if same else None
+        anchor = engine.backoff.anchor_before(active.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if same:
             planned = EpochDraft(replace(old, effort=engine.model.effort))
@@ -78,7 +78,7 @@ def uncompaction() -> Act:
         epoch = conversation.make_epoch(head, UNDO, planned.frame)
         _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
         is_older = same and old.system != conversation.epoch.system
-        notes = engine.backoff.undone(epoch.id, made.id)
+        notes = engine.backoff.undone(epoch.id, active.id)
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"

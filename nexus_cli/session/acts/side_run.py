@@ -94,7 +94,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
     conversation = side.conversation
     own = _dispatcher(side.window_request(), dispatcher, recipe)
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
-    left = all_of_it if most is None else min(most, all_of_it)
+    remaining_steps = all_of_it if most is None else min(most, all_of_it)
     while True:
         step = conversation.next_step()
         if step.calls and not conversation.epoch.tools:
@@ -108,9 +108,9 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         if step.is_done:
             last = conversation.items[-1].message
             return last.content.strip() if last.role is Role.ASSISTANT else ""
-        if not left:
+        if not remaining_steps:
             raise NexusError("limit", f"recipe {recipe.name} was stopped", "it reached its limit of steps")
-        left -= 1
+        remaining_steps -= 1
         notices = side.readings.notices
         if notices and conversation.attach_preamble("\n".join(map(as_note, notices))):
             notices.clear()

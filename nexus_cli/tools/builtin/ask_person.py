@@ -31,20 +31,23 @@ class AskPersonArguments:
 
 async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult:
     """Return the answers, each below its question."""
-    asked = [
+    questions_asked = [
         PersonQuestion(question_arguments.question.strip(), tuple(filter(str.strip, question_arguments.choices)))
         for question_arguments in arguments.questions
     ]
-    if not 0 < len(asked) <= MOST_QUESTIONS or not all(question.text for question in asked):
+    if not 0 < len(questions_asked) <= MOST_QUESTIONS or not all(question.text for question in questions_asked):
         return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with text", ran=False)
-    if any(len(question.choices) > MOST_CHOICES for question in asked):
+    if any(len(question.choices) > MOST_CHOICES for question in questions_asked):
         return ToolResult(error=f"a question can have at most {MOST_CHOICES} choices", ran=False)
     questions = context.service(PersonQuestions)
     if not questions.can_ask:
         return ToolResult(error=NOBODY, ran=False)
-    answers = await questions.ask(asked)
+    answers = await questions.ask(questions_asked)
     if not answers:
         return ToolResult(error=NO_ANSWER)
-    lines = [f"{question.text}\n> {answer or '(no answer)'}" for question, answer in zip(asked, answers, strict=False)]
-    missing = len(asked) - len(answers)
+    lines = [
+        f"{question.text}\n> {answer or '(no answer)'}"
+        for question, answer in zip(questions_asked, answers, strict=False)
+    ]
+    missing = len(questions_asked) - len(answers)
     return ToolResult("\n".join(lines), error=f"questions without an answer: {missing}" if missing else "")

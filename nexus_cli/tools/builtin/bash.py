@@ -95,7 +95,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         if not task.done():
             process = AdoptedProcess(live.output, stop, task, ended, began)
             return await _adopt(command, context, process, sandbox)
-        done = task.result()
+        outcome = task.result()
     except asyncio.CancelledError:
         if ended:
             _tell_restored(ended[0].restored, context)
@@ -111,11 +111,11 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    _tell_restored(done.restored, context)
-    hidden = "" if done.status or not pipe else describe_failed_part(command, pipe, passes_answers=True)
-    text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe, hidden)
+    _tell_restored(outcome.restored, context)
+    hidden = "" if outcome.status or not pipe else describe_failed_part(command, pipe, passes_answers=True)
+    text = await asyncio.to_thread(_format_result, command, outcome, seconds, sandbox, pipe, hidden)
     shown = pipe if any(pipe[:-1]) else ()
-    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=shown, warning=hidden)
+    return ToolResult(text, uncounted=outcome.uncounted, status=outcome.status, pipe=shown, warning=hidden)
 
 
 async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolContext) -> asyncio.Task[ProcessResult]:
@@ -162,31 +162,31 @@ def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
 
 
 def _format_result(
-    command: str, done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int], hidden: str
+    command: str, outcome: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int], hidden: str
 ) -> str:
     """Return the output with its notes; `hidden` is the failed part of a pipe whose last part did not fail, or ""."""
-    text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
-    if len(done.restored) > _MOST_RESTORED:
-        lines.append(f"[sandbox: further paths restored or removed: {len(done.restored) - _MOST_RESTORED:,}]")
+    text, styles = STYLE.subn("", decode_text(outcome.output, outcome.uncounted))
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *outcome.restored[:_MOST_RESTORED])]
+    if len(outcome.restored) > _MOST_RESTORED:
+        lines.append(f"[sandbox: further paths restored or removed: {len(outcome.restored) - _MOST_RESTORED:,}]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's;
     # with `2>&1` it has the failed part's errors.
-    is_own = not pipe or done.status or (hidden and _PASSES_ERRORS.search(command))
-    status = done.status or (max(pipe) if hidden else 0)
+    is_own = not pipe or outcome.status or (hidden and _PASSES_ERRORS.search(command))
+    status = outcome.status or (max(pipe) if hidden else 0)
     denial = sandbox.describe_denial(command, text if is_own else "", status)
     if denial := denial or (sandbox.describe_denial(command, text, None) if hidden else ""):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
-    if done.timed_out:
+    if outcome.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
-    notes.append(f"exit status {done.status}")
+    notes.append(f"exit status {outcome.status}")
     if any(pipe[:-1]):
         notes.append(f"pipe: {' '.join(map(str, pipe))}")
     if styles:
         notes.append("colour codes left out")
-    if done.left:
-        notes.append(f"{done.left} background process{'es' * (done.left > 1)} ended with the command")
+    if outcome.left:
+        notes.append(f"{outcome.left} background process{'es' * (outcome.left > 1)} ended with the command")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
 
 

@@ -36,26 +36,28 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     name = arguments.section
     if not name:
         return ToolResult(_overview(service.held()))
-    found = await service.section(name, arguments.form)
-    if found is None:
+    section_text = await service.section(name, arguments.form)
+    if section_text is None:
         ids = [str(section["id"]) for section in service.held()["sections"]]
-        known = name_first(ids, _SECTIONS) or "none"
-        return ToolResult(error=f"there is no section {name!r}; there are: {known}")
-    text, drop = found
+        known_ids = name_first(ids, _SECTIONS) or "none"
+        return ToolResult(error=f"there is no section {name!r}; there are: {known_ids}")
+    text, drop = section_text
     if not drop:
         return ToolResult(f"[{name} is whole in this conversation already]")
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
-    more = ""
+    continuation = ""
     if shown.end < shown.total:
         whole = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
-        more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; all of it: recall("{drop}")'
-    return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
+        continuation = (
+            f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; all of it: recall("{drop}")'
+        )
+    return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{continuation}]\n{shown.text}", cites=drop)
 
 
-def _overview(held: JsonObject) -> str:
-    budget = held["budget"]
+def _overview(overview: JsonObject) -> str:
+    budget = overview["budget"]
     used = budget["used"]
     layers = ", ".join(f"{name} {used[name]:,}" for name in ("system", "tools", "history", "event"))
     lines = [
@@ -63,11 +65,11 @@ def _overview(held: JsonObject) -> str:
         f"pressure {budget['pressure']}",
         "sections:",
     ]
-    sections = [section for section in held["sections"] if not section.get("off")]
+    sections = [section for section in overview["sections"] if not section.get("off")]
     lines += [f"  {_section(section)}" for section in sections[:_SECTIONS]]
     if len(sections) > _SECTIONS:
         lines.append(f"  and {len(sections) - _SECTIONS} more")
-    return "\n".join(lines + _drops(held["drops"]))
+    return "\n".join(lines + _drops(overview["drops"]))
 
 
 def _section(section: JsonObject) -> str:

@@ -104,22 +104,22 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     reads = [str(root if is_folder else target)]
-    done = run_worker(_WORKER, stdin, project=project, stop=stop, seconds=SECONDS, reads=reads, libraries=libraries)
-    answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
+    outcome = run_worker(_WORKER, stdin, project=project, stop=stop, seconds=SECONDS, reads=reads, libraries=libraries)
+    answer, _, figures = (outcome.output, b"", b"") if outcome.uncounted else outcome.output.rpartition(b"\0")
     text = (answer or figures).decode("utf-8", "replace")
-    if done.timed_out:
+    if outcome.timed_out:
         return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
-    if done.status == 0:
+    if outcome.status == 0:
         counts: JsonDict = json.loads(figures) if figures else {}
-        more = bool(counts.pop("more", False))
-        result = ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
+        has_more = bool(counts.pop("more", False))
+        result = ToolResult(text, uncounted=outcome.uncounted, counts=counts, more=has_more)
         shown = set(text.splitlines())
         folders = [root / name for name in names if not is_folder or prefix + name in shown]
         unsaved = find_unsaved(root, folders[:MOST_ASKED], context.services)
         line = f"[searched as saved; the editor has unsaved changes in: {', '.join(prefix + name for name in unsaved)}]"
         return result.with_line(line) if unsaved else result
-    explained = done.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
-    return ToolResult(error=text if explained else f"the search failed (status {done.status})")
+    explained = outcome.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
+    return ToolResult(error=text if explained else f"the search failed (status {outcome.status})")
 
 
 def _libraries(project: Path) -> list[str]:
@@ -143,13 +143,13 @@ def _narrow_by_rg(
     for batch in _batches(names):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]
         try:
-            done = run_walled(argv, stop=stop, seconds=SECONDS, reads=[str(root)], cwd=root)
+            outcome = run_walled(argv, stop=stop, seconds=SECONDS, reads=[str(root)], cwd=root)
         except OSError:
             return names
         # Status 2: rg rejects the pattern, or could not read a file.
-        if done.status not in (0, 1) or done.timed_out or done.uncounted:
+        if outcome.status not in (0, 1) or outcome.timed_out or outcome.uncounted:
             return names
-        paths.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
+        paths.update(os.fsdecode(part).removeprefix("./") for part in outcome.output.split(b"\0") if part)
     return [name for name in names if name in paths or _too_large(root / name)]
 
 

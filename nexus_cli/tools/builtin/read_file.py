@@ -67,8 +67,12 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     results = list[ToolResult]()
     last: dict[Path, FileContent | list[str]] = {}
     for part in parts:
-        left = replace(context, pictures=max(0, context.pictures - sum(len(result.images) for result in results)))
-        results.append(await _read_part(part, left, last, sum(len(result.text) for result in results), len(parts) > 1))
+        part_context = replace(
+            context, pictures=max(0, context.pictures - sum(len(result.images) for result in results))
+        )
+        results.append(
+            await _read_part(part, part_context, last, sum(len(result.text) for result in results), len(parts) > 1)
+        )
     if len(results) == 1:
         return results[0]
     return await asyncio.to_thread(_join_parts, [part.path for part in parts], results)
@@ -87,19 +91,23 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
     text = text.removesuffix("\n")
     if not any(result.success for result in results):
         return ToolResult(error=text)
-    uncounted, more = (
+    uncounted, has_more = (
         sum(tool_result.uncounted for tool_result in results),
         any(tool_result.more for tool_result in results),
     )
     images = tuple(image for tool_result in results for image in tool_result.images)
-    return ToolResult(text, uncounted=uncounted, counts=counts, more=more, parts=tuple(shown), images=images)
+    return ToolResult(text, uncounted=uncounted, counts=counts, more=has_more, parts=tuple(shown), images=images)
 
 
 async def _read_part(
-    part: ReadFileArguments, context: ToolContext, last: dict[Path, FileContent | list[str]], taken: int, named: bool
+    part: ReadFileArguments,
+    context: ToolContext,
+    last: dict[Path, FileContent | list[str]],
+    read_length: int,
+    is_named: bool,
 ) -> ToolResult:
-    """Read one part; `last` has the file read before, `taken` is the length of the parts read so far."""
-    name = f"{part.path}; " if named else ""
+    """Read one part; `last` has the file read before, `read_length` is the length of the parts read so far."""
+    name = f"{part.path}; " if is_named else ""
     try:
         if part.limit is not None and part.limit < 0:
             raise ToolError("the last line of a range is before its first")
@@ -110,14 +118,14 @@ async def _read_part(
         content = last[target]
         if isinstance(content, list):
             listed = "\n".join(content) or "[empty folder]"
-            return ToolResult(f"[{part.path}]\n{listed}" if named else listed, counts={"entries": len(content)})
+            return ToolResult(f"[{part.path}]\n{listed}" if is_named else listed, counts={"entries": len(content)})
         document = await run_in_thread(lambda stop: _format_document(content, target, part, name, stop, context))
         result = document
         if result is None:
             if _is_notebook(target) and has_too_many_values(content.data):
                 name += "the JSON of a notebook that is too large to show its cells; "
             result = await asyncio.to_thread(_format_content, content, part, name, context.output_cap)
-        if taken and taken + len(result.text) > HARD_LIMIT:
+        if read_length and read_length + len(result.text) > HARD_LIMIT:
             raise ToolError(f"not read: one call reads at most {HARD_LIMIT >> 20} MiB")
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(part.path, error, context))
@@ -132,7 +140,7 @@ def _read(target: Path, services: Mapping[type, Any]) -> FileContent | list[str]
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(stat_real(parent, target.name).st_mode):
             return read_shown_file(target, services)
-        with open_folder(target.name, inside=parent) as at, scan_folder(at) as entries:
+        with open_folder(target.name, inside=parent) as handle, scan_folder(handle) as entries:
             return sorted(entry.name + ("/" if _is_folder(entry) else "") for entry in entries)
 
 
@@ -226,13 +234,13 @@ def _outline(path: str, text: str, head: str) -> str:
     return f"[{head}]\n{rows}" if rows else ""
 
 
-def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, int]:
+def _lines(text: str, offset: int, limit: int | None, has_more: bool) -> tuple[str, int]:
     """Return at most `limit` lines from `offset` on, and the number of the last; raise `ToolError` beyond the end."""
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
         length = plural(total, "line")
-        raise ToolError(f"is longer than the {length} that nexus reads" if more else f"has only {length}")
+        raise ToolError(f"is longer than the {length} that nexus reads" if has_more else f"has only {length}")
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)

@@ -70,8 +70,8 @@ def _bounds(text: str, length: int) -> tuple[int, int]:
 
 def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
     piece = cut_piece(text, start, end, cap, count)
-    more = f'; next: recall("{drop}", "{piece.end}:{end}")' if piece.end < end else ""
-    return f"[{drop}, characters {piece.start}:{piece.end} of {piece.total}{more}]\n{piece.text}"
+    continuation = f'; next: recall("{drop}", "{piece.end}:{end}")' if piece.end < end else ""
+    return f"[{drop}, characters {piece.start}:{piece.end} of {piece.total}{continuation}]\n{piece.text}"
 
 
 def _find_all(text: str, start: int, end: int, query: str) -> tuple[list[tuple[int, int]], int]:
@@ -113,8 +113,8 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     if not parts:
         piece = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
         parts.append(f"[line {line}, characters {piece.start}:{piece.end}]\n{piece.text}")
-    more = plural(len(spots) - len(parts), "more place")
+    unshown = plural(len(spots) - len(parts), "more place")
     unlisted = total > len(places)
     least = "at least " if unlisted else ""
-    rest = f"\n[{least}{more}; narrow `range` or `query`]" if len(spots) > len(parts) or unlisted else ""
-    return f"[{plural(total, 'hit')}]\n" + "\n".join(parts) + rest
+    footer = f"\n[{least}{unshown}; narrow `range` or `query`]" if len(spots) > len(parts) or unlisted else ""
+    return f"[{plural(total, 'hit')}]\n" + "\n".join(parts) + footer

@@ -34,5 +34,5 @@ async def run(arguments: RememberArguments, context: ToolContext) -> ToolResult:
 def _format_fact(fact: Fact) -> str:
     if not fact.waits:
         return f"{fact.id} ({fact.slot}): kept"
-    what = "proposed" if fact.state is FactState.PROPOSED else "the quoted sentence is kept; this wording is proposed"
-    return f"{fact.id} ({fact.slot}): {what}; the person can accept it: /memory accept {fact.id}"
+    status = "proposed" if fact.state is FactState.PROPOSED else "the quoted sentence is kept; this wording is proposed"
+    return f"{fact.id} ({fact.slot}): {status}; the person can accept it: /memory accept {fact.id}"

@@ -81,16 +81,16 @@ async def run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
 
 
 async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
-    given = [name for name in WAYS if getattr(arguments, name) is not None]
+    ways = [name for name in WAYS if getattr(arguments, name) is not None]
     seconds = _read_timeout(arguments)
     jobs: Jobs | None = context.services.get(Jobs)
-    named = "0" if arguments.process is None else arguments.process
-    if not named.isdigit() and len(given) == 1:  # a job, which ends with this process: no other could wait for it
+    process_id = "0" if arguments.process is None else arguments.process
+    if not process_id.isdigit() and len(ways) == 1:  # a job, which ends with this process: no other could wait for it
         if jobs is None:
-            raise ToolError(f"there is no job {named[:40]!r}")
-        return await jobs.wait(named, seconds)
+            raise ToolError(f"there is no job {process_id[:40]!r}")
+        return await jobs.wait(process_id, seconds)
     waits: Waits | None = context.services.get(Waits)
-    if len(given) != 1:
+    if len(ways) != 1:
         raise ToolError(f"name exactly one of {', '.join(WAYS)}")
     if waits is None:
         raise ToolError("waiting is not available here")
@@ -215,10 +215,12 @@ def _wait_for_url(url: str, status: str, match: list[str]) -> Wait:
 
 
 def _wait_for_service(name: str, match: list[str]) -> Wait:
-    known = own_settings().services
-    if name not in known:
-        named = f"the services are {', '.join(sorted(known))}" if known else "the person's settings have no service"
-        raise ToolError(f"there is no service {name[:80]!r}; {named}")
+    services = own_settings().services
+    if name not in services:
+        known_services = (
+            f"the services are {', '.join(sorted(services))}" if services else "the person's settings have no service"
+        )
+        raise ToolError(f"there is no service {name[:80]!r}; {known_services}")
     if wrong := [condition for condition in match if not is_condition(condition)]:
         raise ToolError(f"match {wrong[0][:80]!r} is not of the form FIELD=VALUE")
     has = f" with {', '.join(match)}" if match else ""

@@ -97,10 +97,10 @@ def _change(target: Path, content: str, context: ToolContext) -> tuple[FileConte
     if old is not None:
         if old.beyond:
             raise ToolError("is over 64 MiB")
-        known = context.service(SeenFileStore).digest(str(target))
-        if old.data and known is None:
+        seen_digest = context.service(SeenFileStore).digest(str(target))
+        if old.data and seen_digest is None:
             raise ToolError("exists and was not read yet: read it first, or use edit_file")
-        if old.data and known != old.digest:
+        if old.data and seen_digest != old.digest:
             raise ToolError(STALE)
     before = decode_file(old.data) if old is not None else None
     total = count_lines(before.model_text) if before else 0

@@ -88,8 +88,8 @@ class _Change:
 
 async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines of each file, or an error (and no change) if the patch does not apply."""
-    seen = context.service(SeenFileStore)
-    done: list[_Change] = []
+    seen_files = context.service(SeenFileStore)
+    applied: list[_Change] = []
 
     def work(stop: StopFlag) -> None:
         changes = _prepare(arguments.patch, context, stop)
@@ -99,32 +99,32 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
                 _write(change, stop, context)
             except (OSError, ToolError) as problem:
                 raise ToolError(describe_problem(change.path, problem, context)) from problem
-            done.append(change)
+            applied.append(change)
 
     error = ""
     try:
         await run_in_thread(work)
     except (OSError, ToolError) as problem:
-        error = _describe(problem, done)
+        error = _describe(problem, applied)
     finally:
-        for change in done:
-            _note(change, seen, context)
+        for change in applied:
+            _note(change, seen_files, context)
     names = [
-        project_relative(path, context.project) for change in done for path in (change.target, change.moved) if path
+        project_relative(path, context.project) for change in applied for path in (change.target, change.moved) if path
     ]
     shown = [
         part
-        for change in done
+        for change in applied
         for part in (_title(change), name_changed_lines(change.before or "", change.after or ""))
     ]
     written = [
         (change.moved or change.target, change.before or "", change.after)
-        for change in done
+        for change in applied
         if change.after is not None
     ]
     edits = tuple(describe_edit(path, before, after) for path, before, after in written)
     output = "" if error else "\n".join(shown)
-    return ToolResult(output, error, changed=tuple(names), diff=_diff(done, context), edits=edits)
+    return ToolResult(output, error, changed=tuple(names), diff=_diff(applied, context), edits=edits)
 
 
 async def check(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult | None:
@@ -194,14 +194,14 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
     changes: list[_Change] = []
     touched: set[Path] = set()
     for file in _parse(patch):
-        named = [_decided(path, context) for path in (file.path, file.moved) if path]
-        if touched.intersection(named) or len(set(named)) < len(named):
+        paths = [_decided(path, context) for path in (file.path, file.moved) if path]
+        if touched.intersection(paths) or len(set(paths)) < len(paths):
             raise ToolError(f"{file.path}: a patch may change a file only once")
-        touched.update(named)
+        touched.update(paths)
         try:
             if file.kind == DELETE or file.moved:
                 _refuse_link(file.path, context)
-            changes.append(_change(file, named, context, stop))
+            changes.append(_change(file, paths, context, stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
         below = next((path for path in sorted(touched) if touched.intersection(path.parents)), None)
@@ -223,8 +223,8 @@ def _decided(path: str, context: ToolContext) -> Path:
     return context.targets[path]
 
 
-def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop: StopFlag) -> _Change:
-    target, moved = named[0], named[1] if len(named) > 1 else None
+def _change(file: _FilePatch, paths: Sequence[Path], context: ToolContext, stop: StopFlag) -> _Change:
+    target, moved = paths[0], paths[1] if len(paths) > 1 else None
     for place in [target] if file.kind == ADD else [moved] if moved else []:
         if os.path.lexists(place):
             raise ToolError(f"{place.name} already exists")
@@ -267,20 +267,20 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
         if not hunk.old and not hunk.anchor:
             added += "".join(f"{line}\n" for line in hunk.new)
             continue
-        at = _find_passage(bodies, hunk, first, number, stop)
-        if at is None:
+        passage = _find_passage(bodies, hunk, first, number, stop)
+        if passage is None:
             behind = f" after line {first}" if first else ""
-            rest, wanted = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
-            nearest = describe_nearest(rest, wanted, stop, "the old lines of the hunk")
+            remaining, wanted = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
+            nearest = describe_nearest(remaining, wanted, stop, "the old lines of the hunk")
             raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
-        begin, end = starts[at], starts[at + len(hunk.old)]
+        begin, end = starts[passage], starts[passage + len(hunk.old)]
         old, new = text[begin:end], "".join(f"{line}\n" for line in hunk.new)
         if omitted := find_new_omission(old, new):
             raise ToolError(f"the patch has a placeholder for omitted text, {omitted[:80]!r}. Write out every line")
         if old and not old.endswith(("\n", "\r")):
             new = new.removesuffix("\n")
         parts += [text[position:begin], keep_line_ends(old, new, near_line_end(text, begin, end))]
-        position, first = end, at + len(hunk.old)
+        position, first = end, passage + len(hunk.old)
     after = "".join(parts) + text[position:]
     return apply_edits(after, [ExactEdit("", added)], stop).text if added else after
 
@@ -289,7 +289,7 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     """Return the index of the only passage, or of the first one behind the line that the hunk names; None if there is
     none."""
     if hunk.anchor:
-        passage = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
+        passage = next((index for index in range(first, len(bodies)) if bodies[index].strip() == hunk.anchor), None)
         if passage is None:
             behind = f" after line {first}" if first else ""
             raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r}{behind}")
@@ -299,14 +299,14 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     last = len(bodies) - len(hunk.old)
     if hunk.at_end and last >= first and bodies[last:] == hunk.old:
         return last
-    rest = bodies[first:]
-    places = find_lines(rest, hunk.old, stop)
+    remaining = bodies[first:]
+    places = find_lines(remaining, hunk.old, stop)
     if not places:
         return None
     if hunk.at_end:
         raise ToolError(f"hunk {number}: its old lines are not at the end of the file")
     if len(places) > 1 and not hunk.anchor:
-        lines = " and ".join(str(first + at + 1) for at in places)
+        lines = " and ".join(str(first + index + 1) for index in places)
         raise ToolError(f"hunk {number}: its lines occur more than once (lines {lines}): add context, or an @@ line")
     return first + places[0]
 
@@ -338,10 +338,10 @@ def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
                     raise
 
 
-def _note(change: _Change, seen: SeenFileStore, context: ToolContext) -> None:
+def _note(change: _Change, seen_files: SeenFileStore, context: ToolContext) -> None:
     digest = sha256_hex(change.data)
     if change.after is not None and not (change.moved and change.is_stale):
-        note_written(change.moved or change.target, change.digest, digest, seen)
+        note_written(change.moved or change.target, change.digest, digest, seen_files)
     context.replaced(change.target, change.digest, "" if change.after is None or change.moved else digest)
     if change.moved:
         context.replaced(change.moved, "", digest)
@@ -363,7 +363,7 @@ def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
     return "".join(unified_diff(change.before, change.after or "", name) for change, name in rows)
 
 
-def _describe(problem: OSError | ToolError, done: Sequence[_Change]) -> str:
+def _describe(problem: OSError | ToolError, applied: Sequence[_Change]) -> str:
     why = reason_of(problem)
-    changed = f"Already done: {', '.join(map(_title, done))}." if done else "Nothing was changed."
+    changed = f"Already done: {', '.join(map(_title, applied))}." if applied else "Nothing was changed."
     return f"{why}\n{changed}"

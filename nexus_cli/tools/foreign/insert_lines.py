@@ -49,9 +49,9 @@ def _insert(arguments: InsertLinesArguments, text: str, _stop: StopFlag) -> Edit
     lines = split_lines(text)
     if arguments.line > len(lines):
         raise ToolError(f"the file ends at line {len(lines)}; no text can be inserted after line {arguments.line}")
-    at = sum(len(body) + len(end) for body, end in lines[: arguments.line])
-    end = near_line_end(text, at, at)
+    position = sum(len(body) + len(end) for body, end in lines[: arguments.line])
+    end = near_line_end(text, position, position)
     added = keep_line_ends("", arguments.text.removesuffix("\n") + "\n", end)
-    begun = at and not text[:at].endswith(("\n", "\r"))
-    after = text[:at] + (end + added.removesuffix(end) if begun else added) + text[at:]
+    begun = position and not text[:position].endswith(("\n", "\r"))
+    after = text[:position] + (end + added.removesuffix(end) if begun else added) + text[position:]
     return EditedText(after, (), is_quoted=False)

@@ -121,11 +121,11 @@ def _kind_of_file(path: str) -> str:
     return IMAGE if image_type(start) else "PDF" if start.startswith(PDF) else ""
 
 
-def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
+def read_attachment(name: str, label: str, folder: str = "") -> ReadFile:
     """Read a file (also a pipe), an image, the text of a PDF, or `a.py:3-5`: these lines (of a PDF pages), unless a
     file has that name.
 
-    `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises `NexusError("usage",
+    `name` is relative to `folder`, else to the working folder; `label` names it in errors. Raises `NexusError("usage",
     ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that cannot be sent, and
     for lines that the file does not have.
     """
@@ -135,40 +135,40 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         name = name if lines is None else _RANGE.sub(r"\g<path>", name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
-            raise NexusError("usage", what, "this is a folder", "Attach its files instead")
+            raise NexusError("usage", label, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-            raise NexusError("usage", what, "not a file or a pipe", "Attach a file")
+            raise NexusError("usage", label, "not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise _unreadable(name, what, error, folder) from error
+        raise _unreadable(name, label, error, folder) from error
     try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
-            _refuse_disguise(path, status, what)
+            _refuse_disguise(path, status, label)
         size = status.st_size
         start = os.pread(descriptor, 16, 0) if stat.S_ISREG(kind) else b""
         kind_of_image = image_type(start)
         if start.startswith(PDF):
-            return _pdf_pages(descriptor, name, what, lines)
+            return _pdf_pages(descriptor, name, label, lines)
         if not kind_of_image:
             read = Reader(descriptor, name).read()
-            return _chosen_lines(read, name, what, lines) if lines else _whole_text(read, name, size)
+            return _chosen_lines(read, name, label, lines) if lines else _whole_text(read, name, size)
         if lines is not None:
-            raise NexusError("usage", what, "an image has no lines", "Attach the whole image")
-        part = _image(descriptor, kind_of_image, os.path.basename(path), what)
+            raise NexusError("usage", label, "an image has no lines", "Attach the whole image")
+        part = _image(descriptor, kind_of_image, os.path.basename(path), label)
         return ReadFile(AttachedFile(name, kind_of_image, size), part=part)
     except OSError as error:  # the file is open, and its device or file system fails
-        raise _unreadable(name, what, error, folder) from error
+        raise _unreadable(name, label, error, folder) from error
     finally:
         os.close(descriptor)
 
 
-def _unreadable(name: str, what: str, error: OSError | ValueError, folder: str) -> NexusError:
+def _unreadable(name: str, label: str, error: OSError | ValueError, folder: str) -> NexusError:
     why = getattr(error, "strerror", None) or "the name is not valid"
-    return NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder))
+    return NexusError("usage", label, why[:1].lower() + why[1:], _hint(name, error, folder))
 
 
-def _refuse_disguise(path: str, status: os.stat_result, what: str) -> None:
+def _refuse_disguise(path: str, status: os.stat_result, label: str) -> None:
     """Raise `NexusError("usage", ...)` for a name in the project that leads to credentials."""
     from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a file)
     from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles  # noqa: PLC0415  (as above)
@@ -176,7 +176,7 @@ def _refuse_disguise(path: str, status: os.stat_result, what: str) -> None:
     try:
         UnaskedFiles(project_root(Path.cwd())).check_named(Path(os.path.abspath(path)), status)
     except FileRefused as error:
-        raise NexusError("usage", what, f"it {error}", "Attach that file itself") from error
+        raise NexusError("usage", label, f"it {error}", "Attach that file itself") from error
 
 
 def find_attached(
@@ -201,20 +201,20 @@ def _whole_text(read: Input, name: str, size: int) -> ReadFile:
     return ReadFile(record, _block(name, read.text), None, read.notice, read.uncounted)
 
 
-def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> ReadFile:
+def _chosen_lines(read: Input, name: str, label: str, lines: tuple[int, int]) -> ReadFile:
     """Return these lines of a text as a block."""
     (first, last), count = lines, _count_lines(read.text)
     if not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
+        raise NexusError("usage", label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
         which = f"only its first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
-        raise NexusError("usage", what, f"{which}{plural(count, 'line')}", "Choose other lines")
+        raise NexusError("usage", label, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
 
 
-def _pdf_pages(descriptor: int, name: str, what: str, pages: tuple[int, int] | None) -> ReadFile:
+def _pdf_pages(descriptor: int, name: str, label: str, pages: tuple[int, int] | None) -> ReadFile:
     """Return the text of a PDF as a block, or of these pages."""
     from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a PDF)
     from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415  (as above)
@@ -223,14 +223,14 @@ def _pdf_pages(descriptor: int, name: str, what: str, pages: tuple[int, int] | N
 
     first, last = pages or (1, 0)
     if pages and not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
+        raise NexusError("usage", label, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
     try:
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(KEPT)
         part = read_pdf(data, first, last - first + 1 if pages else None, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:
         why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
-        raise NexusError("usage", what, why, "Attach its text") from error
+        raise NexusError("usage", label, why, "Attach its text") from error
     shown = f' pages="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
     return ReadFile(record, _block(name, part.text, shown))
@@ -254,11 +254,11 @@ def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
     return f"Did you mean {near}" if near else "Check the path"
 
 
-def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
+def _image(descriptor: int, kind: str, name: str, label: str) -> Part:
     with open(descriptor, "rb", closefd=False) as file:
         data = file.read(MOST_BYTES)
     if why := describe_bad_image(data, os.fstat(descriptor).st_size):
-        raise NexusError("usage", what, why, "Attach another file, or a smaller copy")
+        raise NexusError("usage", label, why, "Attach another file, or a smaller copy")
     return Part(kind, data, name)
 
 

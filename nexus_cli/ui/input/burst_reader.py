@@ -84,12 +84,12 @@ class PasteParser(Vt100Parser):
 
     def _paste(self, data: str) -> None:
         joined = self._tail + data
-        found = joined.find(_END)
-        if found < 0:
+        position = joined.find(_END)
+        if position < 0:
             self._keep(data)
             self._tail = joined[1 - len(_END) :]
             return
-        end = found - len(self._tail)
+        end = position - len(self._tail)
         self._keep(data[: max(0, end)])
         text = "".join(self._pieces)
         if end < 0:

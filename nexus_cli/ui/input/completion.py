@@ -131,8 +131,8 @@ class Completions(Completer):
             if named := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
                 return named[:SHOWN]
         if place.kind == "file":
-            found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
-            files = found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
+            hits = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
+            files = hits if hits else await asyncio.to_thread(list_folder, place.text, self._folder)
             agents = await asyncio.to_thread(find_agents, self._folder) if place.text.strip("./~") else ()
             return [*_fitting(place.text, agents), *files][:SHOWN]
         if place.kind == "program":
@@ -257,8 +257,8 @@ def _entry_rows(completions: list[Completion], selected: int | None, columns: in
         shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
         name = cut_start(shown_completion.display_text, named, "…")
-        left = room - named - 2
-        explanation = _begin(shown_completion.display_meta_text, left) if explained and left > 8 else ""
+        space = room - named - 2
+        explanation = _begin(shown_completion.display_meta_text, space) if explained and space > 8 else ""
         if current:
             shown.append(("[SetCursorPosition]", ""))
         shown.append((style, ("> " if current else "  ") + name))

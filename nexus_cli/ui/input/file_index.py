@@ -52,13 +52,13 @@ class NameIndex:
         """
         query = query.lower()
         low, base, scattered = self._lower, self._base, _scattered(query)
-        found = [i for i, name in enumerate(low) if scattered(name)]
+        matches = [i for i, name in enumerate(low) if scattered(name)]
         ranks = (
-            (i for i in found if base[i].startswith(query)),
-            (i for i in found if query in base[i]),
-            (i for i in found if query in low[i]),
-            (i for i in found if scattered(base[i])),
-            iter(found),
+            (i for i in matches if base[i].startswith(query)),
+            (i for i in matches if query in base[i]),
+            (i for i in matches if query in low[i]),
+            (i for i in matches if scattered(base[i])),
+            iter(matches),
         )
         chosen: dict[int, None] = {}
         for rank in ranks:
@@ -125,8 +125,8 @@ class FileIndex:
         timer.start()
         try:
             real = real_path(self._project)
-            found = self._lister(real, real, stop)
-            self._names = NameIndex(_seen_from(self._folder, self._project, found))
+            names = self._lister(real, real, stop)
+            self._names = NameIndex(_seen_from(self._folder, self._project, names))
         except (ThreadStopped, OSError):
             # Too much to list, or unreadable: complete folder by folder for a long while.
             began -= LIMIT
@@ -141,13 +141,13 @@ class FileIndex:
                 self._listed()
 
 
-def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[str]:
+def _seen_from(folder: Path, project: Path, names: Sequence[str]) -> Iterable[str]:
     """Yield files and their parent folders, relative to `folder`, without names that cannot be typed."""
     inside = folder.is_relative_to(project) and folder != project
     here = folder.relative_to(project).as_posix() + "/" if inside else ""
     up = "../" * here.count("/")
     folders: set[str] = set()
-    for name in found:
+    for name in names:
         if _UNTYPED.search(name):
             continue
         parent = name.rpartition("/")[0]
@@ -166,13 +166,13 @@ def list_folder(written: str, folder: Path) -> list[str]:
     parent, slash, start = written.rpartition("/")
     place = os.path.join(folder, os.path.expanduser(parent + slash))
     low = start.lower()
-    found = []
+    names = []
     try:
         with os.scandir(place) as entries:
             for entry in islice(entries, 20_000):
                 hidden = entry.name.startswith(".") and not start.startswith(".")
                 if entry.name.lower().startswith(low) and not hidden and not _UNTYPED.search(entry.name):
-                    found.append(entry.name + ("/" if entry.is_dir() else ""))
+                    names.append(entry.name + ("/" if entry.is_dir() else ""))
     except (OSError, ValueError):
         return []
-    return [parent + slash + name for name in sorted(found)[:SHOWN]]
+    return [parent + slash + name for name in sorted(names)[:SHOWN]]

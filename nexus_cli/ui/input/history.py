@@ -93,10 +93,10 @@ class ProjectHistory(History):
             self._save = False
             self._trouble("cannot be written", error)
 
-    def _trouble(self, what: str, error: OSError) -> None:
+    def _trouble(self, failure: str, error: OSError) -> None:
         if not self._told:
             self._told = True
-            self._notice(f"the history {what}: {self._path}: {reason_of(error)}. Continuing without it")
+            self._notice(f"the history {failure}: {self._path}: {reason_of(error)}. Continuing without it")
 
 
 def append(path: Path, line: bytes) -> None:

@@ -96,12 +96,12 @@ class Pastes:
         size = f"{lines:,} lines" if lines > FOLDED_LINES else f"{len(text):,} characters"
         return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
 
-    def fold(self, text: str, what: str, beside: str, *, is_file: bool = False) -> str:
-        """Return a character for `text`, shown as `[what]`, with a number if `beside` has one with that label. The
+    def fold(self, text: str, title: str, beside: str, *, is_file: bool = False) -> str:
+        """Return a character for `text`, shown as `[title]`, with a number if `beside` has one with that label. The
         mention of a file always has a number."""
         there = {self._pastes[mark].label for mark in self._marks(beside)}
         numbers = range(1, len(there) + 2)
-        labels = (f"[{what} #{number}]" if is_file or number > 1 else f"[{what}]" for number in numbers)
+        labels = (f"[{title} #{number}]" if is_file or number > 1 else f"[{title}]" for number in numbers)
         mark = self._mark(beside)
         self._pastes[mark] = _Paste(next(label for label in labels if label not in there), text, is_file)
         return mark

@@ -16,7 +16,7 @@ SOON = 1.0
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[None]:
+def progress_bar(label: str) -> Iterator[None]:
     """Show the progress that the block reports, and erase it at the end. Shows nothing in a pipe, a dumb terminal or
     with `NO_COLOR`."""
     stream = QuietStream(2)
@@ -29,7 +29,7 @@ def progress_bar(what: str) -> Iterator[None]:
         def follow(share: float) -> None:
             nonlocal shown
             seconds = time.monotonic() - begun
-            text = cut(f"{what}  {theme.bar(share)}  {seconds:.0f} s", stream.width - 1)
+            text = cut(f"{label}  {theme.bar(share)}  {seconds:.0f} s", stream.width - 1)
             if seconds <= SOON or text == shown:
                 return
             if not shown:

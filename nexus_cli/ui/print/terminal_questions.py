@@ -237,8 +237,8 @@ class _Field:
         typed = (
             cut_start(self.words, width - 4) if self.words else f"\x1b[2m{self._asked.words[: width - 2]}\x1b[0m\r> "
         )
-        if said := self._field.describe_key(alone=bool(self.key)):
-            typed = f"{typed}\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\r> {typed}"
+        if hint := self._field.describe_key(alone=bool(self.key)):
+            typed = f"{typed}\x1b[2m  {hint[: max(0, width - 6)]}\x1b[0m\r> {typed}"
         self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))
         self._rows = len(rows)
 

@@ -47,8 +47,8 @@ class CallGroup:
         result = done.result
         open_ = done.failed or result.stopped or result.job or done.asked
         tool = find_called_tool(done.call)
-        told = any(name in done.call.arguments for name in tool.shows)
-        is_single = told or tool.tells or tool.delegates or tool.lists or tool.asks
+        shows_arguments = any(name in done.call.arguments for name in tool.shows)
+        is_single = shows_arguments or tool.tells or tool.delegates or tool.lists or tool.asks
         return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:

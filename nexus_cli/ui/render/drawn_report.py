@@ -34,9 +34,9 @@ def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
     if form != "reflection" or not value["text"].strip():
         return draw_report(form, value, width, theme.look)
     prose = Markdown(lambda: width, theme)
-    said = prose.feed(value["text"]) + prose.flush()
+    body = prose.feed(value["text"]) + prose.flush()
     rest = draw_report(form, {**value, "text": None}, width, theme.look)
-    return "\n".join([said.rstrip("\n"), *([rest] if rest else [])])
+    return "\n".join([body.rstrip("\n"), *([rest] if rest else [])])
 
 
 def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[str]:

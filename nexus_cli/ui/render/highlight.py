@@ -70,15 +70,15 @@ def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> li
     lexer = _lexer(path.suffix.removeprefix(".").lower() or path.name.lower())
     if lexer is None or max(map(len, lines), default=0) > LONGEST:
         return [[] for _ in lines]
-    made: list[list[str]] = [[]]
+    rows: list[list[str]] = [[]]
     for token, value in lexer.get_tokens("\n".join(lines)):
         parameters = _token_parameters(token, theme_name)
         first, *later = value.split("\n")
-        made[-1] += [parameters] * len(first)
-        made += [[parameters] * len(part) for part in later]
-    made += [[] for _ in range(len(lines) - len(made))]
+        rows[-1] += [parameters] * len(first)
+        rows += [[parameters] * len(part) for part in later]
+    rows += [[] for _ in range(len(lines) - len(rows))]
     # If a lexer loses or adds a character, the colours are misplaced.
-    return [codes if len(codes) == len(line) else [] for line, codes in zip(lines, made, strict=False)]
+    return [codes if len(codes) == len(line) else [] for line, codes in zip(lines, rows, strict=False)]
 
 
 @lru_cache(256)

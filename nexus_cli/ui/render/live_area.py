@@ -109,11 +109,11 @@ def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Th
         more = cut(f"... and {len(blocks) - rows + 1} more", width, theme.signs.cut)
         return [*(block[0] for block in blocks[: max(0, rows - 1)]), theme.paint("dim", more)]
     spare = rows - len(blocks)
-    made: list[str] = []
+    lines: list[str] = []
     for first, *others in blocks:
-        made += [first, *others[:spare]]
+        lines += [first, *others[:spare]]
         spare -= min(spare, len(others))
-    return made
+    return lines
 
 
 MOST = 1_000_000

@@ -62,9 +62,9 @@ class Code:
         if not self._theme.colour or max(map(len, lines)) > LONGEST:
             return [Text(line) for line in lines]
         syntax = Syntax("", self._language or "text", theme=SYNTAX_THEMES[self._theme.name])
-        made = list(syntax.highlight(self._text).split("\n", allow_blank=True))
+        highlighted = list(syntax.highlight(self._text).split("\n", allow_blank=True))
         # A lexer may drop or add newlines at the end, never inside.
-        return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]
+        return [*highlighted[: len(lines)], *(Text(line) for line in lines[len(highlighted) :])]
 
 
 def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
@@ -270,16 +270,16 @@ def _cells(line: str) -> int:
 
 def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
     """Return the width of each column, at least its `least` and in all at most `room`; None if they do not fit."""
-    given, spare = [*least], room - sum(least)
+    widths, spare = [*least], room - sum(least)
     if spare < 0:
         return None
     more = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
-    left = sorted(range(len(more)), key=more.__getitem__)
-    for place, column in enumerate(left):
-        share = min(more[column], spare // (len(left) - place))
-        given[column] += share
+    columns = sorted(range(len(more)), key=more.__getitem__)
+    for place, column in enumerate(columns):
+        share = min(more[column], spare // (len(columns) - place))
+        widths[column] += share
         spare -= share
-    return given
+    return widths
 
 
 def _widest(text: Text) -> int:

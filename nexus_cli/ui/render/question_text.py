@@ -96,8 +96,8 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
         details = _change_lines(question.detail, width, theme, height)
-    told = filter(None, [_describe_reasons(question), _confinement_text(question)])
-    walls = [theme.paint("dim", line) for text in told for line in wrap(text, width - 3)]
+    texts = filter(None, [_describe_reasons(question), _confinement_text(question)])
+    walls = [theme.paint("dim", line) for text in texts for line in wrap(text, width - 3)]
     return "\n".join([*[""] * (number < 2), *lines, *details, *(f"  {line}" for line in walls)])
 
 

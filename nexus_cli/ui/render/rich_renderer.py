@@ -370,9 +370,9 @@ class RichRenderer:
         paint, prose = self._theme.paint, min(width, PROSE)
         calls = [call for call in self._calls.values() if not (call.asked or self._spinner.is_reconnecting)]
         if calls or (self._group and not self._markdown.is_open):
-            held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
-            running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(held)), width, theme)
-            return [*held[: rows - len(running)], *running], "line"
+            group, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
+            running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(group)), width, theme)
+            return [*group[: rows - len(running)], *running], "line"
         if self._markdown.is_open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),

@@ -87,20 +87,20 @@ class Scrollback:
     def add_user_message(self, text: str) -> None:
         """Output the person's message after a bar; of a long one only the beginning."""
         text = text.strip("\n")
-        seen = sanitize(text[:_LOOKED_AT]).split("\n")
+        beginning = sanitize(text[:_LOOKED_AT]).split("\n")
         bar = self._theme.paint("person", self._theme.signs.person)
-        made: list[str] = []
-        taken = 0
-        for line in seen:
+        rows: list[str] = []
+        shown = 0
+        for line in beginning:
             pieces = list(wrap(line, self._prose_width() - 2))
-            if taken and len(made) + len(pieces) > SAID_LINES:
+            if shown and len(rows) + len(pieces) > SAID_LINES:
                 break
-            made += pieces[:SAID_LINES]
-            taken += 1
-        lines = [f"{bar} {self._theme.paint('bold', line)}" for line in made]
-        left = len(seen) - taken + text.count("\n", _LOOKED_AT)
-        if left or (len(made) == SAID_LINES and len(text) > _LOOKED_AT):
-            more = f"... {plural(left, 'more line')}" if left else "..."
+            rows += pieces[:SAID_LINES]
+            shown += 1
+        lines = [f"{bar} {self._theme.paint('bold', line)}" for line in rows]
+        hidden = len(beginning) - shown + text.count("\n", _LOOKED_AT)
+        if hidden or (len(rows) == SAID_LINES and len(text) > _LOOKED_AT):
+            more = f"... {plural(hidden, 'more line')}" if hidden else "..."
             lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 

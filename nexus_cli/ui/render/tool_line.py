@@ -131,8 +131,8 @@ def format_call(call: ToolCall, subject: str) -> str:
         return line
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    given = (call.arguments.get(name, "") for name in tool.shows)
-    listed = (" ".join(map(str, element)) if isinstance(element, list) else str(element) for element in given)
+    values = (call.arguments.get(name, "") for name in tool.shows)
+    listed = (" ".join(map(str, element)) if isinstance(element, list) else str(element) for element in values)
     more = (one_line(text[:400]) for text in listed)
     shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
     return f"{call_verb(call)} {one_line(subject)}{shown}{where}".rstrip()
@@ -155,14 +155,14 @@ def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, s
     return (" in " if "files" in counts else ", ").join(parts) + changed
 
 
-def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
-    """Return the line of a running call (None: not started yet), in at most `width` cells; `what` is sanitized."""
+def format_running_call(title: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
+    """Return the line of a running call (None: not started yet), in at most `width` cells; `title` is sanitized."""
     sign = (theme.signs.waiting if waiting else theme.signs.running) + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
     if room < 4:
-        return cut(sign + what, width, theme.signs.cut)
-    name, gap, rest = cut(what, room, theme.signs.cut).partition(" ")
+        return cut(sign + title, width, theme.signs.cut)
+    name, gap, rest = cut(title, room, theme.signs.cut).partition(" ")
     if waiting:
         return theme.paint("dim", sign + name + gap + rest)
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
@@ -204,18 +204,18 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
         sign, role = theme.signs.ok, "ok"
     elif done.result.waits:
         sign, role = theme.signs.waiting, "accent"
-    what = format_call(done.call, done.subject)
+    title = format_call(done.call, done.subject)
     facts = [*_facts(done, theme.signs.dot)]
     dot = f" {theme.signs.dot} "
     if done.asked:
         return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
-    told = "".join(dot + text for text, _ in facts)
+    fact_text = "".join(dot + text for text, _ in facts)
     painted = "".join(theme.paint("dim", dot) + theme.paint(role_, text) for text, role_ in facts)
     space = width - cells(sign) - 1
-    beside = cells(what) <= space - cells(told) or space - cells(told) >= max(24, cells(done.call.name) + 16)
+    beside = cells(title) <= space - cells(fact_text) or space - cells(fact_text) >= max(24, cells(done.call.name) + 16)
     if beside:
-        what = cut(what, space - cells(told), theme.signs.cut)
-    name, gap, rest = cut(what, space, theme.signs.cut).partition(" ")
+        title = cut(title, space - cells(fact_text), theme.signs.cut)
+    name, gap, rest = cut(title, space, theme.signs.cut).partition(" ")
     first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, done.address)}"
     if beside:
         return [first + painted]
@@ -270,10 +270,10 @@ def _facts(done: FinishedCall, dot: str) -> Iterator[tuple[str, str]]:
 def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
     """Return the rows of a call that lists some; () if it failed."""
     lists = find_called_tool(done.call).lists
-    given = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
+    rows = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
     return [
         {"text": str(item.get("text")), "state": str(item.get("state") or OPEN)}
-        for item in (given if isinstance(given, list) else ())
+        for item in (rows if isinstance(rows, list) else ())
         if isinstance(item, Mapping) and (item.get("state") or OPEN) in MARKS
     ]
 

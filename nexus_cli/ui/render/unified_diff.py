@@ -45,7 +45,7 @@ def _end(lines: Sequence[tuple[str, str]], start: int, role: str) -> int:
     return next((place for place in range(start, len(lines)) if lines[place][0] != role), len(lines))
 
 
-def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, made: list[tuple[Range, ...]]) -> None:
+def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, marks: list[tuple[Range, ...]]) -> None:
     """Mark the differences in pairs of similar removed and added lines, in their order."""
     least = between
     equal = between - start == end - between
@@ -54,7 +54,7 @@ def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, 
         for new in candidates:
             ranges = _differences(lines[old][1], lines[new][1])
             if ranges is not None:
-                made[old], made[new] = ranges
+                marks[old], marks[new] = ranges
                 least = new + 1
                 break
 
@@ -146,27 +146,27 @@ def diff_lines(
     if not most_lines:
         return [piece for row in rows for piece in painter.pieces(row)]
     head: list[str] = []
-    taken = 0
-    while taken < len(rows):
-        pieces = list(islice(painter.pieces(rows[taken]), most_lines + 1))
+    shown = 0
+    while shown < len(rows):
+        pieces = list(islice(painter.pieces(rows[shown]), most_lines + 1))
         if head and len(head) + len(pieces) > most_lines:
             break
         head += pieces[:most_lines]
-        taken += 1
-    if taken == len(rows):
+        shown += 1
+    if shown == len(rows):
         return head
     end: list[str] = []
     if tail:
-        while taken > 1 and len(head) > most_lines - tail:
-            taken -= 1
-            del head[len(head) - len(list(islice(painter.pieces(rows[taken]), most_lines))) :]
-        while len(rows) > taken:
+        while shown > 1 and len(head) > most_lines - tail:
+            shown -= 1
+            del head[len(head) - len(list(islice(painter.pieces(rows[shown]), most_lines))) :]
+        while len(rows) > shown:
             pieces = list(islice(painter.pieces(rows[-1]), tail + 1))
             if end and len(end) + len(pieces) > tail:
                 break
             end = pieces + end
             rows.pop()
-    more = sum(sum(row.line.omitted) or 1 for row in rows[taken:])
+    more = sum(sum(row.line.omitted) or 1 for row in rows[shown:])
     return [*head, theme.paint("dim", f"... {plural(more, 'more line')}"), *end]
 
 
@@ -246,8 +246,8 @@ class _Painter:
             return [""] * len(text)
         if self._colours[0] is not row.hunk:
             self._colours = row.hunk, row.hunk.parameters(self._theme)
-        found = self._colours[1][row.place]
-        parameters = [code or base for code in found] + [base] * (len(text) - len(found))
+        colours = self._colours[1][row.place]
+        parameters = [code or base for code in colours] + [base] * (len(text) - len(colours))
         marked = self._theme.parameters(f"{row.line.role} word")
         for begin, end in row.hunk.words[row.place]:
             parameters[begin:end] = [marked] * len(parameters[begin:end])
@@ -255,13 +255,13 @@ class _Painter:
 
     @staticmethod
     def _paint(text: str, parameters: Sequence[str]) -> str:
-        made, at = "", 0
+        painted, at = "", 0
         for code, run in groupby(parameters):
             size = len(list(run))
             part = text[at : at + size]
-            made += f"\x1b[{code}m{part}\x1b[0m" if code else part
+            painted += f"\x1b[{code}m{part}\x1b[0m" if code else part
             at += size
-        return made
+        return painted
 
 
 def _visible(row: _Row, theme: Theme) -> str:
@@ -271,8 +271,8 @@ def _visible(row: _Row, theme: Theme) -> str:
     text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
     blanks = line.text[len(text) :] if line.role else ""
     if "\t" in text and line.role and row.hunk is not None and row.hunk.shows_tabs:
-        made = ""
+        expanded = ""
         for part in re.split(r"(\t)", text):
-            made += theme.signs.tab + " " * (3 - len(made) % 4) if part == "\t" else part
-        text = made
+            expanded += theme.signs.tab + " " * (3 - len(expanded) % 4) if part == "\t" else part
+        text = expanded
     return expand_tabs(text) + "".join(theme.signs.tab if blank == "\t" else theme.signs.space for blank in blanks)

@@ -112,13 +112,13 @@ async def _run(command: list[str], data: bytes, output: int) -> tuple[int, bytes
         )
     except (OSError, ValueError):
         return -1, b""
-    given = b""
+    stdout = b""
     try:
-        given = (await asyncio.wait_for(process.communicate(data), SECONDS))[0] or b""
+        stdout = (await asyncio.wait_for(process.communicate(data), SECONDS))[0] or b""
     except TimeoutError:
         return -1, b""
     finally:
         if process.returncode is None:
             end_group(process.pid)
             await process.wait()
-    return process.returncode or 0, given
+    return process.returncode or 0, stdout

@@ -160,8 +160,8 @@ def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
     """True for a command that opens another session or model."""
     command = parse(queued.text) if isinstance(queued, TypedMessage) else None
     with suppress(NexusError):
-        found = find(command[0], discover()) if command else None
-        return found is not None and (found.group == "sessions" or found.name in ("model", "effort"))
+        called = find(command[0], discover()) if command else None
+        return called is not None and (called.group == "sessions" or called.name in ("model", "effort"))
     return False
 
 

@@ -43,18 +43,18 @@ def last_screenful(
     for events in turns:
         pieces: list[str] = []
         renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
-        said, rest = _draw(events, renderer, pieces)
+        words, rest = _draw(events, renderer, pieces)
         newest = renderer.last_output
         output = output or newest
-        if len(said) + len(rest) > room:
+        if len(words) + len(rest) > room:
             if count:
                 break
-            said = said if len(said) <= WORDS else [*said[:WORDS], _note(len(said) - WORDS, theme)]
-            kept = max(1, room - len(said) - 1)
+            words = words if len(words) <= WORDS else [*words[:WORDS], _note(len(words) - WORDS, theme)]
+            kept = max(1, room - len(words) - 1)
             rest = [_note(len(rest) - kept, theme), *rest[-kept:]] if len(rest) > kept else rest
-        lines = [*said, *rest, *([""] if lines else ()), *lines]
+        lines = [*words, *rest, *([""] if lines else ()), *lines]
         count += 1
-        room -= len(said) + len(rest) + 1
+        room -= len(words) + len(rest) + 1
         if room < 1:
             break
     return Screenful(tuple(lines), count, output)
@@ -62,15 +62,15 @@ def last_screenful(
 
 def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the rows of the person's message, and those of the rest, which `renderer` outputs to `pieces`."""
-    said = 0
+    message_end = 0
     for event in events:
         if isinstance(event, TurnStart) and event.text:
             renderer.show_user_message(event.text)
-            said = said or len(pieces)
+            message_end = message_end or len(pieces)
         if isinstance(event, Notice):
             renderer.feed(StepStart(0))  # a text of the past has ended
         renderer.feed(event)
-    parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
+    parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:message_end], pieces[message_end:])]
     words, rest = ([] if part == [""] else part for part in parts)
     return words, ["", *rest] if words and rest else rest
 

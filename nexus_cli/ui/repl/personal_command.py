@@ -85,9 +85,9 @@ class StatusCommand:
                 await asyncio.sleep(LATER)
                 (command, status), self._next = self._next, None
                 try:
-                    given = describe_status(status)
+                    payload = describe_status(status)
                     folder = Path.cwd() if status.server else Path(status.folder)
-                    line = await run_personal_command("ui.status_command", command, folder, given)
+                    line = await run_personal_command("ui.status_command", command, folder, payload)
                 except NexusError as error:
                     line, failure, self._failed = "", error if command != self._failed else failure, command
                 if line != self.line:

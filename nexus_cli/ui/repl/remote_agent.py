@@ -237,8 +237,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _unqueue(self, text: str) -> None:
         """Take a text back from the server; say so if the turn has used it."""
         async with self._steering:  # behind the call that sent it
-            taken = await self._client.unqueue(self.agent_id, text)
-        if not taken["texts"]:
+            withdrawn = await self._client.unqueue(self.agent_id, text)
+        if not withdrawn["texts"]:
             self.repl.show_note(f"already sent: {brief(text)}", "warn")
 
     def watch(self) -> None:
@@ -419,17 +419,17 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _take_expected(self, text: str) -> bool:
         """Forget the text of this client that a turn begins with; False if there is none. Guides may follow it."""
-        found = [expected for expected in self._expected if text == expected or text.startswith(f"{expected}\n\n")]
-        if found:
-            self._expected.remove(max(found, key=len))
-        return bool(found)
+        matches = [expected for expected in self._expected if text == expected or text.startswith(f"{expected}\n\n")]
+        if matches:
+            self._expected.remove(max(matches, key=len))
+        return bool(matches)
 
     async def _ask(self, key: str, question: Question) -> None:
         """Ask the person and send the answer."""
         answer = await self._approver.ask(question)
-        given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
+        decision = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
-        await self._client.approve(self.agent_id, key, given, words or None)
+        await self._client.approve(self.agent_id, key, decision, words or None)
 
     async def _answer(self, asked: e.PersonAsked) -> None:
         """Put questions of the model to the person, and send the answers."""

@@ -232,17 +232,17 @@ class Repl:
         self.is_leaving = True
         self.input_queue.postpone(self.backend.take_back())
         messages, attached = self.input_queue.unsent(())
-        what = [*(brief(message.text) for message in messages), *(attachment.what for attachment in attached)]
-        self.show_unsent(what, stored=self.backend.store_queue())
+        unsent = [*(brief(message.text) for message in messages), *(attachment.what for attachment in attached)]
+        self.show_unsent(unsent, stored=self.backend.store_queue())
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:
             self.view.leave()
 
-    def show_unsent(self, what: Iterable[str], *, stored: bool, session: str = "") -> None:
+    def show_unsent(self, texts: Iterable[str], *, stored: bool, session: str = "") -> None:
         """Say of each thing that was not sent if it was stored; `session` names the one if it is not the open one."""
         how, role = (f"kept for when you resume{session}", "dim") if stored else ("not sent", "warn")
-        for text in what:
+        for text in texts:
             self.show_note(f"{how}: {text}", role)
 
     def release_workers(self) -> None:
@@ -357,9 +357,9 @@ class Repl:
                 self.input_queue.hold(self.backend.take_back())
             self._go_on_after_stop()
         elif self._next is not None:
-            given, self._next = self._next, None
-            if given.text:
-                self._send(given, command=self._command_typed.text)
+            message, self._next = self._next, None
+            if message.text:
+                self._send(message, command=self._command_typed.text)
             else:
                 self.jobs.start("turn", "", self._begin_turn(Trigger()))
         elif self.backend.undelivered:  # they arrived after the turn's last check
@@ -520,8 +520,8 @@ class Repl:
             case e.AgentEvent():
                 self._notify(event.event, event.agent)
             case e.ApprovalRequest():
-                what = f"{worker} {event.question.call.name}".lstrip()
-                self.view.notify(f"{what} is waiting for your answer in {folder}", waits=True)
+                subject = f"{worker} {event.question.call.name}".lstrip()
+                self.view.notify(f"{subject} is waiting for your answer in {folder}", waits=True)
             case e.ApprovalAnswer() if not self.renderer.is_asking:
                 self.view.notify("")
             case e.TurnEnd() if not (worker or self.input_queue.later):

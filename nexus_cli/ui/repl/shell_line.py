@@ -53,14 +53,14 @@ class Shell:
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
         """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
-        given: list[str] = []
-        context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
+        chunks: list[str] = []
+        context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=chunks.append)
         changes = session.dispatcher.call_changes
         try:
-            what, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
-            result, _ = await changes.follow(what, "", context.project, work, line.command)
+            label, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
+            result, _ = await changes.follow(label, "", context.project, work, line.command)
         except asyncio.CancelledError:
-            output = "".join(given)
+            output = "".join(chunks)
             await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)
             raise
         finally:
@@ -83,8 +83,8 @@ class Shell:
         text = await session.share(command, output)
         session.attached_texts.note_command(text, command, output)
         cut = session.state.drops()[known:]
-        left = plural(sum(drop.tokens for drop in cut), "token")
-        shortened = f", {left} left out: /drops {cut[0].id}" if cut else ""
+        omitted = plural(sum(drop.tokens for drop in cut), "token")
+        shortened = f", {omitted} left out: /drops {cut[0].id}" if cut else ""
         self._attach(text, f"output of `{brief(command)}`{shortened}")
 
     def _ran_on(self, text: str) -> None:

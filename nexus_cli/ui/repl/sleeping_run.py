@@ -33,8 +33,8 @@ class SleepingRun:
     def watch(self) -> None:
         """Start watching if the session waits, according to its newest turn or an earlier process."""
         session, outcome = self._session(), self._repl.outcome
-        said = outcome is not None and not outcome.ok and not outcome.has_failed
-        if self._watched == session.id or not (said or _may_wait(session)):
+        is_waiting = outcome is not None and not outcome.ok and not outcome.has_failed
+        if self._watched == session.id or not (is_waiting or _may_wait(session)):
             return
         self._watched = session.id
         self._repl.jobs.start_background(self._watch(session))

@@ -57,8 +57,8 @@ class ApprovalQuestions:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
         asked = {key: question.run for key, question in list(self._asked.items())}
-        found = {key: self._find_answers(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
-        return {key: answers for key, answers in found.items() if answers}
+        recorded = {key: self._find_answers(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
+        return {key: answers for key, answers in recorded.items() if answers}
 
     def _find_answers(self, run: Run, *, taken: bool) -> RunAnswers:
         """Return the answers to the questions of a run, with `taken` also those that it has taken."""
@@ -125,5 +125,5 @@ class ApprovalQuestions:
 
 def _describe_answers(answers: RunAnswers, question: _OpenQuestion) -> str:
     """Return `Scout (run-1): Ana said yes`, with the words of a refusal."""
-    said = name_signal(APPROVAL, {"answers": dict(enumerate(answers))})
-    return f"{one_line(question.name)} ({question.run.id}): {said}"
+    text = name_signal(APPROVAL, {"answers": dict(enumerate(answers))})
+    return f"{one_line(question.name)} ({question.run.id}): {text}"

@@ -427,8 +427,8 @@ class SpaceChat(ReplController):
         for run in self._working:
             if run.waits is not None and run.waits.kind == "reply" and run.waits.value["space"] == space.key:
                 messages = self._ledger.spaces.read(space, after=run.waits.value["message"], limit=AT_ONCE)
-                said, asked = {message.sender.key for message in messages}, run.waits.value["from"]
-                missing[run.key] = [key for key in members if key in asked and key not in said]
+                senders, asked = {message.sender.key for message in messages}, run.waits.value["from"]
+                missing[run.key] = [key for key in members if key in asked and key not in senders]
         return missing, self._approvals.find_answers(self._working)
 
     def _show(self, message: SpaceMessage) -> None:

@@ -41,13 +41,13 @@ class WaitingRuns:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), LOOK_SECONDS)
             self._again.clear()
-            found = await asyncio.to_thread(self._look)
-            new = found.keys() - self._lines.keys() if self._lines is not None else ()
-            if self._lines is None or found.keys() != self._lines.keys():
-                self._lines = found
+            lines = await asyncio.to_thread(self._look)
+            new = lines.keys() - self._lines.keys() if self._lines is not None else ()
+            if self._lines is None or lines.keys() != self._lines.keys():
+                self._lines = lines
                 self._repl.view.invalidate()
             for key in new:
-                self._repl.show_note(f"nexus: {found[key]}")
+                self._repl.show_note(f"nexus: {lines[key]}")
 
     def _look(self) -> dict[int, str]:
         session = self._session()

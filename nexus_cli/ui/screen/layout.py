@@ -211,12 +211,12 @@ class ScreenLayout(Container):
 def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     """Return a list of keys in rows of at most `columns` columns, in two columns if they fit, else wrapped."""
     size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
-    cells = [(f"{keys + '  ':<{size}}", what) for keys, what in listed]
-    shown = [head + what for head, what in cells]
+    cells = [(f"{keys + '  ':<{size}}", action) for keys, action in listed]
+    shown = [head + action for head, action in cells]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:
-        return [row for head, what in cells for row in filled(what, columns, " " * (size or 2), head)]
+        return [row for head, action in cells for row in filled(action, columns, " " * (size or 2), head)]
     return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 

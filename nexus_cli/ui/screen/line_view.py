@@ -58,11 +58,11 @@ async def choose_by_number(
         fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
         if len(fits) == 1:
             return fits[0]
-        found, total = search(word) if search and not fits else ((), 0)
-        if len(found) == 1:
-            return found[0].key
-        if found:
-            choices, text = found, "\n".join(_menu(found, total, width))
+        matches, total = search(word) if search and not fits else ((), 0)
+        if len(matches) == 1:
+            return matches[0].key
+        if matches:
+            choices, text = matches, "\n".join(_menu(matches, total, width))
             continue
         number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
         text = "\n".join(wrap(f"{one_line(word)!r} is not one of these: type {number}", width))
@@ -182,14 +182,14 @@ class LineView:
             self._pieces.clear()
             with suppress(termios.error):
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
-        lines, told = -1, -1
+        lines, announced = -1, -1
         while approves and lines != self._lines:
             lines = self._lines
             await asyncio.sleep(QUIET)
             self._take_begun()
             if self._pieces or self._begun:
-                if told != lines:
-                    told = lines
+                if announced != lines:
+                    announced = lines
                     self.put(f"{DRAFT}\n")
                     begun = b"".join(self._pieces).decode("utf-8", "replace")
                     self._stream_write((GOES_ON if self._begun else READY) + _bare(begun))

@@ -55,11 +55,11 @@ class Notifier:
         if not text or not (self.enabled or self.run):
             return
         loop = asyncio.get_running_loop()
-        left = self._key_at + AWAY - loop.time()
-        if left <= 0:
+        delay = self._key_at + AWAY - loop.time()
+        if delay <= 0:
             self._call(text)
         elif waits:
-            self._due = loop.call_later(left, self._call, text)
+            self._due = loop.call_later(delay, self._call, text)
 
     def end(self) -> None:
         """End all notifications and restore the window title."""

@@ -141,8 +141,8 @@ class PickerPanel:
         return list(wrap(strip_ambiguous(sanitize(self._title)), columns))
 
     def _head(self, titles: Sequence[str], columns: int) -> list[str]:
-        found, more = len(self._found), self._total - len(self._found)
-        facts = [f"{self._selected + 1} of {found:,}"] if found > self._visible else []
+        count, more = len(self._found), self._total - len(self._found)
+        facts = [f"{self._selected + 1} of {count:,}"] if count > self._visible else []
         if more:
             facts.append(f"{more:,} more: type to search")
         place = "  " + ", ".join(facts) if facts else ""

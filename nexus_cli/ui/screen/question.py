@@ -156,8 +156,8 @@ class QuestionPanel:
     def _hint(self) -> StyleAndTextTuples:
         if not self.is_open or not self.asked.keys:
             return []
-        said = self._field.describe_key(alone=self._settling is not None)
-        text = self.asked.words if self.choosing else f"  {said}" if said else ""
+        hint = self._field.describe_key(alone=self._settling is not None)
+        text = self.asked.words if self.choosing else f"  {hint}" if hint else ""
         return [("class:question.hint", text)]
 
     def height(self, columns: int, most: int) -> int:

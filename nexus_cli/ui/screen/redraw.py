@@ -85,11 +85,11 @@ class PrintQueue:
 
     def take(self, most: int) -> str:
         """Remove and return the next whole lines, of about `most` characters up to the end of a line."""
-        taken: list[str] = []
+        lines: list[str] = []
         while self._lines and most > 0:
-            taken.append(self._lines.popleft())
-            most -= len(taken[-1])
-        return "".join(taken)
+            lines.append(self._lines.popleft())
+            most -= len(lines[-1])
+        return "".join(lines)
 
     def all(self) -> str:
         """Remove and return all text."""

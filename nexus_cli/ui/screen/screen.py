@@ -407,8 +407,8 @@ class Screen:
     def _failed(self, context: JsonObject) -> None:
         """Report a failure that nobody awaits as one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
-        what = " ".join(str(context.get("message")).split())
-        self.put(sanitize(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
+        message = " ".join(str(context.get("message")).split())
+        self.put(sanitize(f"nexus: {message}" + (f": {error!r}" if error is not None else "")) + "\n")
 
     def _stoppable(self, on: bool) -> None:
         if threading.current_thread() is threading.main_thread():

@@ -32,10 +32,10 @@ FALLBACK = Size(rows=24, columns=80)
 def size_of(descriptor: int) -> Size:
     """Return rows and columns of a terminal; `FALLBACK` if it reports 0 or is not a terminal."""
     try:
-        said = os.get_terminal_size(descriptor)
+        size = os.get_terminal_size(descriptor)
     except OSError:
         return FALLBACK
-    return Size(rows=said.lines or FALLBACK.rows, columns=said.columns or FALLBACK.columns)
+    return Size(rows=size.lines or FALLBACK.rows, columns=size.columns or FALLBACK.columns)
 
 
 def colour_depth() -> ColorDepth | None:
