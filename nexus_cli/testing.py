@@ -56,8 +56,8 @@ def example(schema: JsonObject) -> Any:
 
 def example_arguments(tool: Tool) -> JsonDict:
     """Return arguments that the tool accepts: the required ones, where there are none the subject."""
-    named = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
-    return {name: example(tool.parameters["properties"][name]) for name in named}
+    argument_names = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
+    return {name: example(tool.parameters["properties"][name]) for name in argument_names}
 
 
 def check_tool(tool: Tool) -> None:
@@ -67,9 +67,9 @@ def check_tool(tool: Tool) -> None:
         "the description must be one line of 21 to 399 characters"
     )
     properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
-    known = {name for fields in properties for name, inner in fields.items() if inner.get("sent", True)}
+    known_names = {name for fields in properties for name, inner in fields.items() if inner.get("sent", True)}
     quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
-    assert set(quoted) <= known, f"the description names unknown arguments: {set(quoted) - known}"
+    assert set(quoted) <= known_names, f"the description names unknown arguments: {set(quoted) - known_names}"
     arguments = tool.parameters.get("required", tool.parameters["properties"])
     is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
     assert is_named or not (tool.subject or arguments), "`subject`, `lists` or `asks` must name a required argument"

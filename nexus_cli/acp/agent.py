@@ -414,9 +414,9 @@ class EditorAgent:
     async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
         session, built_in = editor_session.session, discover()
-        own = await editor_session.agent.dispatcher.read_own_commands()
+        own_commands = await editor_session.agent.dispatcher.read_own_commands()
         served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
-        commands = [_describe_command(command) for command in (*own, *served)]
+        commands = [_describe_command(command) for command in (*own_commands, *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         editor_session.send([update])
         notices = [*self._pool.notices, *session.take_notices(), *problems]
@@ -427,8 +427,8 @@ class EditorAgent:
         while True:
             updates = await editor_session.updates.get()
             try:
-                for sent in updates:
-                    await self._client.session_update(editor_session.session.id, sent)
+                for update in updates:
+                    await self._client.session_update(editor_session.session.id, update)
             except ConnectionError:  # the editor has left
                 pass
             except Exception as bug:  # the others are sent
@@ -512,14 +512,14 @@ class EditorAgent:
         """Run the slash command that a prompt is, and return the trigger of the turn that it starts, None if it starts
         none; return the trigger of any other prompt."""
         line = trigger.text.strip()
-        word, _, rest = line.removeprefix("/").partition(" ")
+        word, _, arguments = line.removeprefix("/").partition(" ")
         if not (trigger.text.startswith("/") and word in discover()):
             return trigger
-        if word == "rewind" and rest.split()[-1:] != ["files"]:
+        if word == "rewind" and arguments.split()[-1:] != ["files"]:
             raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
         dispatcher = editor_session.agent.dispatcher
         return await self._repeat(
-            editor_session, await dispatcher.run_command(word, rest, asks=word not in OPEN_OTHERS)
+            editor_session, await dispatcher.run_command(word, arguments, asks=word not in OPEN_OTHERS)
         )
 
     async def _repeat(self, editor_session: EditorSession, result: CommandResult) -> Trigger | None:
@@ -586,7 +586,9 @@ class EditorAgent:
     def _offer(self, editor_session: EditorSession) -> JsonDict:
         """Return the levels as modes, and the options, as they are when a session is opened."""
         editor_session.level = editor_session.session.status().allow
-        levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]
+        levels = [
+            schema.SessionMode(id=level, name=level, description=description) for level, description in _LEVELS.items()
+        ]
         modes = schema.SessionModeState(current_mode_id=editor_session.level, available_modes=levels)
         return {"modes": modes, "config_options": editor_session.describe_options()}
 
@@ -616,7 +618,7 @@ def _find_folder(cwd: str) -> Path:
 
 
 def _select(
-    key: str, name: str, category: Any, current: str, values: Sequence[str], about: Mapping[str, str]
+    key: str, name: str, category: Any, current: str, values: Sequence[str], descriptions: Mapping[str, str]
 ) -> schema.SessionConfigOptionSelect:
     return schema.SessionConfigOptionSelect(
         id=key,
@@ -625,7 +627,8 @@ def _select(
         type="select",
         current_value=current,
         options=[
-            schema.SessionConfigSelectOption(value=value, name=value, description=about.get(value)) for value in values
+            schema.SessionConfigSelectOption(value=value, name=value, description=descriptions.get(value))
+            for value in values
         ],
     )
 

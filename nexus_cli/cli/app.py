@@ -304,8 +304,8 @@ def run(arguments: list[str]) -> int:
     if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and split_arguments(arguments)[0] not in COMMANDS:
         arguments = [*arguments, PICK]
     try:
-        if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
-            raise NexusError("usage", "the open file limit is too low", f"{most} files", "Try ulimit -n 256")
+        if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
+            raise NexusError("usage", "the open file limit is too low", f"{file_limit} files", "Try ulimit -n 256")
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -318,8 +318,10 @@ def run(arguments: list[str]) -> int:
         return 0
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            named = str(error.filename or "a name")
-            return _print_failure(NexusError("usage", f"{named[:80]}...", "is too long", "Check the name"), arguments)
+            file_name = str(error.filename or "a name")
+            return _print_failure(
+                NexusError("usage", f"{file_name[:80]}...", "is too long", "Check the name"), arguments
+            )
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
             write_stderr_line(
@@ -340,10 +342,10 @@ def run(arguments: list[str]) -> int:
 def _describe_encoding(error: UnicodeEncodeError, arguments: list[str]) -> NexusError:
     """Return the error for a name of the command line that is not UTF-8, so that no ledger has it; else that of a bug.
     A prompt or a path may be any bytes."""
-    named = next((text for text in arguments if not text.isascii() and replace_surrogates(text) != text), None)
-    if named is None:
+    argument = next((text for text in arguments if not text.isascii() and replace_surrogates(text) != text), None)
+    if argument is None:
         return _bug(error)
-    return NexusError("usage", replace_surrogates(named)[:80], "is not valid UTF-8", "Check the name")
+    return NexusError("usage", replace_surrogates(argument)[:80], "is not valid UTF-8", "Check the name")
 
 
 def _bug(error: Exception) -> NexusError:
@@ -384,8 +386,8 @@ def _usage(error: Any) -> NexusError:
     option = getattr(error, "option_name", "")
     why = error.format_message().replace("a valid float", "a number").replace("a valid integer", "a whole number")
     if hasattr(error, "possibilities"):
-        known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
-        hint = f"{suggest_name(option, known, '')} {hint}".lstrip()
+        known_options = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
+        hint = f"{suggest_name(option, known_options, '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
         hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"

@@ -212,9 +212,10 @@ def take_shared(function: Callable[..., int | None], without: Collection[str] = 
         }
         return function(context, shared=SharedOptions(**values), **options)
 
-    own = signature(function, eval_str=True).parameters.values()
+    parameters = signature(function, eval_str=True).parameters.values()
     parts = [
-        shared if parameter.name == "shared" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)] for parameter in own
+        shared if parameter.name == "shared" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
+        for parameter in parameters
     ]
     run.__signature__ = Signature([parameter for part in parts for parameter in part])  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for part in parts for parameter in part}

@@ -22,30 +22,30 @@ def confirm(question: str, default: str = "n") -> bool:
     return reply is not None and bool(reply.meaning)
 
 
-def choose_several(question: str, most: int) -> list[int]:
-    """Ask which of `most` numbered things are meant; return their places, from 0, none at Esc or the end of input."""
-    hint, text = f"all, none, or numbers such as 1 {most}", ""
+def choose_several(question: str, count: int) -> list[int]:
+    """Ask which of `count` numbered things are meant; return their places, from 0, none at Esc or the end of input."""
+    hint, text = f"all, none, or numbers such as 1 {count}", ""
     for _ in range(TRIES):
         reply = ask_terminal(AskedQuestion(f"{question} ({hint})", text=text, words="", escape="Esc none"))
-        places = [] if reply is None else _read_numbers(reply.words, most)
+        places = [] if reply is None else _read_numbers(reply.words, count)
         if places is not None:
             return places
         text = "Type numbers from the list, all or none."
     return []
 
 
-def _read_numbers(line: str, most: int) -> list[int] | None:
+def _read_numbers(line: str, count: int) -> list[int] | None:
     """Return the places, from 0, that a line names; None if it cannot be read."""
     words = line.replace(",", " ").casefold().split()
     if words in (["all"], ["a"], ["yes"], ["y"]):
-        return list(range(most))
+        return list(range(count))
     places: set[int] = set()
     for word in words if words not in (["none"], ["no"], ["n"]) else ():
         first, _, last = word.partition("-")
         if not (first.isdecimal() and (last or first).isdecimal()):
             return None
-        places.update(range(int(first) - 1, min(int(last or first), most + 1)))
-    return sorted(places) if all(0 <= place < most for place in places) else None
+        places.update(range(int(first) - 1, min(int(last or first), count + 1)))
+    return sorted(places) if all(0 <= place < count for place in places) else None
 
 
 def read_hidden_line(prompt: str) -> str:
@@ -63,7 +63,7 @@ def read_line(prompt: str, *, hidden: bool = False) -> str:
     return "" if reply is None else f"{reply.words}\n"
 
 
-def ask_terminal(asked: AskedQuestion) -> GivenAnswer | None:
+def ask_terminal(question: AskedQuestion) -> GivenAnswer | None:
     """Ask until the answer is clear; None at Esc and at the end of input. Ctrl+C ends the process as it does elsewhere,
     once the terminal is restored."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (few commands ask)
@@ -73,7 +73,7 @@ def ask_terminal(asked: AskedQuestion) -> GivenAnswer | None:
     source = TerminalQuestions(QuietStream(2 if os.isatty(2) else 0))
 
     async def read() -> GivenAnswer | None:
-        asking = asyncio.ensure_future(ask(source, replace(asked, prompt=sanitize(asked.prompt))))
+        asking = asyncio.ensure_future(ask(source, replace(question, prompt=sanitize(question.prompt))))
         interrupt.install(asking.cancel, before_exit=source.restore)
         with suppress(asyncio.CancelledError):
             return await asking

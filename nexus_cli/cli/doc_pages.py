@@ -122,7 +122,9 @@ def _describe_command(command: Any, path: str) -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(context))
     yield from (f"### {path} {usage}", "", (command.help or "").strip(), "")
     records = (param.get_help_record(context) for param in command.get_params(context) if param.name != "help")
-    options = [f"- `{names}`: {' '.join(about.split())}" for names, about in filter(None, records) if about]
+    options = [
+        f"- `{names}`: {' '.join(description.split())}" for names, description in filter(None, records) if description
+    ]
     if options:
         yield from (*options, "")
     for name, part in getattr(command, "commands", {}).items():

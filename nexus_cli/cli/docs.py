@@ -26,7 +26,7 @@ def docs(
     topic = " ".join(words or ())
     if not topic:
         size = max(map(len, TOPICS)) + 2
-        return report_text("", "".join(f"{name:<{size}}{about}\n" for name, about in TOPICS.items()))
+        return report_text("", "".join(f"{name:<{size}}{description}\n" for name, description in TOPICS.items()))
     text = page_text(topic) if topic in TOPICS else _found_text(topic)
     if source.is_piped or source.is_json:
         return report_text(topic, text.rstrip("\n") + "\n")

@@ -35,8 +35,8 @@ def make_command(noun: Noun) -> Any:
         if verb.name or len(verbs) == 1:
             takes_rest = any(parameter.option.takes_rest for parameter in verb.parameters)
             settings = {"ignore_unknown_options": takes_rest, "allow_interspersed_args": not takes_rest}
-            named = app.command(verb.name or noun.name, context_settings=settings)
-            named(_make_function(noun, verb))
+            decorator = app.command(verb.name or noun.name, context_settings=settings)
+            decorator(_make_function(noun, verb))
         else:
             takes_words = any(parameter.option.is_argument for parameter in verb.parameters)
             group = _ArgumentGroup if takes_words else None

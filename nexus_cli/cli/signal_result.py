@@ -37,6 +37,6 @@ def signal_result(form: str, status: int, name: str) -> bytes:
     head = '{"type": "result", '
     if form == "--stream-json":
         now = time.time()
-        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
-        head = f'{{"v": 1, "seq": 0, "at": "{at}", "type": "result", '
+        timestamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
+        head = f'{{"v": 1, "seq": 0, "at": "{timestamp}", "type": "result", '
     return (head + RESULT % (status, name)).encode()

@@ -126,21 +126,21 @@ def parse(text: str) -> tuple[str, str] | None:
     if match := _LINE.fullmatch(line):
         return match[1], (match[2] or "").strip()
     match = _MESSAGE.fullmatch(line)
-    named = [command for command in discover().values() if command.takes_message] if match else []
-    is_message = match and any(match[1].casefold() in (command.name, *command.aliases) for command in named)
+    message_commands = [command for command in discover().values() if command.takes_message] if match else []
+    is_message = match and any(match[1].casefold() in (command.name, *command.aliases) for command in message_commands)
     return (match[1], match[2].strip()) if match and is_message else None
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
     """Return the command of this name or alias in any case; raise `NexusError("usage", ...)` with a suggestion."""
-    named = dict(commands)
+    commands_by_name = dict(commands)
     for command in commands.values():
-        named |= {alias: command for alias in command.aliases if alias not in commands}
-    if found := named.get(name.casefold()):
+        commands_by_name |= {alias: command for alias in command.aliases if alias not in commands}
+    if found := commands_by_name.get(name.casefold()):
         return found
     typed = name.casefold()
-    near = next((known_name for known_name in named if typed and known_name.startswith(typed)), "") or nearest_name(
-        typed, named, NEAR
-    )
+    near = next(
+        (known_name for known_name in commands_by_name if typed and known_name.startswith(typed)), ""
+    ) or nearest_name(typed, commands_by_name, NEAR)
     hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists the commands")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)

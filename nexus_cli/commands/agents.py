@@ -74,8 +74,8 @@ def _find_row(source: Source, name: str) -> JsonObject:
     rows = _rows(source)
     worker: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if worker is None:
-        named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise NexusError("usage", f"worker {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
+        reason = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        raise NexusError("usage", f"worker {one_line(name)[:60]}", reason, "`nexus agents list` shows the workers")
     return worker
 
 
@@ -120,21 +120,21 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
-    source, rest = read_source(context), f"review {worker}"
+    source, arguments = read_source(context), f"review {worker}"
     row = _find_row(source, worker)
     if first := _find_first_worktree(source, row["id"]):
         merge = f"/worktree apply {row['worktree']} merges them there, then u" if row["to_review"] else "U"
         why = f"its changes belong in the worktree of {first}"
-        raise usage_error("agents", rest, why, f"{merge}se /agents review {first}")
+        raise usage_error("agents", arguments, why, f"{merge}se /agents review {first}")
     if not row["worktree"]:
         raise usage_error(
             "agents",
-            rest,
+            arguments,
             "this worker has no worktree; its changes, if any, are in your folder",
             "/diff shows the changes",
         )
     if row["state"] in AT_WORK:
-        raise usage_error("agents", rest, "this worker is still running", f"/agents stop {row['id']} stops it")
+        raise usage_error("agents", arguments, "this worker is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
         return print_act(row["left"] or f"{row['id']} has no worktree.")
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
@@ -156,7 +156,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
         return report_act("")
     discards = chosen == DISCARD
     if discards and await asyncio.to_thread(read_state, record) != state:
-        raise usage_error("agents", rest, "the worktree has changed since the review", "Review the worktree again")
+        raise usage_error("agents", arguments, "the worktree has changed since the review", "Review the worktree again")
     return print_act(await _remove(context.session, row, record, discards=discards), record.name)
 
 
@@ -191,14 +191,14 @@ async def _remove(session: Session, row: JsonObject, record: WorktreeRecord, *, 
     if discards and is_in_use(record):
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
-    more = await asyncio.to_thread(remove_worktree, record, force=discards)
+    note = await asyncio.to_thread(remove_worktree, record, force=discards)
     if running := _running(session):
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
         turn = session.dispatcher.call_changes.turn_number()
         record_act(session.conversation.log, f"discarded the changes of worker {row['id']}", turn)
-    done = "discarded" if discards else "removed"
-    return f"Worktree {record.name} was {done}{f'; {more}' if more else ''}."
+    verb = "discarded" if discards else "removed"
+    return f"Worktree {record.name} was {verb}{f'; {note}' if note else ''}."
 
 
 def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool = False) -> Sequence[str]:

@@ -157,11 +157,11 @@ class Command:
     authority_of: Callable[[str], Authority] = lambda rest: Authority.PERMITS
     """Returns its effect with these arguments: a client of a server may give it unless it permits."""
 
-    async def invoke(self, context: CommandContext, rest: str) -> None:
+    async def invoke(self, context: CommandContext, arguments: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
-        if rest and not self.usage:
-            raise usage_error(self.name, rest, "takes no arguments")
-        await self.run(context, rest)
+        if arguments and not self.usage:
+            raise usage_error(self.name, arguments, "takes no arguments")
+        await self.run(context, arguments)
 
     @property
     def takes_message(self) -> bool:
@@ -190,9 +190,9 @@ class Command:
         return "\n".join(line.strip() for line in lines)
 
 
-def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
+def usage_error(name: str, arguments: str, why: str, hint: str = "") -> NexusError:
     """Return the error for invalid arguments, with keys among them redacted."""
-    what = f"/{name} {clip_text(redact(rest), 60)}".rstrip()
+    what = f"/{name} {clip_text(redact(arguments), 60)}".rstrip()
     return NexusError("usage", what, redact(why), hint or f"/help {name} for details")
 
 

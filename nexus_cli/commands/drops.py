@@ -45,18 +45,18 @@ def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropRepor
     """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
     end = min(end, start + (MOST if span else SHOWN)) if source.live else end
-    known = next((candidate for candidate in read_log(source).drops() if candidate.id == drop), None)
+    recorded_drop = next((candidate for candidate in read_log(source).drops() if candidate.id == drop), None)
     value: DropReport = {
         "version": 1,
         "id": drop,
-        "what": known.what if known else "left out",
+        "what": recorded_drop.what if recorded_drop else "left out",
         "text": text[start:end],
         "start": start,
         "end": end,
         "total": len(text),
     }
-    if known:
-        value |= {"tokens": known.tokens, "cause": str(known.cause)}
+    if recorded_drop:
+        value |= {"tokens": recorded_drop.tokens, "cause": str(recorded_drop.cause)}
     return Report("drop" if source.live else "text", value)
 
 
@@ -91,15 +91,15 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     count, cap = session.context.counter.count, session.context.budget.output_cap
     piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)
     block = f'<recalled id="{drop}" characters="{start}:{piece.end} of {len(text)}">\n{piece.text}\n</recalled>'
-    tokens, rest = count(block), ""
+    tokens, remark = count(block), ""
     if remaining := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
-        more = f"/drops recall {drop} {piece.end}:{end}"
-        rest = f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {more}"
+        next_command = f"/drops recall {drop} {piece.end}:{end}"
+        remark = f"About {remaining:,} of {tokens + remaining:,} tokens are left out. To send more: {next_command}"
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, about {plural(tokens, 'token')}")
     context.feed(ContextRecall(drop, tokens))
-    return print_act(rest, drop)
+    return print_act(remark, drop)
 
 
 def _complete_drops(source: Source) -> Sequence[str]:

@@ -30,8 +30,8 @@ async def show_help(
         return
     first = [to_json_value(command) | {"usage": ""} for command in context.commands.values() if command.is_first]
     others = _group(command for command in context.commands.values() if not command.is_first)
-    more = [{"name": group, "names": [command.name for command in commands]} for group, commands in others]
-    context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": more})
+    other_groups = [{"name": group, "names": [command.name for command in commands]} for group, commands in others]
+    context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": other_groups})
 
 
 async def explain_all(context: CommandContext) -> None:
@@ -50,19 +50,19 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 
 def _explain(command: Command, verb: str) -> JsonObject:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known = {known_verb.name: known_verb for known_verb in reversed(command.verbs)}
+    verbs_by_name = {known_verb.name: known_verb for known_verb in reversed(command.verbs)}
     shown: JsonDict = to_json_value(command)
-    if verb in known:
-        chosen = known[verb]
+    if verb in verbs_by_name:
+        chosen = verbs_by_name[verb]
         shown["options"] = [
             (parameter.shown, parameter.option.help) for parameter in chosen.parameters if parameter.option.help
         ]
         idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
-        own = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
-        shown |= own if verb else {}
+        verb_fields = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
+        shown |= verb_fields if verb else {}
     elif verb:
-        named = ", ".join(filter(None, reversed(known)))
-        why = f"expected one of {named}" if named else "has no subcommands"
+        verb_names = ", ".join(filter(None, reversed(verbs_by_name)))
+        why = f"expected one of {verb_names}" if verb_names else "has no subcommands"
         raise usage_error("help", f"{command.name} {verb}", why, f"See /help {command.name}")
     return shown
 

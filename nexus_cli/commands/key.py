@@ -12,8 +12,8 @@ from nexus_cli.reports.keys import KeyObject, KeysReport
 
 def build_list(source: Source) -> Report[KeysReport]:
     """List the names of all keys and where they are, never their values. A key in the environment takes precedence."""
-    known = [name for names in KEY_VARIABLES.values() for name in names]
-    entries = [(name, "environment") for name in known if os.environ.get(name, "").strip()]
+    variables = [name for names in KEY_VARIABLES.values() for name in names]
+    entries = [(name, "environment") for name in variables if os.environ.get(name, "").strip()]
     entries += [(name, key_place(name).removeprefix("the ")) for name in sorted(stored_names())]
     parts = [(*name.partition("@"), place) for name, place in entries]
     keys: list[KeyObject] = [{"name": name, "key_name": of, "place": place} for name, _, of, place in parts]

@@ -49,8 +49,8 @@ def _named_provider(words: str) -> str:
 
 async def _choose_provider(context: CommandContext) -> str:
     """Let the person choose a provider, "" for none; that of the session's model comes first."""
-    own = provider_of(context.session.model)
-    names = sorted(SHAPES, key=lambda name: name != own)
+    own_provider = provider_of(context.session.model)
+    names = sorted(SHAPES, key=lambda name: name != own_provider)
     choices = [Choice(name, SHAPES[name].title, SHAPES[name].page) for name in names]
     return await context.choose("Which provider is the key from?", choices) or ""
 

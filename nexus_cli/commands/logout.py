@@ -38,21 +38,21 @@ def logout(
         return print_act(f"{provider} was removed from {place}.", provider)
     name = subscription or find_provider(provider)
     title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
-    named = f" `{key_name}`" if key_name else ""
+    key_text = f" `{key_name}`" if key_name else ""
     place = remove_key(stored_name(name, key_name))
     if not place:
-        kept = sorted(stored_login.partition("@") for stored_login in stored_names())
+        logins = sorted(stored_login.partition("@") for stored_login in stored_names())
         stored = [
             f"{login_name}{at and ' --as '}{of}"
             for login_name in LOGIN_NAMES
-            for variable, at, of in kept
+            for variable, at, of in logins
             if variable == key_variable(login_name.replace("-", "_"))
         ]
         hint = f"Stored: {', '.join(stored)}" if stored else "No provider key is stored"
-        raise NexusError("usage", f"no {title} {kind}{named} is stored", "there is nothing to remove", hint)
+        raise NexusError("usage", f"no {title} {kind}{key_text} is stored", "there is nothing to remove", hint)
     variable = "" if key_name else next((key for key in KEY_VARIABLES.get(name, ()) if os.environ.get(key)), "")
     still = f"\n{variable} is still set in the environment." if variable else ""
-    return print_act(f"The {title} {kind}{named} was removed from {place}.{still}", stored_name(name, key_name))
+    return print_act(f"The {title} {kind}{key_text} was removed from {place}.{still}", stored_name(name, key_name))
 
 
 NOUN = Noun(

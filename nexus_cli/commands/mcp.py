@@ -79,11 +79,13 @@ def add(
     except ValueError as error:
         raise NexusError("usage", f"server {one_line(name)}", str(error), "See nexus mcp add --help") from None
     assert parsed is not None
-    for known in _read_catalogue(source, "").entries.values():
-        if known.source == "personal" and fit_name(known.name) == fit_name(name):
-            why = f"its tools would have the same names as those of {known.name}"
-            why = why if known.name != name else "this name is already in use"
-            raise NexusError("usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known.name}")
+    for known_entry in _read_catalogue(source, "").entries.values():
+        if known_entry.source == "personal" and fit_name(known_entry.name) == fit_name(name):
+            why = f"its tools would have the same names as those of {known_entry.name}"
+            why = why if known_entry.name != name else "this name is already in use"
+            raise NexusError(
+                "usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known_entry.name}"
+            )
     write_server(name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:
@@ -98,14 +100,14 @@ def add(
 
 def remove(source: Source, name: Name) -> Act:
     """Remove a server from the personal config.toml, with the tokens of its login."""
-    known = _read_catalogue(source, "").entries.get(name)
+    known_entry = _read_catalogue(source, "").entries.get(name)
     if not write_server(name, None):
         entry = _find(source, name, "")
         raise NexusError(
             "usage", f"server {name}", f"this server is configured in {entry.file}", "Remove the server there"
         )
-    if known and known.source == "personal":
-        token_path(places().data / TOKENS, name, known.url).unlink(missing_ok=True)
+    if known_entry and known_entry.source == "personal":
+        token_path(places().data / TOKENS, name, known_entry.url).unlink(missing_ok=True)
     return report_act(f"server {name} was removed.", name)
 
 

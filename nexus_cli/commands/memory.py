@@ -79,8 +79,8 @@ def forget_facts(
     Sessions that contain the fact keep it until you delete them; they are listed.
     """
     facts = source.ledger.facts
-    known = {fact.id: fact for fact in map(facts.get, _names(key))}
-    gone = [facts.forget(name, utc_now()) or fact for name, fact in known.items()]
+    facts_by_id = {fact.id: fact for fact in map(facts.get, _names(key))}
+    gone = [facts.forget(name, utc_now()) or fact for name, fact in facts_by_id.items()]
     return Report("fact", reports.facts_report(source.ledger, gone, source.session(), done="forgotten"))
 
 
@@ -99,13 +99,13 @@ def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -
         ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
     else:
         ids = list(dict.fromkeys(ledger.facts.get(word).id for word in which))
-    kept, forgotten = list[str](), dict[str, Fact]()
+    kept_ids, forgotten = list[str](), dict[str, Fact]()
     for proposal in filter(None, map(ledger.facts.find, ids)):
         old = filter(None, map(ledger.facts.find, proposal.replaces))
         forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
         ledger.facts.accept(proposal.id, at)
-        kept.append(proposal.id)
-    return [fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values())
+        kept_ids.append(proposal.id)
+    return [fact for fact in map(ledger.facts.find, kept_ids) if fact is not None], list(forgotten.values())
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:

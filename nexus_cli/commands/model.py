@@ -49,8 +49,8 @@ def use_model(source: Source, name: Name) -> Act:
     write_setting(places(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
-    if named := os.environ.get("NEXUS_MODEL", "").strip():
-        source.say(f"NEXUS_MODEL is set and takes precedence: {named}.")
+    if env_model := os.environ.get("NEXUS_MODEL", "").strip():
+        source.say(f"NEXUS_MODEL is set and takes precedence: {env_model}.")
     return print_act(f"{value['name']} is now the default model ({places().settings}).", value["name"])
 
 

@@ -32,8 +32,8 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
     """Return the commands of Python plugins, and those of `message_commands` with other names. Blocks."""
-    own = plugin_commands(built_in)
-    return own | message_commands(cwd, {*built_in, *own})
+    commands = plugin_commands(built_in)
+    return commands | message_commands(cwd, {*built_in, *commands})
 
 
 def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
@@ -75,9 +75,9 @@ def _is_valid(command: Any) -> bool:
 def _guard_command(command: Command, plugin: str) -> Command:
     """Return a command of a plugin that names it in its help, and in the error if it fails."""
 
-    async def call(context: CommandContext, rest: str) -> None:
+    async def call(context: CommandContext, arguments: str) -> None:
         try:
-            await command.run(context, rest)
+            await command.run(context, arguments)
         except NexusError:
             raise
         except Exception as error:  # foreign code may raise anything
@@ -109,24 +109,24 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
 
 
 def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:
-    about = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
-    return make_typed_command(name, prompt.usage, about)
+    description = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
+    return make_typed_command(name, prompt.usage, description)
 
 
 def make_typed_command(name: str, usage: str, text: str) -> Command:
     """Return a command that sends what the person typed, with `text` as its help."""
 
-    async def call(context: CommandContext, rest: str) -> None:
-        context.start(f"/{name} {rest}".rstrip(), typed=True)
+    async def call(context: CommandContext, arguments: str) -> None:
+        context.start(f"/{name} {arguments}".rstrip(), typed=True)
 
     call.__doc__ = text
     return Command(name, OWN, call, usage, idle=True)
 
 
 def _make_command(guide: Skill, name: str) -> Command:
-    async def call(context: CommandContext, rest: str) -> None:
+    async def call(context: CommandContext, arguments: str) -> None:
         after = await _use_model(context, guide) if {"model", "effort"} & set(guide.fields) else None
-        context.start(f"/{name} {rest}".rstrip(), typed=True, after=after)
+        context.start(f"/{name} {arguments}".rstrip(), typed=True, after=after)
 
     call.__doc__ = f"{guide.description or guide.kind} ({guide.shown_origin})\n\nRead from {guide.path}."
     hint = one_line(guide.fields.get("argument-hint", ""))[:60] or "[ARGUMENTS]"
@@ -137,17 +137,19 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     """Switch to the model and effort that a guide asks for, and say what that costs; return how to switch back, None if
     nothing was switched. What cannot be applied is named with the turn."""
     model, effort = context.session.model, context.session.status().effort or ""
-    asked = await asyncio.to_thread(GuideModel.read, guide, model, context.settings)
-    if not asked.differs_from(model, effort):
+    guide_model = await asyncio.to_thread(GuideModel.read, guide, model, context.settings)
+    if not guide_model.differs_from(model, effort):
         return None
     before = {"model": model, "effort": effort or DEFAULT_EFFORT}
-    await context.reopen(resume_options(context, model=asked.model or model, effort=asked.effort or before["effort"]))
+    await context.reopen(
+        resume_options(context, model=guide_model.model or model, effort=guide_model.effort or before["effort"])
+    )
     info = context.session.engine.model.info
     price = ""
     if info.input_price is not None:
         price = f" Price: ${info.input_price:g} in / ${info.output_price:g} out per million tokens."
     missed = await describe_cache_miss(context)
-    context.say(f"Using {asked} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
+    context.say(f"Using {guide_model} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
 
     async def switch_back() -> None:
         if (context.session.model, context.session.status().effort or "") != (model, effort):

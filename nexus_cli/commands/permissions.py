@@ -50,8 +50,8 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
         source.say(problem)
     if not rules.problems:
         return rules, None
-    where, _, why = rules.problems[0].partition(": ")
-    return rules, NexusError("config", where, why, "Correct the rule in its file; `nexus config edit` opens your own")
+    place, _, why = rules.problems[0].partition(": ")
+    return rules, NexusError("config", place, why, "Correct the rule in its file; `nexus config edit` opens your own")
 
 
 def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesReport"]]:
@@ -74,8 +74,11 @@ def test_command(
     from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 
     folder, settings = source.folder(), source.settings()
-    own, most = source.live.status().allow if source.live else settings.allow, settings.project.allow or settings.allow
-    usual = LEVELS[0] if own == PLAN else min(own, most, key=LEVELS.index)
+    own_level, highest_level = (
+        source.live.status().allow if source.live else settings.allow,
+        settings.project.allow or settings.allow,
+    )
+    usual = LEVELS[0] if own_level == PLAN else min(own_level, highest_level, key=LEVELS.index)
     rules, error = _read(source)
     if error is not None:
         raise error
@@ -163,21 +166,21 @@ async def set_level(
     session = context.session
     if not level:
         return Report("permissions", await asyncio.to_thread(permissions_report, session.state))
-    asked, known = parse_level(level), (PLAN, *LEVELS)
-    if asked not in known:
-        raise usage_error("permissions", level, f"must be one of {', '.join(known)}")
-    session.set_level(asked)
+    new_level, levels = parse_level(level), (PLAN, *LEVELS)
+    if new_level not in levels:
+        raise usage_error("permissions", level, f"must be one of {', '.join(levels)}")
+    session.set_level(new_level)
     now = session.status().allow
-    note = "" if now == asked else f" The level {asked} is more than {_describe_limit(session, asked)}."
+    note = "" if now == new_level else f" The level {new_level} is more than {_describe_limit(session, new_level)}."
     runs = await asyncio.to_thread(describe_level, session.state, now)
     return print_act(f"Permission level: {now} ({runs}).{note}", now)
 
 
 def _describe_limit(session: Session, level: str) -> str:
     """Return the bound that `level` exceeds, to follow "more than"."""
-    most = session.state.options.most_allow if session.state.options else None
-    if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
-        return f"the server allows ({most})"
+    highest_level = session.state.options.most_allow if session.state.options else None
+    if highest_level is not None and (Limits(allow=level) & Limits(allow=highest_level)).allow != level:
+        return f"the server allows ({highest_level})"
     return "your settings allow"
 
 

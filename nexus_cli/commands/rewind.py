@@ -60,10 +60,10 @@ async def rewind(
     todo list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
     previous session and use /redo.
     """
-    record, rest = read_log(read_source(context)), f"{number or ''} {part}".strip()
+    record, arguments = read_log(read_source(context)), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
-        raise usage_error("rewind", rest, "you have not sent a message in this session yet")
+        raise usage_error("rewind", arguments, "you have not sent a message in this session yet")
     if number is None:
         chosen = await context.choose("Rewind to before which message?", _choices(turns))
         if chosen is None:
@@ -71,7 +71,7 @@ async def rewind(
         number = int(chosen)
     turn = next((candidate for candidate in turns if candidate.number == number), None)
     if turn is None:
-        raise usage_error("rewind", rest, f"no turn {number}; the newest is {turns[0].number}")
+        raise usage_error("rewind", arguments, f"no turn {number}; the newest is {turns[0].number}")
     part = part or await _choose_part(context, turn, [candidate for candidate in turns if candidate.number >= number])
     if not part:
         return report_act("")
@@ -131,30 +131,32 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
 
 
 async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
-    done: list[UndoReport] = []
+    undo_reports: list[UndoReport] = []
     if part != CONVERSATION:
         stop = threading.Event()
         try:
-            await _undo_turns(context, turn.number, done, stop)
+            await _undo_turns(context, turn.number, undo_reports, stop)
         except NexusError:
-            if done:
-                show_report(context, Report("undo", _merge(done, done[-1]["turn"] or turn.number)))
+            if undo_reports:
+                show_report(context, Report("undo", _merge(undo_reports, undo_reports[-1]["turn"] or turn.number)))
             raise
         stopped = f"Stopped. To continue: /rewind {turn.number} {part}" if stop.is_set() else ""
-        report: Report[Any] = Report("undo", _merge(done, turn.number), note=stopped)
+        report: Report[Any] = Report("undo", _merge(undo_reports, turn.number), note=stopped)
         if stopped or part == FILES:
             return report
         show_report(context, report)
-    kept = [kept_path["path"] for report in done for kept_path in report["kept"]]
-    before = await fork_to_edit(context, turn.entry, turn.text, kept)
-    redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
+    kept_paths = [kept_path["path"] for report in undo_reports for kept_path in report["kept"]]
+    before = await fork_to_edit(context, turn.entry, turn.text, kept_paths)
+    redo = f", then /redo {len(undo_reports)} times" if undo_reports[1:] else ", then /redo" if undo_reports else ""
     line = f"Rewound to before message {turn.number}. To return: /resume {before}{redo}"
     return print_act(line, context.session.id)
 
 
-async def _undo_turns(context: CommandContext, first: int, done: list[UndoReport], stop: threading.Event) -> None:
-    """Undo the turns from `first` on, and add their reports to `done`. If the command is stopped, it ends after the
-    turn that is being undone, and sets `stop`."""
+async def _undo_turns(
+    context: CommandContext, first: int, undo_reports: list[UndoReport], stop: threading.Event
+) -> None:
+    """Undo the turns from `first` on, and add their reports to `undo_reports`. If the command is stopped, it ends after
+    the turn that is being undone, and sets `stop`."""
     from nexus_cli.undo.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
     source, loop = read_source(context), asyncio.get_running_loop()
@@ -167,7 +169,7 @@ async def _undo_turns(context: CommandContext, first: int, done: list[UndoReport
     def rewind() -> None:
         with save_editor_texts(context.session):
             for report in rewind_files(record, request, first, say, stop.is_set):
-                done.append(report)
+                undo_reports.append(report)
 
     await context.busy("rewinding", wait_settled(asyncio.to_thread(rewind), stop.set))
 
@@ -189,8 +191,8 @@ def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:
         "action": "undo",
         "turn": first,
         "newest_turn": max((report["turn"] or first for report in reports), default=first),
-        "restored": sorted(path for path, done in state.items() if done == "restored"),
-        "removed": sorted(path for path, done in state.items() if done == "removed"),
+        "restored": sorted(path for path, outcome in state.items() if outcome == "restored"),
+        "removed": sorted(path for path, outcome in state.items() if outcome == "removed"),
         "kept": [kept_path for report in reports for kept_path in report["kept"]],
         "references": [reference for report in reports for reference in report["references"]],
         "head_moved": last,

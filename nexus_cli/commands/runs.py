@@ -63,19 +63,19 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
         raise NexusError("usage", "runs", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
-    where: JsonDict = {}
+    filters: JsonDict = {}
     if plan:
-        where["plan"] = ledger.plans.find(plan).key
+        filters["plan"] = ledger.plans.find(plan).key
     elif space:
-        where["space"] = ledger.spaces.find(space).key
+        filters["space"] = ledger.spaces.find(space).key
     elif agent:
         entity = ledger.spaces.find_entity(agent)
         if entity is None:
             raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See nexus space list")
-        where["entity"] = entity.key
+        filters["entity"] = entity.key
     elif role := ledger.spaces.own_role():
-        where["principal"] = role  # not those of colleagues
-    there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
+        filters["principal"] = role  # not those of colleagues
+    there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **filters)
     return [listed_run for listed_run in reversed(there) if listed_run.type in UNATTENDED]
 
 
@@ -91,9 +91,9 @@ def cancel_run(
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
-    runs, at = source.ledger.runs, utc_now()
+    runs, now = source.ledger.runs, utc_now()
     befores = [
-        runs.cancel(selected_run.key, at) for selected_run in select_runs(source, run, every, plan, space, agent)
+        runs.cancel(selected_run.key, now) for selected_run in select_runs(source, run, every, plan, space, agent)
     ]
     if not run:
         return _changed(source, befores, "cancelled")
@@ -117,10 +117,10 @@ def pause_run(
 
     `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
     """
-    runs, at = source.ledger.runs, utc_now()
+    runs, now = source.ledger.runs, utc_now()
     selected = select_runs(source, run, every, plan, space, agent)
     befores = [
-        runs.set_paused(selected_run.key, True, at) for selected_run in selected if run or runs.is_own(selected_run)
+        runs.set_paused(selected_run.key, True, now) for selected_run in selected if run or runs.is_own(selected_run)
     ]
     if run and befores[0].has_ended:
         raise NexusError("usage", befores[0].id, f"already {befores[0].state}", f"See nexus runs show {run}")
@@ -129,10 +129,10 @@ def pause_run(
 
 def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[RunsReport]:
     """Resume the paused runs of a selection, with the next nexus serve."""
-    runs, at = source.ledger.runs, utc_now()
+    runs, now = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
     paused = [run for run in selected if run.is_paused and runs.is_own(run)]
-    return _changed(source, [runs.set_paused(run.key, False, at) for run in paused], "resumed")
+    return _changed(source, [runs.set_paused(run.key, False, now) for run in paused], "resumed")
 
 
 def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
@@ -179,13 +179,13 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
     from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-    with closing(ledger.connect_again()) as own:
-        runner = Runner(own)
+    with closing(ledger.connect_again()) as own_ledger:
+        runner = Runner(own_ledger)
         try:
             await runner.run_due(key=run.key)
         finally:
             await runner.aclose()
-            context.say(describe_rest(own, own.runs.get(run.key)))
+            context.say(describe_rest(own_ledger, own_ledger.runs.get(run.key)))
 
 
 def find_resumable(source: Source, run: str) -> Run:

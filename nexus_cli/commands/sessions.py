@@ -72,12 +72,12 @@ def build_list(
         value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
-    more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
+    note = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     if not (value["total"] or everywhere):
-        more = "`nexus sessions list --all` lists the sessions of all folders."
+        note = "`nexus sessions list --all` lists the sessions of all folders."
     if not value["total"] and ledger.list_replaced():
-        more = f"{more} A damaged ledger was replaced: see `nexus doctor`.".lstrip()
-    return Report("sessions", value, whole=True, note=more)
+        note = f"{note} A damaged ledger was replaced: see `nexus doctor`.".lstrip()
+    return Report("sessions", value, whole=True, note=note)
 
 
 def build_session(source: Source, key: Key) -> Report[SessionReport]:
@@ -119,13 +119,13 @@ def stop_session(
     session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
-    named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
+    owner_name = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes:
         if source.confirm is None:
             raise NexusError(
-                "usage", f"session {session}", f"this would stop {named}, process {owner.pid}", "Add --yes"
+                "usage", f"session {session}", f"this would stop {owner_name}, process {owner.pid}", "Add --yes"
             )
-        if not source.confirm(f"The session is open in {named}, process {owner.pid}. {KEPT} Stop the process?"):
+        if not source.confirm(f"The session is open in {owner_name}, process {owner.pid}. {KEPT} Stop the process?"):
             return report_act("")
     if not ledger.end_owner(session, owner):
         raise NexusError(
@@ -163,8 +163,8 @@ def delete_session(
     ledger = source.ledger
     info = ledger.find_session(key)
     _refuse_open(source, info.id)
-    named = f'{info.id} "{info.name}"' if info.name else info.id
-    question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it permanently?"
+    label = f'{info.id} "{info.name}"' if info.name else info.id
+    question = f"Session {label} has {plural(info.entries, 'entry', 'entries')}. Delete it permanently?"
     if source.confirm and not yes and not source.confirm(question):
         return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
@@ -207,8 +207,8 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            more = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
-            return print_act(f"No other session found.{more}")
+            hint = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
+            return print_act(f"No other session found.{hint}")
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
         return report_act("")
@@ -260,9 +260,9 @@ async def _choose_session(
     """Let the person choose one of `others`, which match `words`; return its id, "" for none. Typing searches all
     sessions."""
 
-    def search(more: str) -> tuple[Sequence[Choice], int]:
+    def search(added_words: str) -> tuple[Sequence[Choice], int]:
         try:
-            sessions, total = _others(source, f"{words} {more}", everywhere=everywhere)
+            sessions, total = _others(source, f"{words} {added_words}", everywhere=everywhere)
         except NexusError:  # a key press cannot report it; taking the choice does
             return (), 0
         return _choices(source.ledger, sessions), total

@@ -27,8 +27,8 @@ def make_slash_command(noun: Noun) -> Command:
     """Return the slash command of a noun."""
     verbs = noun.list_verbs("slash")
 
-    async def run(context: CommandContext, rest: str) -> None:
-        verb, line = find_verb(noun, rest)
+    async def run(context: CommandContext, arguments: str) -> None:
+        verb, line = find_verb(noun, arguments)
         values = read_arguments(noun.name, verb, line)
         if verb.is_live:
             if (report := await verb.run(context, **values)) is not None:
@@ -66,9 +66,9 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     loop = asyncio.get_running_loop()
 
     async def choose(question: str) -> bool:
-        about, _, asks = question.rpartition(". ")
-        if about:
-            context.say(f"{about}.")
+        statement, _, asks = question.rpartition(". ")
+        if statement:
+            context.say(f"{statement}.")
         chosen = await context.choose(asks, [Choice("", "no"), Choice("yes", "yes")])
         if chosen is None:
             raise NexusError("usage", what, "cancelled", "Nothing was changed")
@@ -83,10 +83,10 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def show(report: Report[Any]) -> None:
         loop.call_soon_threadsafe(show_report, context, report)
 
-    asked = replace(source, confirm=confirm if context.can_choose else None, say=say, show=show)
+    asking_source = replace(source, confirm=confirm if context.can_choose else None, say=say, show=show)
 
     async def work() -> None:
-        running = asyncio.to_thread(verb.run, asked, **values)
+        running = asyncio.to_thread(verb.run, asking_source, **values)
         show_report(context, await (wait_settled(running) if verb.busy else running))
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
@@ -94,21 +94,21 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
         await verb.then(context)
 
 
-def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
+def find_verb(noun: Noun, arguments: str) -> tuple[Verb, str]:
     """Return the verb that a line begins with, and the line behind it. Without one it is what the noun alone does, or
     words for its verb `show`."""
     verbs = noun.list_verbs("slash")
-    word, _, line = rest.partition(" ")
+    word, _, line = arguments.partition(" ")
     for verb in reversed(verbs):
-        words = line.strip() if verb.name else rest
+        words = line.strip() if verb.name else arguments
         if verb.name in ("", word.casefold()) and not (verb.is_alone and words):
             return verb, words
-    if rest and not word.startswith("--"):
+    if arguments and not word.startswith("--"):
         if default := _find_default(verbs):
-            return default, rest
+            return default, arguments
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
-        raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
-    return verbs[0], rest
+        raise usage_error(noun.name, arguments, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
+    return verbs[0], arguments
 
 
 def _find_default(verbs: Sequence[Verb]) -> Verb | None:
@@ -117,15 +117,15 @@ def _find_default(verbs: Sequence[Verb]) -> Verb | None:
     return min(takes_words, key=lambda verb: verb.name, default=None)
 
 
-def _is_at_once(noun: Noun, rest: str) -> bool:
+def _is_at_once(noun: Noun, arguments: str) -> bool:
     """True if a line need not wait for a turn: it reads, it is invalid, or its verb does not wait."""
-    return _find_authority(noun, rest) is Authority.READS or not find_verb(noun, rest)[0].waits
+    return _find_authority(noun, arguments) is Authority.READS or not find_verb(noun, arguments)[0].waits
 
 
-def _find_authority(noun: Noun, rest: str) -> Authority:
+def _find_authority(noun: Noun, arguments: str) -> Authority:
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
-        verb, line = find_verb(noun, rest)
+        verb, line = find_verb(noun, arguments)
         if not verb.is_served:
             return Authority.PERMITS
         values = read_arguments(noun.name, verb, line)
@@ -167,8 +167,10 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
         argument for argument in arguments if argument.default is Parameter.empty and argument.name not in values
     ]
     if missing:
-        about = missing[0].option.help.rstrip(".")
-        raise _refuse(name, verb, line, f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}")
+        help_text = missing[0].option.help.rstrip(".")
+        raise _refuse(
+            name, verb, line, f"the argument is missing: {missing[0].flag}, {help_text[:1].lower()}{help_text[1:]}"
+        )
     return values
 
 
@@ -278,17 +280,17 @@ def _take_words(
 
 def _usage(verbs: Sequence[Verb]) -> str:
     """Return the arguments of a command in the form of `/help`."""
-    named = [verb for verb in verbs if verb.name]
-    if not named:
+    named_verbs = [verb for verb in verbs if verb.name]
+    if not named_verbs:
         return verbs[0].usage
     default = _find_default(verbs)
     first = default.parameters if default else ()
     alone = [
         parameter.shown.strip("[]") for parameter in first if parameter.option.is_argument or parameter.option.is_text
     ]
-    words = "|".join(verb.name for verb in named)
+    words = "|".join(verb.name for verb in named_verbs)
     forms = [" ".join(alone)] if alone else []
-    return f"[{' | '.join([*forms, words if len(named) > 1 else named[0].usage])}]"
+    return f"[{' | '.join([*forms, words if len(named_verbs) > 1 else named_verbs[0].usage])}]"
 
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:

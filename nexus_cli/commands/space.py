@@ -72,7 +72,7 @@ def create(
     ledger.spaces.check_free(name)
     people = [own_entity(ledger, settings)]
     people += [make_member(ledger, settings, person, folder, {}) for person in member or () if person not in agents]
-    known = {participant: ledger.spaces.find_entity(participant) for participant in agents}
+    entities = {participant: ledger.spaces.find_entity(participant) for participant in agents}
     made_agents = {
         participant: make_member(ledger, settings, participant, folder, chosen_options, agent=True)
         for participant in agents
@@ -81,7 +81,7 @@ def create(
     created = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
     for agent_name, who in made_agents.items():
         others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != created.id]
-        if others and (before := known[agent_name]) and before.options != who.options:
+        if others and (before := entities[agent_name]) and before.options != who.options:
             source.say(f"The options also apply to {who.name} in {name_first(others, 3)}.")
     return Report("", {"version": 1, "space": to_json_value(created)}, line=created.id)
 
@@ -143,17 +143,17 @@ def set_goals(
     from nexus_cli.spaces import agent_goals  # noqa: PLC0415
     from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 
-    act, _, rest = " ".join(words or ["list"]).partition(" ")
+    act, _, argument = " ".join(words or ["list"]).partition(" ")
     if priority and priority > MOST_PRIORITY:
         raise NexusError("usage", f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
     ledger, done = source.ledger, ""
     who = find_agent(ledger, read_settings(source), agent, source.folder())
     if act == "add":
-        who, done = agent_goals.add_goal(ledger, who, rest, priority or PRIORITY, long_term=long_term), "added"
-    elif act == "done" and rest:
-        who, done = agent_goals.finish_goals(ledger, who, rest.split()), "finished"
-    elif act != "list" or rest:
-        raise NexusError("usage", f"goal {act} {rest}".rstrip()[:80], "expected add TEXT, list or done ID")
+        who, done = agent_goals.add_goal(ledger, who, argument, priority or PRIORITY, long_term=long_term), "added"
+    elif act == "done" and argument:
+        who, done = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
+    elif act != "list" or argument:
+        raise NexusError("usage", f"goal {act} {argument}".rstrip()[:80], "expected add TEXT, list or done ID")
     return Report("agent_goals", agent_goals.goals_report(who, done), whole=True)
 
 

@@ -125,11 +125,11 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
 
     with save_editor_texts(None if request.dry_run else source.live):
         value = restore_files(log, request, source.say, redo=redo)
-    if log is None and not request.dry_run and (done := [*value["restored"], *value["removed"]]):
+    if log is None and not request.dry_run and (changed_paths := [*value["restored"], *value["removed"]]):
         from nexus_cli.commands.worktree import NAMED, record_act, tell_its_session  # noqa: PLC0415  (rare)
 
         name = request.session.removeprefix("worktree-")
-        description = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(done, NAMED)}"
+        description = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, NAMED)}"
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 

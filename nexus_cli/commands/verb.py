@@ -358,8 +358,10 @@ class Noun:
 @cache
 def _parameters_of(run: Callable[..., Any]) -> tuple[VerbParameter, ...]:
     """Read the parameters of the function of a verb; the first one is the source."""
-    own, hints = signature(run).parameters, get_type_hints(run, include_extras=True)
-    return tuple(VerbParameter(name, *_split_hint(hints[name], own[name].default)) for name in list(own)[1:])
+    parameters, hints = signature(run).parameters, get_type_hints(run, include_extras=True)
+    return tuple(
+        VerbParameter(name, *_split_hint(hints[name], parameters[name].default)) for name in list(parameters)[1:]
+    )
 
 
 def _split_hint(hint: Any, default: Any) -> tuple[Any, Any, Option]:

@@ -186,14 +186,14 @@ def remove(
 
     record = find_record(source, name)
     try:
-        more = remove_worktree(record, force=force)
+        note = remove_worktree(record, force=force)
     except UnappliedError as error:
         if source.confirm is None:
             raise
         if not source.confirm(f"Worktree {name}: {error.why}. Delete it?") or is_in_use(record):
             return _report_removal("nothing was deleted.")
-        more = remove_worktree(record, force=True)
-    return _report_removal(f"worktree {name} was removed{f'; {more}' if more else ''}.", name, note=more)
+        note = remove_worktree(record, force=True)
+    return _report_removal(f"worktree {name} was removed{f'; {note}' if note else ''}.", name, note=note)
 
 
 def _report_removal(message: str, *names: str, note: str = "") -> Report[RemovalReport]:

@@ -31,13 +31,16 @@ def read_limits(agent: Skill, cwd: Path) -> Limits:
 
 def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield field and problem for each tool that an agent names and nexus does not have, and for invalid values."""
-    known = discover_tools()
+    known_tools = discover_tools()
     for field in ("tools", "disallowedtools"):
-        for named in NAMED_TOOL.findall(fields.get(field, "")):
-            name, _, pattern = named.partition("(")
+        for reference in NAMED_TOOL.findall(fields.get(field, "")):
+            name, _, pattern = reference.partition("(")
             if pattern:
-                yield field, f"nexus ignores the pattern of {one_line(named)}; to restrict calls, use nexus rules add"
-            is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known
+                yield (
+                    field,
+                    f"nexus ignores the pattern of {one_line(reference)}; to restrict calls, use nexus rules add",
+                )
+            is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known_tools
             if not is_known:
                 yield field, f"unknown tool {one_line(name)}"
             if field == "tools" and "agent" in find_our_tools(name):
@@ -57,12 +60,12 @@ def _read_tools(agent: Skill, cwd: Path) -> frozenset[str] | None:
     lists = [agent.fields.get(field, "") for field in ("tools", "disallowedtools")]
     if "tools" not in agent.fields and not lists[1]:
         return None
-    known = _list_known(cwd)
-    named, excluded = ({*_find_tools(text, known)} for text in lists)
-    is_narrowed = "tools" in agent.fields and named.isdisjoint(_ALL)
+    known_tools = _list_known(cwd)
+    named_tools, excluded = ({*_find_tools(text, known_tools)} for text in lists)
+    is_narrowed = "tools" in agent.fields and named_tools.isdisjoint(_ALL)
     if not is_narrowed and not excluded:
         return None
-    allowed = {RECALL, *named} if is_narrowed else known
+    allowed = {RECALL, *named_tools} if is_narrowed else known_tools
     return frozenset(allowed - excluded if excluded.isdisjoint(_ALL) else {RECALL})
 
 
@@ -75,11 +78,11 @@ def _list_known(cwd: Path) -> set[str]:
     return {*discover_tools(), *(tool.name for tool in read_tools(cwd))}
 
 
-def _find_tools(text: str, known: Collection[str]) -> Iterator[str]:
+def _find_tools(text: str, known_tools: Collection[str]) -> Iterator[str]:
     """Yield our names of the tools in a list: `Bash` is no patch, which a model may write as a command, and
     `mcp__SERVER` is each tool of a server, as `mcp__SERVER__*` is."""
-    for named in NAMED_TOOL.findall(text):
-        name = named.partition("(")[0]
+    for reference in NAMED_TOOL.findall(text):
+        name = reference.partition("(")[0]
         pattern = name if "__" in name.removeprefix(_SERVER) else f"{name}__*"
-        ours = fnmatch.filter(known, pattern) if name.startswith(_SERVER) else find_our_tools(name)
-        yield from [tool_name for tool_name in ours if tool_name in known] or [name]
+        ours = fnmatch.filter(known_tools, pattern) if name.startswith(_SERVER) else find_our_tools(name)
+        yield from [tool_name for tool_name in ours if tool_name in known_tools] or [name]

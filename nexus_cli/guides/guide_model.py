@@ -32,20 +32,22 @@ class GuideModel:
     @classmethod
     def read(cls, guide: Skill, present: str, settings: Settings) -> GuideModel:
         """Read the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be opened."""
-        named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
+        model_name, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
         model, problems = "", []
-        if named.casefold() not in AS_IT_IS:
+        if model_name.casefold() not in AS_IT_IS:
             try:
-                is_own = named in settings.alias
+                is_own = model_name in settings.alias
                 wanted = resolve_for_worker(
-                    named if is_own else find_of_family(named, present) or named, present, settings
+                    model_name if is_own else find_of_family(model_name, present) or model_name, present, settings
                 )
                 check_model(wanted)
                 resolve_endpoint(wanted)
                 model = wanted
             except NexusError as error:
-                own = f'; to define it, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
-                problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
+                alias_hint = (
+                    f'; to define it, set alias.{model_name} = "MODEL" in config.toml' if error.kind == "usage" else ""
+                )
+                problems.append(one_line(f"model {model_name}: {error.why[:200] or error.message}{alias_hint}"))
         if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
             problems.append(one_line(f"effort {effort[:20]}: must be one of {', '.join(EFFORTS)}"))
             effort = ""

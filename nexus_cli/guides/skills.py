@@ -156,7 +156,7 @@ class Skill:
     def read_file(self, name: str) -> str:
         """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is
         binary, it holds credentials, or a link leads out of the folder."""
-        path, where = os.path.normpath(name), f"{self.name}: {one_line(name)}"
+        path, location = os.path.normpath(name), f"{self.name}: {one_line(name)}"
         try:
             if isinstance(self.source, bytes):
                 data = self.files.get(path)
@@ -167,9 +167,9 @@ class Skill:
                 root = real_path(self.source.parent)
                 file_text = read_unasked(UnaskedFiles(root), root / path, LIMIT)
         except FileRefused as refused:
-            raise NexusError("config", where, str(refused)) from refused
+            raise NexusError("config", location, str(refused)) from refused
         if file_text is None:
-            raise NexusError("config", where, "the skill has no such file")
+            raise NexusError("config", location, "the skill has no such file")
         return file_text.text
 
 
@@ -305,13 +305,13 @@ def _list_items(items: Iterable[TrustItem], kind: GuideKind) -> list[tuple[str, 
     return listed
 
 
-def read_item_guide(name: str, item: TrustItem, where: str, origin: str) -> Skill:
+def read_item_guide(name: str, item: TrustItem, location: str, origin: str) -> Skill:
     """Return the guide of an item from the bytes that were judged: nothing is read again. What is shown of a guide is
     read from here too, so that nothing else of it can run."""
     above = f"{item.file.rpartition('/')[0]}/"
     others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
     kind = GuideKind(item.kind)
-    skill = _find_guide(name, item.parts[item.file], where, origin, kind)
+    skill = _find_guide(name, item.parts[item.file], location, origin, kind)
     return replace(skill, files=others) if others and kind is GuideKind.SKILL else skill
 
 
@@ -329,55 +329,55 @@ def _in_plugins(plugins: Iterable[InstalledPlugin], kind: GuideKind) -> Iterator
                 yield replace(skill, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
-def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: GuideKind) -> Skill:
+def _find_guide(name: str, source: Path | bytes, location: str, origin: str, kind: GuideKind) -> Skill:
     """Return the guide of a file; one that has not changed since is read once per process."""
-    key = (name, where, origin, kind)
+    key = (name, location, origin, kind)
     try:
         status = os.stat(source) if isinstance(source, Path) else None
     except (OSError, ValueError):
-        return _make_guide(name, source, where, origin, kind)
+        return _make_guide(name, source, location, origin, kind)
     version = file_version(status) if status else source
     skill = _unchanged.find(key, version)
     if skill is None:
-        skill = _make_guide(name, source, where, origin, kind)
+        skill = _make_guide(name, source, location, origin, kind)
         if status is None or is_settled(status):
             _unchanged.keep(key, version, skill, len(source) if isinstance(source, bytes) else len(skill.description))
     return skill
 
 
-def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: GuideKind) -> Skill:
+def _make_guide(name: str, source: Path | bytes, location: str, origin: str, kind: GuideKind) -> Skill:
     name = _name(name)
     try:
-        file_text = _read(source, where, LIMIT if where.endswith(".toml") else HEAD)
+        file_text = _read(source, location, LIMIT if location.endswith(".toml") else HEAD)
     except NexusError as error:
-        return Skill(name, "", where, source, origin, problem=one_line(error.why), kind=kind)
+        return Skill(name, "", location, source, origin, problem=one_line(error.why), kind=kind)
     if file_text is None:
-        return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
-    front = split_guide(file_text.text, where, cut=file_text.beyond > 0)
+        return Skill(name, "", location, source, origin, problem="is not a regular file", kind=kind)
+    front = split_guide(file_text.text, location, cut=file_text.beyond > 0)
     described = front.fields.get("description", "")
     is_other = kind == GuideKind.AGENT and "name" not in front.fields  # a page about the agents beside them
     description = described or ("" if front.problem or is_other else _paragraph(front.text))
-    problem = front.problem or _problem(file_text.text, front, source, where)
+    problem = front.problem or _problem(file_text.text, front, source, location)
     if not problem and not description and kind != GuideKind.COMMAND:
         problem = "has no description"
     named = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
     line = "" if problem and not described else _one_line(description)
-    return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
+    return Skill(named or name, line, location, source, origin, problem=problem, kind=kind, fields=front.fields)
 
 
-def _problem(text: str, front: FrontMatter, source: Path | bytes, where: str) -> str:
+def _problem(text: str, front: FrontMatter, source: Path | bytes, location: str) -> str:
     """Return the reason that a readable file is not a guide, "" if it is one; `text` is its beginning."""
     if not text.strip():
         return "is empty"
     if not front.text.strip().strip("-"):
-        whole = _read(source, where, LIMIT)
+        whole = _read(source, location, LIMIT)
         if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
             return "has no text after its front matter"
     return ""
 
 
-def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
-    return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
+def _read(source: Path | bytes, location: str, limit: int) -> FileText | None:
+    return decode_head(source, location, limit) if isinstance(source, bytes) else read_text(source, limit)
 
 
 def _name(text: str) -> str:

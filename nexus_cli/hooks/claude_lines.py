@@ -45,11 +45,11 @@ def claude_lines(
         entry, blocks = by_id[item.entry], _blocks(item.message)
         if not blocks:
             continue
-        own = str(uuid.uuid5(_NAMESPACE, f"{session} {entry.id}"))
+        message_id = str(uuid.uuid5(_NAMESPACE, f"{session} {entry.id}"))
         is_reply = item.message.role is Role.ASSISTANT
         message: JsonDict = {"role": "assistant" if is_reply else "user", "content": blocks}
         if is_reply:
-            message |= _reply_fields(item.message, own, model, used.get(entry.id, Usage()))
+            message |= _reply_fields(item.message, message_id, model, used.get(entry.id, Usage()))
         record: JsonDict = {
             "parentUuid": parent,
             "isSidechain": False,
@@ -59,21 +59,21 @@ def claude_lines(
             "version": f"nexus {__version__}",
             "type": message["role"],
             "message": message,
-            "uuid": own,
+            "uuid": message_id,
             "timestamp": entry.at,
         }
         if item.message.role is Role.USER and not is_person(entry.actor):
             record["isMeta"] = True
-        parent = own
+        parent = message_id
         yield json_text(record, escaped=escaped, dense=True) + "\n"
     if name:
         title: JsonDict = {"type": "custom-title", "customTitle": name, "sessionId": session}
         yield json_text(title, escaped=escaped, dense=True) + "\n"
 
 
-def _reply_fields(message: Message, own: str, model: str, used: Usage) -> JsonObject:
+def _reply_fields(message: Message, message_id: str, model: str, used: Usage) -> JsonObject:
     return {
-        "id": f"msg_{own.replace('-', '')}",
+        "id": f"msg_{message_id.replace('-', '')}",
         "type": "message",
         "model": model.rpartition("/")[2],
         "stop_reason": "tool_use" if message.tool_calls else "end_turn",

@@ -57,12 +57,12 @@ def encode_input(value: JsonObject, end: str = "\n") -> bytes:
     return f"{text}{end}".encode("utf-8", "backslashreplace")
 
 
-def encode_event(common: JsonObject, own: JsonObject, *, is_codex: bool) -> bytes:
+def encode_event(common: JsonObject, own_fields: JsonObject, *, is_codex: bool) -> bytes:
     """Return the input of a hook as Claude Code 2.1.332 has it, or codex 0.171: those of the keys in `common` that are
-    not None in the order of the program, then the event's `own`."""
+    not None in the order of the program, then the event's `own_fields`."""
     left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
     keys = CODEX_KEYS if is_codex else CLAUDE_KEYS
-    fields = {**{key: common[key] for key in keys if common.get(key) is not None}, **own}
+    fields = {**{key: common[key] for key in keys if common.get(key) is not None}, **own_fields}
     kept = {key: value for key, value in fields.items() if key not in left_out}
     return encode_input(kept, "" if is_codex else "\n")
 
@@ -96,8 +96,8 @@ class HookedCall:
     @property
     def has_failed(self) -> bool:
         """True for a call that ran and failed; status 1 of a search or a comparison is an answer."""
-        done = self.result
-        return done is not None and (bool(done.error) or (bool(done.status) and not self._meaning(done)))
+        result = self.result
+        return result is not None and (bool(result.error) or (bool(result.status) and not self._meaning(result)))
 
     def fields(self, event: str, hook: Hook) -> list[JsonDict]:
         """Return the part of the input that is about the call, for each run of a hook. One that was written for other
@@ -118,10 +118,10 @@ class HookedCall:
 
     def describe_result(self) -> str:
         """Return the result of the call as text."""
-        done = self.result or ToolResult()
+        result = self.result or ToolResult()
         if self.has_failed:
-            return self._describe_failure(done)
-        return _output_of(done) or f"({self._claude_name} completed with no output)"
+            return self._describe_failure(result)
+        return _output_of(result) or f"({self._claude_name} completed with no output)"
 
     def own_arguments(self) -> JsonDict:
         """Return the arguments of the call, with those of Claude for a file and an edit beside ours."""

@@ -161,8 +161,8 @@ class Hook:
     def _read_files(self, folder: Path) -> dict[str, bytes]:
         """Return the content of the files that its trust depends on, by path in `folder`."""
         if not self.is_plugin:
-            named = read_scripts([self.table.command], folder)
-            return {name.removeprefix(ABOVE): data for name, data in named.items()}
+            scripts = read_scripts([self.table.command], folder)
+            return {name.removeprefix(ABOVE): data for name, data in scripts.items()}
         contents: dict[str, bytes] = {}
         for path in self.scripts:
             with suppress(OSError):

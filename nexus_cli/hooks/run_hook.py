@@ -67,8 +67,8 @@ class HookAnswer:
             *(["allow a call"] if self.decision == "allow" else []),
             *(["change its input"] if self.updated is not None else []),
         ]
-        kept = "" if self.decision == "allow" else self.decision
-        return replace(self, decision=kept, updated=None, refused=" or ".join(wanted))
+        decision = "" if self.decision == "allow" else self.decision
+        return replace(self, decision=decision, updated=None, refused=" or ".join(wanted))
 
 
 def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer:
@@ -83,23 +83,23 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
-    more = as_table(inner)
-    asked = more.pop("decision", None)
-    nested = as_table(asked)  # of PermissionRequest
-    word = _take(more, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
+    specific_fields = as_table(inner)
+    raw_decision = specific_fields.pop("decision", None)
+    nested = as_table(raw_decision)  # of PermissionRequest
+    word = _take(specific_fields, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
-    reason = _take(more, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
+    reason = _take(specific_fields, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
     stops = value.get("continue") is False or nested.get("interrupt") is True
-    updated = more.pop("updatedInput", nested.get("updatedInput"))
-    more.pop("hookEventName", None)
+    updated = specific_fields.pop("updatedInput", nested.get("updatedInput"))
+    specific_fields.pop("hookEventName", None)
     return HookAnswer(
         "deny" if stops else decision,
         (_take(value, "stopReason") or reason) if stops else reason,
-        _take(more, "additionalContext"),
+        _take(specific_fields, "additionalContext"),
         _take(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
-        unread=one_line(name_first([*more], NAMED)),
+        unread=one_line(name_first([*specific_fields], NAMED)),
     )
 
 
@@ -184,24 +184,24 @@ def run_hook(hook: Hook, input_data: bytes, cwd: Path, permission: CallPermissio
     began = time.monotonic()
     try:
         with _place_script(hook, permission) as script:
-            done, stderr, variables = _start(hook, input_data, cwd, permission, stop, script)
+            result, stderr, variables = _start(hook, input_data, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
         return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook could not be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
-    if done.timed_out:
+    if result.timed_out:
         return HookRun(hook, HookAnswer(), LATE, f"timed out after {hook.table.timeout:g} s", seconds)
-    stdout = output_as_text(done.output)
+    stdout = output_as_text(result.output)
     words = _shorten(stderr or stdout)
-    answer = read_answer(hook.table.event, done.status, stdout, stderr)
-    has_answered = done.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
-    if done.status in NO_PROGRAM and not has_answered:
+    answer = read_answer(hook.table.event, result.status, stdout, stderr)
+    has_answered = result.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
+    if result.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
             notice = f"a hook from {hook.source} did not run: {why}. Install the program; to list hooks: nexus hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, notice)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
     if not has_answered:
-        why = f"exit {done.status}{': ' if words else ''}{words}"
+        why = f"exit {result.status}{': ' if words else ''}{words}"
         notice = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
             notice = f"a hook from {hook.source} failed, perhaps because it has no network access, which only hooks in "
@@ -246,7 +246,7 @@ def _start(
     drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)
     drain.start()
     try:
-        done = run(
+        result = run(
             [find_shell(folder), "-c", f"exec 2>&{write_end} {write_end}>&-\n{hook.table.command}"],
             seconds=hook.table.timeout,
             stdin=input_data,
@@ -271,11 +271,11 @@ def _start(
     finally:
         os.close(write_end)
         drain.join(1.0)
-    return done, output_as_text(stderr.join()), variables
+    return result, output_as_text(stderr.join()), variables
 
 
-def _drain(read_end: int, kept: BoundedOutput) -> None:
+def _drain(read_end: int, output: BoundedOutput) -> None:
     """Collect a pipe until its last writer has ended."""
     with open(read_end, "rb", buffering=0) as pipe:
         while data := pipe.read(1 << 16):
-            kept.add(data)
+            output.add(data)

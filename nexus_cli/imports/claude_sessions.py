@@ -108,19 +108,19 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
     Results and parts of a message that stand beside the way, as parallel calls do, are on it too.
     """
     places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
-    at = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
+    position = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
     way: dict[int, Record] = {}
-    while at >= 0 and at not in way:
-        record = way[at] = records[at]
+    while position >= 0 and position not in way:
+        record = way[position] = records[position]
         parent = read_name(record, "parentUuid") or read_name(record, "logicalParentUuid")
         is_root = "uuid" in record and not parent and not _is_compaction(record)
         if parent and parent in places:
-            at = places[parent]
+            position = places[parent]
         elif is_root:
             break
         else:
             session.left_out["links to missing records"] += bool(parent)
-            at -= 1
+            position -= 1
     spoken = [record for record in way.values() if record["type"] in SPOKEN]
     messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
     parts = [row for row in records if row["type"] == "assistant" and read_name(row["message"], "id") in messages]
@@ -196,8 +196,8 @@ class _Talk:
         if text.partition(" ")[0] in OWN_COMMANDS and not images:
             session.left_out["built-in commands of Claude Code"] += 1
             return
-        own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
-        session.add_text(text, images, typed=not own)
+        is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
+        session.add_text(text, images, typed=not is_own)
 
     def _add_result(self, block: Record) -> None:
         call, content = read_name(block, "tool_use_id"), block.get("content")

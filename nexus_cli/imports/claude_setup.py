@@ -23,8 +23,8 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     """Return the setup in Claude's folder and in the file with its servers."""
     setup = ForeignSetup("claude")
     settings = setup.read_table(path := home / "settings.json")
-    where = with_tilde(path)
-    _read_permissions(setup, settings.get("permissions"), where)
+    location = with_tilde(path)
+    _read_permissions(setup, settings.get("permissions"), location)
     model, effort = settings.get("model"), settings.get("effortLevel")
     if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
         setup.settings["model"] = f"anthropic/{model.removesuffix('[1m]')}"
@@ -34,9 +34,9 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.settings["effort"] = str(effort)
     for name, value in as_table(settings.get("env")).items():
         if is_key(str(value), str(name)):
-            setup.note_key(str(name), where)
+            setup.note_key(str(name), location)
         else:
-            setup.notes.append(f"env {str(name)[:80]} in {where}: export the variable in your shell instead")
+            setup.notes.append(f"env {str(name)[:80]} in {location}: export the variable in your shell instead")
     setup.note_hooks(settings.get("hooks"))
     if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
@@ -45,7 +45,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if "outputStyle" in settings:
         setup.notes.append("outputStyle: copy it to `styles/` and set `ui.style` (see `nexus docs personal`)")
     used = "permissions model effortLevel env hooks enabledPlugins statusLine outputStyle $schema".split()
-    setup.note_unused(settings, used, where)
+    setup.note_unused(settings, used, location)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
@@ -56,14 +56,14 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     return setup
 
 
-def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
+def _read_permissions(setup: ForeignSetup, value: object, location: str) -> None:
     table = as_table(value)
     for decision in DECISIONS:
         listed = table.get(decision)
         for written in listed if isinstance(listed, list) else ():
             setup.add_rules(decision, str(written), partial(map_claude_rule, decision, str(written)))
         if listed is not None and not isinstance(listed, list):
-            setup.lose(decision, f"rules in {where}: not a list")
+            setup.lose(decision, f"rules in {location}: not a list")
     mode = table.get("defaultMode")
     if mode == "acceptEdits":
         setup.settings["allow"] = EDIT
@@ -72,18 +72,18 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
     if folders := as_texts(table.get("additionalDirectories")):
         setup.note(f"additionalDirectories {', '.join(folders)}: use `--add-dir FOLDER`")
     used = ("allow", "ask", "deny", "defaultMode", "additionalDirectories")
-    setup.note_unused(table, used, f"permissions in {where}")
+    setup.note_unused(table, used, f"permissions in {location}")
 
 
 def _read_servers(setup: ForeignSetup, path: Path) -> None:
     settings = setup.read_table(path, guards=False)
-    where = with_tilde(path)
+    location = with_tilde(path)
     for name, value in as_table(settings.get("mcpServers")).items():
         table = as_table(value)
         entry = server_entry(table, "url", "env", "headers", "disabled")
         entry |= {"type": "sse"} if table.get("type") == "sse" else {}
         setup.add_server(str(name), entry)
-        setup.note_unused(table, SERVER_KEYS, f"server {name} in {where}")
+        setup.note_unused(table, SERVER_KEYS, f"server {name} in {location}")
     projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
         for name in as_table(as_table(value).get("mcpServers")):

@@ -178,9 +178,9 @@ class _Talk:
         if place < 0 or not self._newest or not summary.endswith(self._newest):
             return
         message = entries[place].message
-        kept = message.content.removesuffix(self._newest).rstrip("\n")
-        entries[place] = replace(entries[place], message=replace(message, content=kept))
-        if not kept and not message.tool_calls:
+        remaining_text = message.content.removesuffix(self._newest).rstrip("\n")
+        entries[place] = replace(entries[place], message=replace(message, content=remaining_text))
+        if not remaining_text and not message.tool_calls:
             entries.pop(place)
         self._reply = -1
 

@@ -57,13 +57,13 @@ class ForeignSession:
     _images: list[tuple[str, Sequence[Part]]] = field(default_factory=list)
     """Tool and images of the results since the last message, which follow them in messages of their own."""
 
-    def note_time(self, at: object) -> None:
-        """Use `at` (ISO 8601) for the entries that follow; keep the time before for any other value."""
-        if isinstance(at, str):
+    def note_time(self, timestamp: object) -> None:
+        """Use `timestamp` (ISO 8601) for the entries that follow; keep the time before for any other value."""
+        if isinstance(timestamp, str):
             try:
-                moment = datetime.fromisoformat(at)
+                moment = datetime.fromisoformat(timestamp)
                 if not 2000 <= moment.year < 2100:
-                    raise ValueError(at)
+                    raise ValueError(timestamp)
                 self._at = format_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
             except (ValueError, OverflowError):
                 self.left_out["invalid timestamps"] += 1

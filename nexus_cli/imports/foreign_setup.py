@@ -200,27 +200,27 @@ class ForeignSetup:
                 *(f"{variable}={value}" for variable, value in env.items() if str(variable) not in secret),
                 *secret,
             ]
-        if sent := [f"{header}: {value}" for header, value in headers.items() if str(header) not in unsent]:
-            entry["headers"] = sent
+        if header_lines := [f"{header}: {value}" for header, value in headers.items() if str(header) not in unsent]:
+            entry["headers"] = header_lines
         names = FROM_ENVIRONMENT.findall(json.dumps(entry, default=str))
         parse_entry(name, entry, dict.fromkeys(names, "x"))
         self.servers[name] = entry
 
     def _note_secret(self, server: str, name: str) -> None:
         """Report a key in the environment or the headers of a server."""
-        where, name = f"server {one_line(server)}", one_line(name)
+        label, name = f"server {one_line(server)}", one_line(name)
         if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
             self.notes.append(
-                f"{where}: the value of {name} looks like a key and was not copied; run nexus login {name}"
+                f"{label}: the value of {name} looks like a key and was not copied; run nexus login {name}"
             )
         else:
             hint = f'"{name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
-            self.notes.append(f"{where}: {name} looks like a key and was not copied; write {hint}")
+            self.notes.append(f"{label}: {name} looks like a key and was not copied; write {hint}")
 
-    def note_key(self, name: str, where: str) -> None:
+    def note_key(self, name: str, location: str) -> None:
         """Report a key that is not copied, and how to keep it."""
         way = say_how_to_keep(name)
-        self.notes.append(f"the value of {one_line(name)} in {where} looks like a key and was not copied; {way}")
+        self.notes.append(f"the value of {one_line(name)} in {location} looks like a key and was not copied; {way}")
 
     def add_text(self, name: str, text: str, path: Path) -> None:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""
@@ -249,10 +249,10 @@ class ForeignSetup:
             elif folder.is_dir():
                 self.note(f"{folder.name} in {folder}: copy or link them to {with_tilde(usual / folder.name)}")
 
-    def note_unused(self, table: JsonObject, used: Iterable[str], where: str) -> None:
+    def note_unused(self, table: JsonObject, used: Iterable[str], location: str) -> None:
         """Report keys of a table that have no counterpart."""
-        if rest := [one_line(str(key))[:40] for key in table if key not in set(used)]:
-            self.notes.append(f"{where}: no counterpart in nexus for {', '.join(rest[:30])}")
+        if unused_keys := [one_line(str(key))[:40] for key in table if key not in set(used)]:
+            self.notes.append(f"{location}: no counterpart in nexus for {', '.join(unused_keys[:30])}")
 
 
 def server_entry(table: JsonObject, *keys: str) -> JsonDict:

@@ -35,9 +35,9 @@ def _set_model(setup: ForeignSetup, model: object, provider: str) -> None:
     """Take a model over if litellm knows its provider."""
     if not isinstance(model, str) or not model or is_key(model):
         return
-    known = provider or model.partition("/")[0]
-    if ("/" in model or provider) and known in provider_prefixes():
-        setup.settings["model"] = model if model.startswith(f"{known}/") else f"{known}/{model}"
+    prefix = provider or model.partition("/")[0]
+    if ("/" in model or provider) and prefix in provider_prefixes():
+        setup.settings["model"] = model if model.startswith(f"{prefix}/") else f"{prefix}/{model}"
     else:
         setup.notes.append(f"model {model[:80]}: unknown provider; use `nexus config set model PROVIDER/NAME`")
 
@@ -58,7 +58,7 @@ def read_codex(home: Path) -> ForeignSetup:
     """Return the setup in codex's folder: config.toml, rules, instructions, prompts."""
     setup = ForeignSetup("codex")
     path = home / "config.toml"
-    settings, where = setup.read_table(path, parse=tomllib.loads), with_tilde(path)
+    settings, location = setup.read_table(path, parse=tomllib.loads), with_tilde(path)
     _set_model(setup, settings.get("model"), str(settings.get("model_provider") or "openai"))
     if settings.get("model_reasoning_effort") in EFFORTS:
         setup.settings["effort"] = settings["model_reasoning_effort"]
@@ -68,11 +68,11 @@ def read_codex(home: Path) -> ForeignSetup:
     elif sandbox or approval:
         setup.notes.append("approval_policy and sandbox_mode: choose a permission level (see `nexus docs rules`)")
     for name, value in as_table(settings.get("mcp_servers")).items():
-        _add_codex_server(setup, name, as_table(value), where)
+        _add_codex_server(setup, name, as_table(value), location)
     if names := as_texts(settings.get("project_doc_fallback_filenames")):
         setup.note(f"project_doc_fallback_filenames {', '.join(names)}: import each in AGENTS.md (@NAME)")
     used = "model model_provider model_reasoning_effort approval_policy sandbox_mode mcp_servers projects".split()
-    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), where)
+    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location)
     for file in sorted((home / "rules").glob("*.rules")):
         rules, problems = read_codex_rules(setup.read(file, guards=True))
         for problem in problems:
@@ -86,7 +86,7 @@ def read_codex(home: Path) -> ForeignSetup:
     return setup
 
 
-def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, where: str) -> None:
+def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, location: str) -> None:
     entry = {"env": dict(as_table(table.get("env")))} | server_entry(table, "url", "cwd")
     entry["env"] |= {text: f"${{{text}}}" for text in as_texts(table.get("env_vars"))}
     headers = dict(as_table(table.get("http_headers")))
@@ -97,17 +97,17 @@ def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, where: st
     seconds = {"startup_timeout_sec": "start_seconds", "tool_timeout_sec": "call_seconds"}
     entry |= {seconds[key]: table[key] for key in seconds if key in table}
     used = "command args env env_vars url cwd http_headers env_http_headers bearer_token_env_var"
-    _add_server(setup, name, table, entry, " ".join([used, *seconds]), where)
+    _add_server(setup, name, table, entry, " ".join([used, *seconds]), location)
 
 
-def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict, used: str, where: str) -> None:
+def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict, used: str, location: str) -> None:
     """Add a server; `used` are the keys of its table that `entry` has."""
     setup.add_server(name, entry | ({"enabled": False} if table.get("enabled") is False else {}))
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
         setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; in nexus, all are allowed")
-    setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
+    setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {location}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
     """Return the model, servers, instructions and Markdown commands of a program of `PLAIN`."""
     setup, plain = ForeignSetup(program), PLAIN[program]
     for path in (home / name for name in plain.files):
-        text, where = setup.read(path, guards=bool(plain.rules)), with_tilde(path)
+        text, location = setup.read(path, guards=bool(plain.rules)), with_tilde(path)
         if path.suffix == ".yml":
             settings = setup.read_table(path, text, guards=False, parse=yaml.safe_load)
         else:
@@ -173,16 +173,16 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         _set_model(setup, as_table(model).get("name") or model, plain.provider)
         for key in plain.rules:
             if key in settings:
-                setup.lose_unknown(f"{key} in {where}: its rules are not converted; use `nexus rules add`")
+                setup.lose_unknown(f"{key} in {location}: its rules are not converted; use `nexus rules add`")
         for key in filter(settings.__contains__, plain.advice):
-            setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
+            setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {location}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
             own = (
                 f" ({address}): set OPENAI_API_BASE to this address, and the model to openai/NAME "
                 "(see `nexus docs settings`)"
             )
-            setup.note(f"provider {name} in {where}{own if address else f': {say_how_to_keep(name)}'}")
+            setup.note(f"provider {name} in {location}{own if address else f': {say_how_to_keep(name)}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)
             if program == "gemini":
@@ -194,8 +194,8 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
             elif program == "gemini" and "url" in entry:
                 entry["type"] = "sse"
             used = "type command args env environment cwd url httpUrl headers includeTools excludeTools"
-            _add_server(setup, name, table, entry, used, where)
-        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), where)
+            _add_server(setup, name, table, entry, used, location)
+        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), location)
     if plain.texts:
         _read_texts(setup, [home / plain.texts], home / "command", home / "commands")
     return setup
@@ -205,8 +205,8 @@ def program_folder(program: str) -> Path:
     """Return the folder with the setup of a program, from its variables or the home folder; raise
     `NexusError("config", ...)` if one that is there cannot be read."""
     folder = Path(home_folder(), PLAIN[program].folder if program in PLAIN else f".{program}")
-    if own := os.environ.get(FOLDER_VARIABLES.get(program, "")):
-        folder = Path(own)
+    if configured := os.environ.get(FOLDER_VARIABLES.get(program, "")):
+        folder = Path(configured)
     if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
         folder = Path(config) / program
     try:

@@ -76,7 +76,7 @@ class ImportPlan:
 def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPlan:
     """Return the changes by `setup`, asking `choose` about differences; raise `NexusError("config", ...)`."""
     plan = ImportPlan()
-    asked = _Asked(plan, choose)
+    chooser = _Asked(plan, choose)
     path = places.settings
     before = read_settings_text(real_path(path))
     try:
@@ -84,18 +84,18 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     except TOMLKitError:
         read_values(path)
         raise
-    _plan_settings(setup, document, read_values(path), asked)
-    _plan_rules(setup, document, asked)
+    _plan_settings(setup, document, read_values(path), chooser)
+    _plan_rules(setup, document, chooser)
     for name, entry in setup.servers.items():
         mine = _plain(document.get("mcp", {}).get(name))
-        if mine is None or (mine != entry and asked.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
+        if mine is None or (mine != entry and chooser.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
             set_value(document, ["mcp", name], entry)
     plan.add(PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
-    _plan_instructions(setup, places, asked)
+    _plan_instructions(setup, places, chooser)
     for name, text in setup.commands.items():
         file = places.config / "commands" / f"{name}.md"
         mine = read_settings_text(file)
-        if not mine or (mine != text and asked.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
+        if not mine or (mine != text and chooser.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
             plan.add(PersonalChange(file, mine, text))
     return plan
 
@@ -118,20 +118,20 @@ def _plain(value: Any) -> Any:
     return value.unwrap() if hasattr(value, "unwrap") else value
 
 
-def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, asked: _Asked) -> None:
+def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, chooser: _Asked) -> None:
     for key, text in setup.settings.items():
         try:
             value = parse_value(key, text)
         except NexusError as error:
-            asked.plan.kept.append(f"{key}: {error.why}")
+            chooser.plan.kept.append(f"{key}: {error.why}")
             continue
         if key in mine and mine[key] == value:
             continue
-        if key not in mine or asked.choose(f"{key} (yours: {mine[key]}; imported: {text})", (MINE, THEIRS)) == THEIRS:
+        if key not in mine or chooser.choose(f"{key} (yours: {mine[key]}; imported: {text})", (MINE, THEIRS)) == THEIRS:
             set_value(document, split_key(key), text)
 
 
-def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
+def _plan_rules(setup: ForeignSetup, document: Any, chooser: _Asked) -> None:
     """Add rules; of one that stands under another decision both may stay, where the strictest counts."""
     table = document.get("rules", {})
     mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
@@ -142,7 +142,7 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
             continue
         answer = BOTH
         if other is not None:
-            answer = asked.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
+            answer = chooser.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
         if answer != MINE:
             added[decision].append(text)
         if answer == THEIRS and other is not None:
@@ -155,16 +155,16 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
             set_listed(document, ["rules", name], text, add=True)
 
 
-def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> None:
+def _plan_instructions(setup: ForeignSetup, places: Places, chooser: _Asked) -> None:
     path, theirs = places.config / "NEXUS.md", setup.instructions
     mine = read_settings_text(real_path(path))
     if not theirs or theirs in mine:
         return
-    answer = asked.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS
+    answer = chooser.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS
     if answer == MINE:
         return
     head = f"{mine.rstrip()}\n\n" if answer == BOTH else ""
-    asked.plan.add(PersonalChange(path, mine, f"{head}{theirs}\n"))
+    chooser.plan.add(PersonalChange(path, mine, f"{head}{theirs}\n"))
 
 
 def refuse_without_terminal() -> NexusError:

@@ -65,36 +65,36 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     `model` continues them; "" is the one that they had. Raises `NexusError("ledger", ...)` if the ledger fails.
     """
     find, read = READERS[program]
-    done = SessionsImport(program)
+    result = SessionsImport(program)
     memos = [
         _Known(*memo) for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION) if memo[1].get("from") == program
     ]
     by_file = {str(memo.memo.get("file")): memo for memo in memos}
     moved = {str(memo.memo.get("id")): memo for memo in memos if not os.path.exists(str(memo.memo.get("file")))}
     for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
-        known, stamp = by_file.get(str(path)), _stamp(path)
-        if known and known.memo.get("stamp") == stamp:
-            done.same += 1
+        earlier, stamp = by_file.get(str(path)), _stamp(path)
+        if earlier and earlier.memo.get("stamp") == stamp:
+            result.same += 1
             continue
         try:
             foreign = read(path)
         except OSError as error:
-            done.problems.append(f"{path}: cannot be read ({error.strerror})")
+            result.problems.append(f"{path}: cannot be read ({error.strerror})")
             continue
         if stamp != _stamp(path):
-            done.problems.append(f"{path}: changed during the import; import again to add its new messages")
-        known = known or moved.get(foreign.id) or _Known("", {})
-        _store(ledger, foreign, known, stamp, model, done, dry_run)
-    return done
+            result.problems.append(f"{path}: changed during the import; import again to add its new messages")
+        earlier = earlier or moved.get(foreign.id) or _Known("", {})
+        _store(ledger, foreign, earlier, stamp, model, result, dry_run)
+    return result
 
 
 def _stamp(path: Path) -> list[int]:
     """Return size and modification time of a file; [] if there is none."""
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return []
-    return [about.st_size, about.st_mtime_ns]
+    return [status.st_size, status.st_mtime_ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,57 +108,59 @@ class _Known:
 def _store(
     ledger: Ledger,
     foreign: ForeignSession,
-    known: _Known,
+    earlier: _Known,
     stamp: list[int],
     model: str,
-    done: SessionsImport,
+    result: SessionsImport,
     dry: bool,
 ) -> None:
-    """Write what is new in a session, and count it in `done`."""
+    """Write what is new in a session, and count it in `result`."""
     if bad := foreign.bad_lines:
-        done.problems.append(f"{foreign.path}: {name_first(bad, MOST_NAMED)}")
+        result.problems.append(f"{foreign.path}: {name_first(bad, MOST_NAMED)}")
     if not foreign.entries:
-        done.empty += 1
-        done.left_out += foreign.left_out
+        result.empty += 1
+        result.left_out += foreign.left_out
         return
-    before = int(known.memo.get("entries", 0))
-    if known.session:
-        if len(foreign.entries) < before or foreign.digest(before) != known.memo.get("digest"):
-            done.problems.append(
-                f"{foreign.path}: imported messages have changed; session {known.session} was not updated"
+    before = int(earlier.memo.get("entries", 0))
+    if earlier.session:
+        if len(foreign.entries) < before or foreign.digest(before) != earlier.memo.get("digest"):
+            result.problems.append(
+                f"{foreign.path}: imported messages have changed; session {earlier.session} was not updated"
             )
             return
-        if len(foreign.entries) > before and ledger.session(known.session).entries != before:
-            line = f"{foreign.path}: new messages were not imported, because session {known.session} was continued here"
-            done.problems.append(line)
+        if len(foreign.entries) > before and ledger.session(earlier.session).entries != before:
+            line = (
+                f"{foreign.path}: new messages were not imported, because session {earlier.session} was continued here"
+            )
+            result.problems.append(line)
             return
-        if not ledger.lock(known.session):
-            done.problems.append(f"{foreign.path}: session {known.session} is open in another process")
+        if not ledger.lock(earlier.session):
+            result.problems.append(f"{foreign.path}: session {earlier.session} is open in another process")
             return
-    done.left_out += foreign.left_out
+    result.left_out += foreign.left_out
     for name, usage in foreign.usage.items():
-        done.usage[name] = done.usage.get(name, Usage()) + usage
+        result.usage[name] = result.usage.get(name, Usage()) + usage
     added = len(foreign.entries) - before
-    done.new += not known.session
-    done.grown += bool(known.session and added)
-    done.same += bool(known.session and not added)
-    done.entries += added
+    result.new += not earlier.session
+    result.grown += bool(earlier.session and added)
+    result.same += bool(earlier.session and not added)
+    result.entries += added
     if not dry:
-        named = model or f"{PROVIDERS[foreign.program]}/{foreign.model}".rstrip("/")
-        _write(ledger, foreign, known, stamp, named)
-    if known.session:
-        ledger.release(known.session)
+        model_name = model or f"{PROVIDERS[foreign.program]}/{foreign.model}".rstrip("/")
+        _write(ledger, foreign, earlier, stamp, model_name)
+    if earlier.session:
+        ledger.release(earlier.session)
 
 
-def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[int], model: str) -> None:
+def _write(ledger: Ledger, foreign: ForeignSession, earlier: _Known, stamp: list[int], model: str) -> None:
     counter = _counter(encoding_of(model))
-    before = int(known.memo.get("entries", 0))
+    before = int(earlier.memo.get("entries", 0))
     fresh = [replace(imported, tokens=counter.count_message(imported.message)) for imported in foreign.entries[before:]]
     is_folder = os.path.isabs(foreign.folder) and "\0" not in foreign.folder
     folder = foreign.folder if is_folder else os.path.expanduser("~")
     project = ledger.project_of(Path(folder))
     with ledger.db.write():
-        session = known.session
+        session = earlier.session
         if not session:
             at, name = foreign.entries[0].at, _find_free_name(ledger, foreign.name)
             info = sessions.create(
@@ -167,7 +169,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
             sessions.open_main(ledger.db, info)
             session = info.id
         log = TransactionLog(ledger.db, session)
-        if not known.session:
+        if not earlier.session:
             log.begin_epoch(
                 Epoch(0, None, IMPORTED_SESSION, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ()
             )

@@ -583,31 +583,15 @@ class CallPermission:
         """
         asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
-        from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
         from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
-        from nexus_cli.sandbox.profile import make_profile  # noqa: PLC0415
         from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
 
         probe = self.load(ALL if profile == "none" else ASK)
         with self._lock:
             denied = self._find_denied_files(profile)
-            rights = make_profile(
-                profile,
-                project=self._project,
-                cwd=self._cwd,
-                own=places(),
-                temp=self._find_temp(profile),
-                added=self.added,
-                write=self._settings.write,
-                unix_sockets=self._settings.unix_sockets,
-                denied=denied.paths,
-            )
+            rights = self._make_rights(profile, denied.paths, probe)
             rights = rights.for_hook(places()) if hook else rights
-            if profile in ("write", "net"):
-                kept_paths, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
-                mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-                rights = replace(rights, kept=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
             confinement, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
         env, removed = sandbox_environment(rights, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment, own_index  # noqa: PLC0415
@@ -647,6 +631,30 @@ class CallPermission:
         return CommandSandbox(
             confinement if is_walled else None, env, untold, denial, partial(self._describe_missing, removed)
         )
+
+    def _make_rights(self, profile: ProfileName, denied: Paths, probe: BackendProbe | None) -> SandboxProfile:
+        """Return the rights of a command in `profile`; the caller must lock."""
+        assert self._settings is not None
+        from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
+        from nexus_cli.sandbox.backend import Backend  # noqa: PLC0415
+        from nexus_cli.sandbox.profile import make_profile  # noqa: PLC0415
+
+        rights = make_profile(
+            profile,
+            project=self._project,
+            cwd=self._cwd,
+            own=places(),
+            temp=self._find_temp(profile),
+            added=self.added,
+            write=self._settings.write,
+            unix_sockets=self._settings.unix_sockets,
+            denied=denied,
+        )
+        if profile not in ("write", "net"):
+            return rights
+        kept_paths, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
+        mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
+        return replace(rights, kept=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
 
     def _describe_missing(self, removed: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `removed` from commands that this one names, or all if it lists

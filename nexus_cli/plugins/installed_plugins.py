@@ -69,8 +69,8 @@ class InstalledPlugin:
 
     def state(self, item: TrustItem) -> ItemState:
         """Return the state of an item of the copy."""
-        known = self.accepted.get(item.key)
-        return "off" if known is None else "active" if known == item.sha256 else "changed"
+        accepted_hash = self.accepted.get(item.key)
+        return "off" if accepted_hash is None else "active" if accepted_hash == item.sha256 else "changed"
 
     def items(self, *kinds: str) -> list[tuple[TrustItem, ItemState]]:
         """Return the items of these kinds with their states."""
@@ -115,30 +115,30 @@ def installed_plugins() -> list[InstalledPlugin]:
     """Read the installed plugins, by name; none with `--no-plugins`. Never raises."""
     if not has_plugins():
         return []
-    return [_read_installed(name, known) for name, known in sorted(PLUGIN_RECORD.read_items().items())]
+    return [_read_installed(name, record) for name, record in sorted(PLUGIN_RECORD.read_items().items())]
 
 
 def find_plugin(name: str) -> InstalledPlugin:
     """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
-    known = PLUGIN_RECORD.read_items()
-    if name not in known:
-        there = f"Installed: {', '.join(known)}" if known else "No plugin is installed"
-        hint = suggest_name(name, known, there)
+    records = PLUGIN_RECORD.read_items()
+    if name not in records:
+        there = f"Installed: {', '.join(records)}" if records else "No plugin is installed"
+        hint = suggest_name(name, records, there)
         raise NexusError("usage", f"plugin '{name[:80]}'", "not installed", hint)
-    return _read_installed(name, known[name])
+    return _read_installed(name, records[name])
 
 
-def _read_installed(name: str, known: JsonObject) -> InstalledPlugin:
+def _read_installed(name: str, record: JsonObject) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
     problem = f"{why}; run nexus plugin update {name}" if why else ""
-    source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
-    items = known.get("items")
-    if isinstance(table := known.get("named"), dict):
-        named = PluginSource(*(str(table.get(key, "")) for key in ("place", "commit", "inner", "ref")))
+    source = PluginSource(*(str(record.get(key, "")) for key in ("source", "commit", "inner")))
+    items = record.get("items")
+    if isinstance(table := record.get("named"), dict):
+        named_source = PluginSource(*(str(table.get(key, "")) for key in ("place", "commit", "inner", "ref")))
     else:
-        named = source
-    return InstalledPlugin(name, source, as_table(items), folder, problem, named)
+        named_source = source
+    return InstalledPlugin(name, source, as_table(items), folder, problem, named_source)
 
 
 @lru_cache(MOST_HELD)

@@ -113,8 +113,8 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
     home = Path(home_folder(), ".claude")
     theirs = (project_root(cwd) / file for file in RULES)
     for path in (*theirs, home / "settings.json", home / "plugins/known_marketplaces.json"):
-        for known, place in _list_markets(path):
-            if known == name:
+        for market_name, place in _list_markets(path):
+            if market_name == name:
                 return place
     return None
 

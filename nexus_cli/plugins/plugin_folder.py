@@ -115,13 +115,13 @@ def _add_listed(files: Mapping[str, bytes], listed: JsonObject) -> Mapping[str, 
     word. What only describes the plugin is left out beside a manifest: another version would change what was accepted.
     """
     path = next((name for name in MANIFESTS if name in files), None)
-    own = read_json(files[path]) if path else {LISTED: True}
+    manifest = read_json(files[path]) if path else {LISTED: True}
     left_out = {"source", *(DESCRIBES if path else ())}
     added = {key: value for key, value in listed.items() if key not in left_out}
-    if not isinstance(own, dict) or (path and not added):
+    if not isinstance(manifest, dict) or (path and not added):
         return files
-    both = {key: [*_as_list(own[key]), *_as_list(added[key])] for key in PARTS if key in own and key in added}
-    return {**files, path or MANIFESTS[1]: json.dumps({**added, **own, **both}).encode()}
+    both = {key: [*_as_list(manifest[key]), *_as_list(added[key])] for key in PARTS if key in manifest and key in added}
+    return {**files, path or MANIFESTS[1]: json.dumps({**added, **manifest, **both}).encode()}
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -167,10 +167,10 @@ class _Reader:
         for kind in ("command", "agent"):
             for path in self._paths(f"{kind}s"):
                 self._add_texts(kind, path)
-        for where, data in self._tables("hooks", "hooks/hooks.json"):
-            self._add_hooks(where, data)
-        for where, data in self._tables("mcpServers", ".mcp.json"):
-            self._add_servers(where, data)
+        for location, data in self._tables("hooks", "hooks/hooks.json"):
+            self._add_hooks(location, data)
+        for location, data in self._tables("mcpServers", ".mcp.json"):
+            self._add_servers(location, data)
         self._name_others()
         version, described = (one_line(str(self._manifest.get(key) or "")) for key in ("version", "description"))
         items, left_out = dict(sorted(self._items.items())), tuple(self._left_out)
@@ -181,10 +181,10 @@ class _Reader:
         marketplace lists may be one of several plugins of a folder: then those alone that it names."""
         if not (self._manifest.get(LISTED) and key in self._manifest):
             yield key
-        for named, path in self._list_named(key):
+        for entry, path in self._list_named(key):
             if path is None:
                 self._left_out.append(
-                    f"`{key}` in the manifest: {one_line(str(named))[:80]} is not a path in the plugin"
+                    f"`{key}` in the manifest: {one_line(str(entry))[:80]} is not a path in the plugin"
                 )
             elif path != key:
                 yield path
@@ -193,12 +193,12 @@ class _Reader:
         """Yield source and JSON of the hooks or servers: the usual file, and what the manifest has or names."""
         if usual in self._files:
             yield usual, self._files[usual]
-        for named, path in self._list_named(key):
-            if isinstance(named, dict):
-                yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
+        for entry, path in self._list_named(key):
+            if isinstance(entry, dict):
+                yield "plugin.json", json.dumps(entry if key in entry else {key: entry}).encode()
             elif path is None or path not in self._files:
                 self._left_out.append(
-                    f"`{key}` in the manifest names no file of the plugin: {one_line(str(named))[:80]}"
+                    f"`{key}` in the manifest names no file of the plugin: {one_line(str(entry))[:80]}"
                 )
             elif path != usual:
                 yield path, self._files[path]
@@ -206,13 +206,13 @@ class _Reader:
     def _list_named(self, key: str) -> Iterator[tuple[Any, str | None]]:
         """Yield each value that the manifest has for a key, as a path too."""
         value = self._manifest.get(key, [])
-        yield from ((named, self._inside(named)) for named in _as_list(value))
+        yield from ((entry, self._inside(entry)) for entry in _as_list(value))
 
-    def _inside(self, named: object) -> str | None:
+    def _inside(self, entry: object) -> str | None:
         """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
-        if not isinstance(named, str):
+        if not isinstance(entry, str):
             return None
-        path = posixpath.normpath(named.replace(f"${{{PLUGIN_ROOT}}}/", "./"))
+        path = posixpath.normpath(entry.replace(f"${{{PLUGIN_ROOT}}}/", "./"))
         return None if path.startswith(("/", "..")) else path
 
     def _add_skills(self, folder: str) -> None:
@@ -238,20 +238,20 @@ class _Reader:
         if self._items.setdefault(item.key, item).file != path:
             self._left_out.append(f"{one_line(path)}: another {kind} has this name")
 
-    def _add_hooks(self, where: str, data: bytes) -> None:
+    def _add_hooks(self, location: str, data: bytes) -> None:
         hooks, left_out = read_hooks(data)
-        self._left_out += [f"{where} {why}" for why in left_out]
+        self._left_out += [f"{location} {why}" for why in left_out]
         if not hooks and not left_out:
-            self._left_out.append(f"{where}: contains no hooks")
+            self._left_out.append(f"{location}: contains no hooks")
         for event, matcher, hook in hooks:
             name = " ".join(filter(None, (event, matcher, command_line(hook) or json.dumps(hook, sort_keys=True))))
             self._add_program("hook", one_line(name), (event, matcher, hook))
 
-    def _add_servers(self, where: str, data: bytes) -> None:
+    def _add_servers(self, location: str, data: bytes) -> None:
         value = read_json(data)
         servers = value.get("mcpServers", value) if isinstance(value, dict) else None
         if not isinstance(servers, dict):
-            self._left_out.append(f"{where}: the servers must be an object")
+            self._left_out.append(f"{location}: the servers must be an object")
             return
         for name, entry in servers.items():
             self._add_program("server", one_line(str(name)), entry)

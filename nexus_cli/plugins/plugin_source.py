@@ -53,12 +53,12 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
     whole = os.path.abspath(cwd / os.path.expanduser(text))
     if os.path.exists(whole):
         return PluginSource(whole)
-    if (named := _NAMED.fullmatch(text)) and not os.path.exists(cwd / named["plugin"]):
-        market = find_market(named["market"], cwd)
+    if (reference := _NAMED.fullmatch(text)) and not os.path.exists(cwd / reference["plugin"]):
+        market = find_market(reference["market"], cwd)
         if market is None:
-            hint = f"Specify its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
+            hint = f"Specify its repository: nexus plugin add OWNER/REPO:{reference['plugin']}"
             raise NexusError("usage", one_line(text), "nexus does not know this marketplace", hint)
-        return replace(market, inner=named["plugin"])
+        return replace(market, inner=reference["plugin"])
     match = _SOURCE.fullmatch(text)
     if match is None or match["place"].startswith("-"):
         raise NexusError("usage", one_line(text), "not a folder or repository", _HINT)
@@ -133,12 +133,12 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     def run(*arguments: str) -> str:
         nonlocal said
         try:
-            done = run_program([git, *options, *arguments], env=env, cwd=folder, timeout=SECONDS)
+            result = run_program([git, *options, *arguments], env=env, cwd=folder, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return f"git took longer than {SECONDS:.0f} s"
-        said, lines = done.stdout, os.fsdecode(done.stderr).strip().splitlines()
+        said, lines = result.stdout, os.fsdecode(result.stderr).strip().splitlines()
         reasons = (one_line(line) for line in lines if line.strip() and not _WARNING.match(line))
-        return next(reasons, "git failed") if done.returncode else ""
+        return next(reasons, "git failed") if result.returncode else ""
 
     why, is_named = run("init", "-q", "--template="), bool(source.commit)
     if not (why or is_named):

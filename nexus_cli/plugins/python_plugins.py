@@ -166,21 +166,21 @@ def admit_objects(
     if kind in _admitted or not python_plugins():
         return _admitted.get(kind, {})
     admitted: dict[str, tuple[Any, PythonPlugin]] = {}
-    known = set(taken)
+    used_names = set(taken)
     for plugin in python_plugins():
-        kept: list[Any] = []
+        chosen: list[Any] = []
         for candidate in plugin.objects.get(kind, ()):
             if not is_valid(candidate):
                 why = f"{one_line(repr(candidate))[:80]} is not valid"
-            elif used := known.intersection(name_of(candidate)):
+            elif used := used_names.intersection(name_of(candidate)):
                 why = f"the name {min(used)} is already taken"
             else:
-                known.update(name_of(candidate))
+                used_names.update(name_of(candidate))
                 admitted[next(iter(name_of(candidate)))] = candidate, plugin
-                kept.append(candidate)
+                chosen.append(candidate)
                 continue
             plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is skipped: {why}")
-        plugin.objects = {**plugin.objects, kind: tuple(kept)}
+        plugin.objects = {**plugin.objects, kind: tuple(chosen)}
     _admitted[kind] = admitted
     return admitted
 
@@ -188,20 +188,20 @@ def admit_objects(
 def call_bounded(work: Callable[[], T], seconds: float) -> T:
     """Return the result of `work` in a thread, which is abandoned after `seconds`: then raise `TimeoutError`. Raises
     what `work` raises."""
-    done: list[tuple[T | None, BaseException | None]] = []
+    outcomes: list[tuple[T | None, BaseException | None]] = []
 
     def run() -> None:
         try:
-            done.append((work(), None))
+            outcomes.append((work(), None))
         except BaseException as error:  # handed over to the caller
-            done.append((None, error))
+            outcomes.append((None, error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    if not done:
+    if not outcomes:
         raise TimeoutError(f"takes longer than {seconds:g} s")
-    result, error = done[0]
+    result, error = outcomes[0]
     if error is not None:
         raise error
     return result  # type: ignore[return-value]

@@ -16,19 +16,19 @@ from nexus_cli.plugins.plugin_folder import PluginFolder
 
 
 def store_plugin(
-    plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: PluginSource, *, is_new: bool = False
+    plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named_source: PluginSource, *, is_new: bool = False
 ) -> None:
     """Copy a plugin, replacing an earlier copy, and record its source and what is accepted of it.
 
-    `source` has the commit that was fetched, `named` is what the person named.
+    `source` has the commit that was fetched, `named_source` is what the person named.
 
     Raises `NexusError`: `internal` if it cannot be written, `usage` if it `is_new` and another process has meanwhile
     added one of its name.
     """
     root, draft = plugins_root() / plugin.name, plugins_root() / f".{os.urandom(8).hex()}"
     accepted = {key: plugin.items[key].sha256 for key in keys}
-    with PLUGIN_RECORD.change() as known:
-        if is_new and plugin.name in known:
+    with PLUGIN_RECORD.change() as records:
+        if is_new and plugin.name in records:
             raise NexusError(
                 "usage",
                 f"plugin {plugin.name}",
@@ -47,11 +47,11 @@ def store_plugin(
             draft.rename(root)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        known[plugin.name] = {
+        records[plugin.name] = {
             "source": source.place,
             "commit": source.commit,
             "inner": source.inner,
-            "named": asdict(named),
+            "named": asdict(named_source),
             "at": utc_now(),
             "items": accepted,
         }
@@ -59,10 +59,10 @@ def store_plugin(
 
 def remove_plugin(name: str) -> None:
     """Remove a plugin that is on record: its copy and what was accepted. Raises as `store_plugin`."""
-    with PLUGIN_RECORD.change() as known:
-        known.pop(name, None)
+    with PLUGIN_RECORD.change() as records:
+        records.pop(name, None)
         with suppress(FileNotFoundError):
             shutil.rmtree(plugins_root() / name)
-        if not known:
+        if not records:
             with suppress(OSError):
                 plugins_root().rmdir()

@@ -99,7 +99,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
     every = read_conversations(ledger, session, settings)
-    rows = [asked for conversation in every for asked in conversation.requests]
+    rows = [pair for conversation in every for pair in conversation.requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -115,28 +115,28 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     if not requests:
         raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Send a message first")
     if step is None:
-        missed = (asked for asked in reversed(requests) if asked.diagnosis.missed)
-        asked = next(missed, requests[-1])
+        missed = (pair for pair in reversed(requests) if pair.diagnosis.missed)
+        pair = next(missed, requests[-1])
     else:
-        asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
-    value = {"version": 1, "session": ledger.session(session).id, **to_json_value(asked), **_details(asked)}
+        pair = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
+    value = {"version": 1, "session": ledger.session(session).id, **to_json_value(pair), **_details(pair)}
     return MissReport(**value, rewrites=list_rewrites(ledger, session, settings))
 
 
-def _details(asked: RequestPair) -> JsonObject:
+def _details(pair: RequestPair) -> JsonObject:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
-    before, facts, epochs = asked.before, asked.facts, asked.epochs
-    difference = facts.difference or asked.find_difference()
+    before, facts, epochs = pair.before, pair.facts, pair.epochs
+    difference = facts.difference or pair.find_difference()
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if difference and difference.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
-    about = {"source": difference.source_in(*epochs), "by": CAUSES.get(cause, cause)} if difference else {}
+    origin = {"source": difference.source_in(*epochs), "by": CAUSES.get(cause, cause)} if difference else {}
     return {
         "previous": before.manifest.step if before else None,
         "previous_session": before.session or None if before else None,
         "previous_input": facts.before or None,
         "shared": facts.shared,
-        "difference": to_json_value(difference) | about if difference else None,
+        "difference": to_json_value(difference) | origin if difference else None,
         "age_seconds": None if facts.age is None else round(facts.age, 3),
         "cache": to_json_value(facts.life),
     }
@@ -210,11 +210,11 @@ def miss_details_text(value: JsonObject, width: int) -> Lines:
 
 
 def _summary(total: JsonObject) -> str:
-    sent = count_requests(total)
+    request_count = count_requests(total)
     if total["hit"] is None:
         silent = total["unanswered"] != total["requests"]
-        return f"{sent}; the provider reported no token counts." if silent else f"{sent}."
-    text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
+        return f"{request_count}; the provider reported no token counts." if silent else f"{request_count}."
+    text = f"{share(total['hit'], 1)} of the prompt tokens of {request_count} were read from the cache."
     if not total["misses"]:
         return f"{text} No misses."
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "

@@ -95,14 +95,20 @@ def _cost(cost: JsonObject, width: int) -> Lines:
 
 def _sum(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
-    state, at = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown now", "cold")
-    (one, several), price = cost["next"][:2], cost["now"][at]
-    parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
+    state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown now", "cold")
+    (one, several), price = cost["next"][:2], cost["now"][cache_state]
+    parts = (
+        price,
+        one["with"][cache_state],
+        one["without"][cache_state],
+        several["with"][cache_state],
+        several["without"][cache_state],
+    )
     if None in parts:
         return "Cost unknown: a model has no known price, or a subscription covers it."
     first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
-    more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
-    text = f"The cache {state}: the summary costs {dollars(price)}, the next request {more}"
+    difference = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
+    text = f"The cache {state}: the summary costs {dollars(price)}, the next request {difference}"
     text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
     if later <= 0:
         return f"{text}; a compaction does not pay for itself."

@@ -229,11 +229,13 @@ def _told(view: RequestView) -> list[JsonDict]:
 
 def _tools(view: RequestView, total: int) -> list[ToolTokens]:
     """Return the schemas; with their wrapping they sum to `total` tokens."""
-    named = [(tool["function"]["name"], view.count(canonical(tool).decode())) for tool in view.request.epoch.tools]
-    parts = apportion(total, [counted for _, counted in named])
+    tool_counts = [
+        (tool["function"]["name"], view.count(canonical(tool).decode())) for tool in view.request.epoch.tools
+    ]
+    parts = apportion(total, [counted for _, counted in tool_counts])
     return [
         {"name": name, "tokens": tokens, "counted": counted}
-        for (name, counted), tokens in zip(named, parts, strict=True)
+        for (name, counted), tokens in zip(tool_counts, parts, strict=True)
     ]
 
 
@@ -260,13 +262,13 @@ def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerToken
 def _section_budget(view: RequestView, sections: Sequence[JsonObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
-    sent = [
+    sent_sizes = [
         section["counted"] + JOINT
         for section in sections
         if section["layer"] == "system" and section["form"] != "dropped"
     ]
     tokens = section_budget(view.request.budget.available, view.recipe.section_budget)
-    return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
+    return {"tokens": tokens, "used": sum(sent_sizes), "raised": sum(sent_sizes) > tokens, "unit": UNIT}
 
 
 def _history(view: RequestView) -> HistoryObject:
@@ -386,9 +388,9 @@ def _layers(budget: JsonObject, width: int) -> Lines:
     parts.append(("free", max(0, budget["remaining"])))
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
-    kept = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
+    reserved = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
     fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
-    return [*fitting, *filled(kept, width, "    ", "  ")]
+    return [*fitting, *filled(reserved, width, "    ", "  ")]
 
 
 def _cached(value: JsonObject, width: int) -> Lines:
@@ -411,10 +413,10 @@ def describe_rewrite(rewrite: JsonObject) -> str:
     """Describe the next rewrite of the window: when and by what."""
     if rewrite["by"] == "epoch":
         return f"with your next message, which misses the cache: {rewrite['why']}"
-    at = f"at {number(rewrite['at'])} tokens"
+    threshold = f"at {number(rewrite['at'])} tokens"
     if rewrite["by"] == "truncation":
-        return f"{at} the oldest messages are left out"
-    return f"{at} older messages are summarized"
+        return f"{threshold} the oldest messages are left out"
+    return f"{threshold} older messages are summarized"
 
 
 def _history_lines(value: JsonObject, width: int) -> Lines:

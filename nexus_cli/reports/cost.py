@@ -102,14 +102,14 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
 def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     """Return the requests of a session's workers, nested ones included."""
     workers = [worker.id for worker in ledger.workers(session)]
-    own = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
-    return own + [row for worker in workers for row in _worker_requests(ledger, worker)]
+    rows = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
+    return rows + [row for worker in workers for row in _worker_requests(ledger, worker)]
 
 
-def _by(named: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
+def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
     """Sum by name, the name with the most input first."""
     groups: dict[str, list[RequestRow]] = {}
-    for name, row in named:
+    for name, row in named_rows:
         groups.setdefault(name, []).append(row)
     sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
     return sorted(sums, key=lambda group: -group["input"])
@@ -121,9 +121,11 @@ def _sum(rows: Sequence[RequestRow]) -> JsonObject:
 
 def _series(rows: Sequence[RequestRow]) -> list[JsonObject]:
     """Return the answered requests in the order in which they were sent."""
-    sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
+    answered = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
     return [
-        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd} for row in sent if row.usage
+        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd}
+        for row in answered
+        if row.usage
     ]
 
 
@@ -134,21 +136,21 @@ def _turns(
     sent during it. A turn without any is left out: a fork shares it with its source."""
     begun = list(islice(Replay(main).messages(), TURNS))[::-1]
     starts, times = [entry.id for entry, _ in begun], [entry.at for entry, _ in begun]
-    sent: list[list[RequestRow]] = [[] for _ in begun]
+    requests_by_turn: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
         forked = several[0].manifest.last - 1 if several else 0  # a side conversation begins with one instruction
         for row in several:
             entry = row.manifest.last if lane == main.lane else forked
             place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1
             if place >= 0:
-                sent[place].append(row)
+                requests_by_turn[place].append(row)
     for row in workers:
         if (place := bisect_right(times, row.manifest.at) - 1) >= 0:
-            sent[place].append(row)
+            requests_by_turn[place].append(row)
     first = count - len(begun) + 1
     return [
         {"turn": number, "at": entry.at, "text": first_words(text, WORDS), **_sum(requests)}
-        for number, ((entry, text), requests) in enumerate(zip(begun, sent, strict=True), first)
+        for number, ((entry, text), requests) in enumerate(zip(begun, requests_by_turn, strict=True), first)
         if requests
     ]
 
@@ -182,7 +184,9 @@ def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) 
     costs = [row["cost_usd"] for row in series]
     priced = None not in costs and any(costs)
     bars, per_bar = plot(costs if priced else [row["tokens"] for row in series], max(1, min(BARS, width - 2)), look)
-    most = max(costs) if priced else max(row["tokens"] for row in series)
-    title = f"cost per request (highest {dollars(most)})" if priced else f"tokens per request (most {number(most)})"
+    highest = max(costs) if priced else max(row["tokens"] for row in series)
+    title = (
+        f"cost per request (highest {dollars(highest)})" if priced else f"tokens per request (most {number(highest)})"
+    )
     title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
     return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]

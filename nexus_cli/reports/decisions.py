@@ -115,8 +115,10 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
     return {"version": 1, "session": log.session_id, **value}
 
 
-def _find_id(call_id: str, known: Sequence[str]) -> str:
-    matches = [call_id] if call_id in known else [known_id for known_id in known if known_id.startswith(call_id)]
+def _find_id(call_id: str, known_ids: Sequence[str]) -> str:
+    matches = (
+        [call_id] if call_id in known_ids else [known_id for known_id in known_ids if known_id.startswith(call_id)]
+    )
     if len(matches) > 1:
         some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
         raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Use a longer id")
@@ -160,8 +162,8 @@ def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: Lane
 
 def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[JsonObject]:
     """Return the limits under which the request before `entry` was sent."""
-    known = [memo for memo in limits if memo.entry < entry]
-    return known[-1].value["limits"] if known else ()
+    earlier_memos = [memo for memo in limits if memo.entry < entry]
+    return earlier_memos[-1].value["limits"] if earlier_memos else ()
 
 
 def _level_at(entry: int, limits: Sequence[Memo]) -> str:

@@ -190,8 +190,8 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
         if not revision:
             value = await run_in_thread(lambda stop: _by_git(folder, stop, "", MOST))
             names = value["unread"]
-            more = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
-            text = value["text"] + more
+            untracked = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
+            text = value["text"] + untracked
         else:
             text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
     except (_Unable, GitError) as reason:
@@ -245,12 +245,12 @@ def _find_git(folder: Path) -> Git:
 def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     try:
-        done = process.run_git(git, *arguments, stop=stop, seconds=SECONDS)
+        result = process.run_git(git, *arguments, stop=stop, seconds=SECONDS)
     except (OSError, ValueError) as error:
         raise _Unable(f"git could not be started ({error})") from None
-    if done.timed_out:
+    if result.timed_out:
         raise _Unable(f"git took longer than {SECONDS:.0f} s")
-    return done.output, done.status
+    return result.output, result.status
 
 
 def _near(path: str, folder: Path) -> str:

@@ -63,15 +63,15 @@ def drops_text(value: JsonObject, width: int) -> Lines:
         )
     lines = table("id | tokens | cause | asked for | what", rows, width)
     again = sum(1 for d in out if d.get("recalls"))
-    asked = asked_again(again, len(out), len(drops))
-    asked += describe_missed(value) if session is None else ""
-    lines += apart(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)
+    sentence = asked_again(again, len(out), len(drops))
+    sentence += describe_missed(value) if session is None else ""
+    lines += apart(f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated.", width)
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
     first = drops[0]["id"]
-    named = f" --session {session[-SHOWN_ID:]}" if session else ""
-    foot = name_commands(f"`nexus drops show {first}{named}` prints the first drop.")
+    session_option = f" --session {session[-SHOWN_ID:]}" if session else ""
+    foot = name_commands(f"`nexus drops show {first}{session_option}` prints the first drop.")
     return [*lines, "", *filled(foot, width)]
 
 

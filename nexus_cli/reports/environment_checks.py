@@ -173,9 +173,9 @@ def _ledger(settings: Settings) -> Check:
     detail = f"{path}, writable" if there else f"{path}, will be created with the first session"
     detail += ", not checked for damage because of its size" if is_large else ""
     if replaced := ledger.list_replaced():
-        named = ", ".join(map(str, replaced))
+        file_list = ", ".join(map(str, replaced))
         return Check(
-            "ledger", "note", f"{detail}; nexus replaced a damaged ledger, whose sessions are in {named}", RESCUE
+            "ledger", "note", f"{detail}; nexus replaced a damaged ledger, whose sessions are in {file_list}", RESCUE
         )
     return Check("ledger", "ok", detail)
 
@@ -224,9 +224,11 @@ def _unwritable(path: Path) -> Check | None:
 
 
 def _undo(settings: Settings) -> Check:
-    used, most = count_used(places().data), settings.undo.max_mb
-    where = with_tilde(places().data / "undo")
-    return Check("undo", "ok", f"{used / 1e6:,.0f} of {most:,} MB used by copies in {where} (setting undo.max_mb)")
+    used, limit = count_used(places().data), settings.undo.max_mb
+    undo_folder = with_tilde(places().data / "undo")
+    return Check(
+        "undo", "ok", f"{used / 1e6:,.0f} of {limit:,} MB used by copies in {undo_folder} (setting undo.max_mb)"
+    )
 
 
 def _config(settings: Settings) -> Check:
@@ -262,9 +264,9 @@ def _local(settings: Settings) -> Check:
 def _network(settings: Settings, model: str) -> Check:
     """List the variables of proxies, addresses and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings, model)
-    named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
+    variables = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
-    detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
+    detail = f"{', '.join(variables) or 'no proxy'}; certificates: {store}"
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
     if tried.status == "ok" and name and not os.path.exists(path):
@@ -307,8 +309,8 @@ def _rules(settings: Settings) -> Check:
         )
         return Check("rules", "broken" if rule_set.broken else "note", "; ".join(rule_set.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in rule_set.rules) for decision in DECISIONS}
-    named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
-    return Check("rules", "ok", named or "none; `nexus rules add` adds a rule")
+    rule_counts = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
+    return Check("rules", "ok", rule_counts or "none; `nexus rules add` adds a rule")
 
 
 def _mcp(settings: Settings) -> Check:
@@ -481,8 +483,10 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))
-    if named := [f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)]:
-        checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
+    if check_names := [
+        f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)
+    ]:
+        checks.append(Check("checks", "ok", f"after edits: {', '.join(check_names)}"))
     walls = inspect_sandbox(settings.sandbox, own_places, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     return {

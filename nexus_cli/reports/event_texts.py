@@ -164,8 +164,8 @@ def describe_compaction_end(event: CompactionDone) -> str:
 
 def describe_told_facts(plan: JsonObject) -> str:
     """Return the remembered facts that a request adds, on one line; "" for none."""
-    named = [f'{fact["id"]} "{fact["text"]}"' for fact in plan.get("facts") or ()]
-    return f"remembered facts sent: {', '.join(named)}" if named else ""
+    fact_texts = [f'{fact["id"]} "{fact["text"]}"' for fact in plan.get("facts") or ()]
+    return f"remembered facts sent: {', '.join(fact_texts)}" if fact_texts else ""
 
 
 MEANT = ("person", PLAN)

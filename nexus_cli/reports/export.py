@@ -215,8 +215,8 @@ def _entry(entry: Entry) -> Iterator[str]:
     speaker = SPEAKERS.get(entry.actor, entry.actor)
     if entry.actor.startswith("tool:"):
         speaker = f"Result of {entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
-    at = format_local_minute(entry.at, LOCAL)
-    yield f"\n## {speaker}\n\n*[{entry.id}] {at}*\n"
+    shown_time = format_local_minute(entry.at, LOCAL)
+    yield f"\n## {speaker}\n\n*[{entry.id}] {shown_time}*\n"
     if message.content:
         yield f"\n{fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

@@ -58,10 +58,14 @@ def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
     gaps = [f"{gap.path}: {PLACES[gap.path][1]}" for gap in find_unsupported(project) if gap.path in PLACES]
     gaps += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
-    more = len(gaps) - MOST
+    hidden_count = len(gaps) - MOST
     return [
         *gaps[:MOST],
-        *([f"{more} more not shown; `nexus hooks` lists hooks, `nexus skill check` checks guides"] if more > 0 else []),
+        *(
+            [f"{hidden_count} more not shown; `nexus hooks` lists hooks, `nexus skill check` checks guides"]
+            if hidden_count > 0
+            else []
+        ),
     ]
 
 
@@ -104,11 +108,11 @@ def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
     plugins = installed_plugins()
     there = {name for plugin in plugins for name in (plugin.name, plugin.named.inner)}  # a marketplace may call it so
-    for named in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
-        plugin, _, market = named.partition("@")
+    for plugin_id in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
+        plugin, _, market = plugin_id.partition("@")
         if plugin not in there:
-            way = f"; run nexus plugin add {named}" if find_market(market, project) else ""
-            yield one_line(f"{cut_at_word(named, 100)} is not installed{way}")
+            way = f"; run nexus plugin add {plugin_id}" if find_market(market, project) else ""
+            yield one_line(f"{cut_at_word(plugin_id, 100)} is not installed{way}")
 
 
 def _hooks(project: Path) -> Iterator[str]:

@@ -40,8 +40,10 @@ def find_form(name: str, noun: str = "") -> Callable[..., str]:
 def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     """Import a module of this folder; return its forms by name."""
     members = vars(import_module(f"{reports.__name__}.{module}"))
-    named = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
-    return {name: _joined(form) for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
+    named_forms = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
+    return {
+        name: _joined(form) for name, form in named_forms if isfunction(form) and _takes(form)[:2] == ["value", "width"]
+    }
 
 
 def _joined(form: Callable[..., Lines]) -> Callable[..., str]:

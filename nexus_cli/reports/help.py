@@ -52,9 +52,9 @@ def help_text(value: JsonObject, width: int) -> Lines:
         yield ""
         for group in value["more"]:
             yield from filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
-        more = "/help NAME explains a command; /help all explains all commands and the keys."
-        more += " ? on an empty line lists the keys; " if value.get("has_keys", True) else " "
-        yield from apart(f"{more}nexus docs WORDS in a shell searches the docs.", width)
+        foot = "/help NAME explains a command; /help all explains all commands and the keys."
+        foot += " ? on an empty line lists the keys; " if value.get("has_keys", True) else " "
+        yield from apart(f"{foot}nexus docs WORDS in a shell searches the docs.", width)
 
 
 def _call(command: JsonObject) -> str:

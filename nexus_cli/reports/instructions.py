@@ -188,7 +188,7 @@ def _find_repeated(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
 
 def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
     """Yield lines that are equal to an earlier one but for a number, a word of `EXCLUSIVE`, or a negation."""
-    groups = {word: f"<{at}>" for at, row in enumerate(EXCLUSIVE) for word in row}
+    groups = {word: f"<{index}>" for index, row in enumerate(EXCLUSIVE) for word in row}
     first: dict[tuple[str, ...], Line] = {}
     for line in lines:
         if len(line.words) < 2:
@@ -287,8 +287,8 @@ def check_written(path: Path, count: Count, most: int, succeeded: Collection[str
     tokens = count(text)
     problems = [f"{path.name} has {tokens:,} tokens, {tokens - most:,} too many"] if tokens > most else []
     if untried := untried_commands(text, succeeded):
-        named = ", ".join(f"`{one_line(line)}`" for line in untried)
-        problems.append(f"Not run successfully in this session: {named}")
+        commands = ", ".join(f"`{one_line(line)}`" for line in untried)
+        problems.append(f"Not run successfully in this session: {commands}")
     return (
         problems,
         f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request after the next session start or /reload",
@@ -321,10 +321,10 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
         total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
     yield from ["", *filled(total, width), ""]
     for finding in value["findings"]:
-        where = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
+        location = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
         verb = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
         text = f'"{finding["text"]}" {verb} {finding["other"]}' if verb else finding["text"]
-        yield from filled(f"{where}: {text}" if where else text, width, "  ")
+        yield from filled(f"{location}: {text}" if location else text, width, "  ")
     summary = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
     yield f"{summary}."
 

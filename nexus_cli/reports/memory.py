@@ -87,13 +87,13 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
 
     A forgotten fact also has the sessions in which it can still be read (`told_in`); `here` is the open one.
     """
-    known: dict[str, str] = {}
+    places_by_session: dict[str, str] = {}
     forgotten = more.get("done") == "forgotten"
     rows = []
     for fact in facts:
         place = ""
         if fact.entry and not fact.deleted:
-            place = known.setdefault(fact.session, _place(ledger, fact.session, here))
+            place = places_by_session.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
         if fact.colleague:
             source = place = fact.source
@@ -126,8 +126,8 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
         info = ledger.session(session)
     except NexusError:
         return f"session ..{session[-6:]}"
-    named = f'"{info.name[:NAME]}"' if info.name else f"..{session[-6:]}"
-    return f"session {named} of {format_local_minute(info.created, '%Y-%m-%d')}"
+    label = f'"{info.name[:NAME]}"' if info.name else f"..{session[-6:]}"
+    return f"session {label} of {format_local_minute(info.created, '%Y-%m-%d')}"
 
 
 def memory_text(value: JsonObject, width: int) -> Lines:
@@ -167,8 +167,8 @@ def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     sessions = fact["told_in"]
-    done = "Forgotten" if sessions else "Forgotten permanently"
-    yield from filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    heading = "Forgotten" if sessions else "Forgotten permanently"
+    yield from filled(f"{heading}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if sessions:
         which = "1 session still contains it; its model can read it until you delete the session:"
         if len(sessions) > 1:
@@ -196,8 +196,8 @@ def _whole(facts: list[JsonObject], width: int) -> Lines:
             how = f"active as you worded it; the model proposes this wording (to accept: {accept}): {fact['text']}"
             yield from filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
-            own = fact["actor"] == "agent"
-            ground = "the model's reason" if own else f"based on {fact['actor']}"
+            is_by_agent = fact["actor"] == "agent"
+            ground = "the model's reason" if is_by_agent else f"based on {fact['actor']}"
             yield from filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
             yield from filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")

@@ -220,15 +220,15 @@ def between_text(value: JsonObject, width: int) -> Lines:
     yield from block("system sections", " | id | tokens | form", rows, width)
     told = [("+", section["id"], *_changed_cells(section, section)) for section in value["told"]]
     yield from block("event sections", " | id | tokens | form", told, width)
-    named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
-    yield from block("tools", " | name | ", named, width)
+    tool_rows = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
+    yield from block("tools", " | name | ", tool_rows, width)
     moved = [
         (sign, str(entry["entry"]), entry["tokens"], entry["form"], entry["what"])
         for sign, key in _SIGNS[:2]
         for entry in entries[key]
     ]
     yield from block("entries", " | entry | tokens | form | what", moved, width)
-    if not (rows or told or named or moved):
+    if not (rows or told or tool_rows or moved):
         yield from apart("Nothing differs.", width)
 
 

@@ -118,13 +118,13 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
     noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
-    kept = noted or {"recipe": session.recipe, "section_budget": None, "limits": ()}
-    asked = row.manifest.arguments
-    info = load_model_info(ledger, str(asked["model"]), settings)
-    info = _with_recorded_window(info, asked, kept)
+    recorded = noted or {"recipe": session.recipe, "section_budget": None, "limits": ()}
+    request_arguments = row.manifest.arguments
+    info = load_model_info(ledger, str(request_arguments["model"]), settings)
+    info = _with_recorded_window(info, request_arguments, recorded)
     before = rows[step - 2] if step > 1 else None
-    sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
-    window = WindowCounts.of(epoch, items, sent)
+    last_sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
+    window = WindowCounts.of(epoch, items, last_sent)
     request = project(
         epoch,
         window,
@@ -138,11 +138,11 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
         items,
         session.id,
         info.name,
-        Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]),
+        Recipe(str(recorded["recipe"]), section_budget=recorded["section_budget"]),
         last,
         log.last_id(),
         [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
-        tuple(kept["limits"]),
+        tuple(recorded["limits"]),
         StoredCounter(TiktokenCounter(info.encoding), log).count,
         row,
         notices=() if noted else (UNNOTED,),
@@ -150,10 +150,14 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     )
 
 
-def _with_recorded_window(info: ModelInfo, asked: JsonObject, noted: JsonObject) -> ModelInfo:
+def _with_recorded_window(info: ModelInfo, request_arguments: JsonObject, noted: JsonObject) -> ModelInfo:
     """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
-    arguments (`asked`); the oldest have none, and the current window is used."""
-    recorded = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+    arguments (`request_arguments`); the oldest have none, and the current window is used."""
+    recorded = (
+        {"window": request_arguments["window"], "max_output": request_arguments.get("most_output")}
+        if "window" in request_arguments
+        else {}
+    )
     return replace(info, **(recorded | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
@@ -309,9 +313,9 @@ def largest_items(
     parts += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
     parts += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, parts, key=lambda row: row[0])
-    named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
+    descriptions = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
     return [
-        {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
+        {"what": descriptions[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
         for tokens, what, item in chosen
         if tokens
     ]

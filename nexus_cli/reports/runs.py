@@ -238,8 +238,11 @@ def name_event(event: str, payload: Any) -> str:
     fields = as_table(payload)
     abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
     subjects = [subject for subject in abouts if isinstance(subject, dict)]
-    known = {**fields, **(subjects[0] if subjects else {})}
-    words = [next((known[name] for name in names if isinstance(known.get(name), str)), "") for names in _EVENT_WORDS]
+    all_fields = {**fields, **(subjects[0] if subjects else {})}
+    words = [
+        next((all_fields[name] for name in names if isinstance(all_fields.get(name), str)), "")
+        for names in _EVENT_WORDS
+    ]
     if not any(words):
         words = [payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)]
     line = " ".join([event or "an event", *words])
@@ -296,8 +299,8 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
         for signal in ledger.runs.signals(run.key, taken=taken)
     ]
     questions = run.waits.value.get("questions", []) if run.waits else []
-    more = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
-    value = {"version": 1, **describe_run(ledger, run), **more, **({"done": done} if done else {})}
+    details = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
+    value = {"version": 1, **describe_run(ledger, run), **details, **({"done": done} if done else {})}
     return cast("RunReport", value)
 
 
@@ -315,8 +318,8 @@ def runs_text(value: JsonObject, width: int) -> Lines:
         like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
         row = filter(None, (newest["id"], name_state(newest), since, like, name_origin(newest)))
         lines.append(cut_line(" · ".join(row), width))
-        more = (" · ".join(filter(None, _facts(newest))), _outcome(newest), _last_error(newest))
-        lines += ["    " + cut_line(line, width - 4) for line in more if line]
+        detail_lines = (" · ".join(filter(None, _facts(newest))), _outcome(newest), _last_error(newest))
+        lines += ["    " + cut_line(line, width - 4) for line in detail_lines if line]
     return lines
 
 
@@ -366,13 +369,13 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
         f"{one_line(run['command'])} ({'no exit status' if run['status'] is None else 'exit {}'.format(run['status'])})"
         for run in value["failed_commands"]
     ]
-    named = (
+    groups = (
         ("changed", value["files_changed"]),
         ("uncommitted", value["uncommitted"]),
         ("no longer uncommitted", value["no_longer_uncommitted"]),
         ("failed", failed),
     )
-    for word, names in named:
+    for word, names in groups:
         if names:
             yield f"{word}: {name_first(names, NAMED)}"
 

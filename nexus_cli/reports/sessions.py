@@ -134,8 +134,8 @@ def is_cut_short(session: Session) -> bool:
 
 def describe_opened(session: Session) -> str:
     """Describe a new session that was opened in place of another one."""
-    named = f"session {short_id(session.ledger, session.id)}, model {session.model}"
-    return f"{named}, permission level {session.dispatcher.level}"
+    description = f"session {short_id(session.ledger, session.id)}, model {session.model}"
+    return f"{description}, permission level {session.dispatcher.level}"
 
 
 def last_exchange(session: Session) -> JsonObject:
@@ -181,12 +181,12 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     rows, persons = [], len({s.get("person") for s in sessions})
     for s in sessions:
         title = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
-        named = s["id"] if width >= WIDE else s.get("short", s["id"])
+        shown_id = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = TRIGGERED.get(s.get("recipe", ""), "ask: ") if s.get("front") == "ask" else ""
         run = "served: " if s.get("front") == "serve" else run
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((named, when(s["updated"]), s["turns"], cut_line(place + run + title, TITLE)))
+        rows.append((shown_id, when(s["updated"]), s["turns"], cut_line(place + run + title, TITLE)))
     lines = table("id | last used | turns | what", rows, width)
     return [*lines, *(apart(note, width) if note and width < WIDE else ())]
 
@@ -194,8 +194,8 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
 def describe_more_sessions(value: JsonObject) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = value.get("total", 0)
-    more = total - len(value["sessions"])
-    return f"{plural(more, 'older session')} not shown: --limit {total} lists all." if more > 0 else ""
+    hidden_count = total - len(value["sessions"])
+    return f"{plural(hidden_count, 'older session')} not shown: --limit {total} lists all." if hidden_count > 0 else ""
 
 
 def title_of(text: object) -> str:
@@ -206,13 +206,13 @@ def title_of(text: object) -> str:
 def search_text(value: JsonObject, width: int) -> Lines:
     """List the matches: session and entry, then the text around each."""
     hits = value["hits"]
-    where = "the sessions of any folder" if value["folder"] is None else "the sessions of this folder"
+    scope = "the sessions of any folder" if value["folder"] is None else "the sessions of this folder"
     for hit in hits:
         name = f" {hit['name']}" if hit["name"] else ""
         head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
         yield from [*filled(head, width, "    ", ""), *filled(hit["snippet"], width, "    "), ""]
-    more = " (the newest); --limit shows more" if value["more"] else ""
-    none = f"`{cut_line(value['text'], 200)}` was not found in {where}."
-    yield from filled(f"{plural(len(hits), 'match', 'matches')}{more}." if hits else none, width)
+    note = " (the newest); --limit shows more" if value["more"] else ""
+    none = f"`{cut_line(value['text'], 200)}` was not found in {scope}."
+    yield from filled(f"{plural(len(hits), 'match', 'matches')}{note}." if hits else none, width)
     if value["damaged"]:
         yield from filled(f"{plural(value['damaged'], 'damaged record')} could not be read.", width)

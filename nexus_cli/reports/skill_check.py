@@ -57,8 +57,8 @@ def join_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of guides without their numbers, those that say the same of several files as one."""
     files: dict[str, list[str]] = {}
     for line in lines:
-        where, _, problem = line.partition(": ")
-        files.setdefault(problem, []).append(where.rpartition(":")[0] or where)
+        location, _, problem = line.partition(": ")
+        files.setdefault(problem, []).append(location.rpartition(":")[0] or location)
     for problem, names in files.items():
         yield f"{name_first(names, 1)}: {problem}"
 

@@ -105,8 +105,8 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     )
     hint = suggest_name(name, there, f"Skills: {', '.join(there[:20])}" if there else hint)
     if hidden:
-        more = f"this project has {hidden} more, available after `nexus trust`"
-        hint = f"{hint} {more.capitalize()}" if hint.endswith("?") else f"{hint}; {more}"
+        untrusted_note = f"this project has {hidden} more, available after `nexus trust`"
+        hint = f"{hint} {untrusted_note.capitalize()}" if hint.endswith("?") else f"{hint}; {untrusted_note}"
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
 
 

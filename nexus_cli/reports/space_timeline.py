@@ -68,15 +68,15 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     }
 
 
-def find_reader(space: Space, named: str) -> Entity | None:
+def find_reader(space: Space, name: str) -> Entity | None:
     """Return the member `name` or raise `NexusError`; without a name the only person, None for several."""
-    if not named:
+    if not name:
         people = [member for member in space.members if member.kind == HUMAN]
         return people[0] if len(people) == 1 else None
-    entity = next((member for member in space.members if fold_name(member.name) == fold_name(named.strip())), None)
+    entity = next((member for member in space.members if fold_name(member.name) == fold_name(name.strip())), None)
     if entity is None:
         members = ", ".join(member.name for member in space.members) or "none"
-        raise NexusError("usage", f"--as {named[:80]}", f"{space.name} has no such member", f"Members: {members}")
+        raise NexusError("usage", f"--as {name[:80]}", f"{space.name} has no such member", f"Members: {members}")
     return entity
 
 

@@ -85,5 +85,5 @@ def message_lines(message: JsonObject, width: int) -> Lines:
 
 
 def _names(space: JsonObject) -> str:
-    named = [member["name"] + (" (agent)" if member["type"] == "agent" else "") for member in space["members"]]
-    return name_first(named, MOST_NAMED)
+    member_names = [member["name"] + (" (agent)" if member["type"] == "agent" else "") for member in space["members"]]
+    return name_first(member_names, MOST_NAMED)

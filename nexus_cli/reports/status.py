@@ -138,8 +138,8 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     if value.get("hooks"):
         yield "hooks", count_hooks(value["hooks"])
     yield "keys set", join_names(value["credentials"])
-    if own := [name for name in value["recipes"] if name not in FRONTS]:
-        yield "recipes", join_names(own)
+    if own_recipes := [name for name in value["recipes"] if name not in FRONTS]:
+        yield "recipes", join_names(own_recipes)
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value.get("added"):
         yield "added", ", ".join(value["added"])
@@ -153,10 +153,10 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["level"] != ALL:
         yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` has details"
     hidden = value["project"]["skills_not_trusted"]
-    more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
+    suffix = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     if broken := list(_broken(value)):
         yield "broken", "; ".join(broken)
-    yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
+    yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + suffix
 
 
 def _broken(value: JsonObject) -> Iterator[str]:

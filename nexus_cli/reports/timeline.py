@@ -106,8 +106,8 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     rows = value["rows"]
     yield from filled(_title(value), width)
     if value["earlier"]:
-        more = min(len(rows) * 5, len(rows) + value["earlier"])
-        yield from filled(f"{plural(value['earlier'], 'earlier row')} not shown: --last {more}", width)
+        row_limit = min(len(rows) * 5, len(rows) + value["earlier"])
+        yield from filled(f"{plural(value['earlier'], 'earlier row')} not shown: --last {row_limit}", width)
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         yield from ["", cut_line(day, width)] if day else [""]
         for row in several:
@@ -117,8 +117,8 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")
-        named = "" if way.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
-        yield from filled(f"Show a drop: {way}{named}", width)
+        session_option = "" if way.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
+        yield from filled(f"Show a drop: {way}{session_option}", width)
 
 
 def _title(value: JsonObject) -> str:
@@ -197,8 +197,8 @@ def _name(row: JsonObject) -> str:
     """Return the actor; for a row that is not an entry, its kind."""
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
-    named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
-    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
+    key = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
+    return f"{row['kind']} {row[key]}" if key else CAUSES.get(row["kind"], str(row["kind"]))
 
 
 def _facts(row: JsonObject) -> Iterator[str]:

@@ -163,7 +163,7 @@ def pick_newest(placed: Iterable[PlacedRow], unread: int, last: int, totals: Jso
     return {"earlier": total - len(rows), "rows": rows, "totals": {"rows": total, **totals}}
 
 
-def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "", **more: Any) -> TimelineRow:
+def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "", **extra_fields: Any) -> TimelineRow:
     """Return a row with the keys that every row has, then those of its kind."""
     row = {
         "at": at,
@@ -177,7 +177,7 @@ def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "",
         "tokens": None,
         "cost_usd": None,
         "seconds": None,
-        **more,
+        **extra_fields,
     }
     return cast("TimelineRow", row)
 
@@ -309,8 +309,8 @@ class SessionRecord:
     def facts(self) -> JsonObject:
         """Return the facts of the session."""
         info = self._info
-        named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
-        return {**named, "cursor": self._cursor}
+        session_fields = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
+        return {**session_fields, "cursor": self._cursor}
 
     def rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
@@ -397,9 +397,11 @@ class SessionRecord:
             case _:
                 return self._message_row(entry)
 
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> TimelineRow:
+    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **extra_fields: Any) -> TimelineRow:
         seen = entry.id <= self._cursor
-        return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
+        return make_row(
+            entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **extra_fields
+        )
 
     def _message_row(self, entry: Entry) -> TimelineRow:
         """Return the row of a message; for an entry that started a turn, with its trigger."""
@@ -416,9 +418,9 @@ class SessionRecord:
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
         recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
         files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
-        more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
-        more |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
-        return self._entry_row(entry, actor, text, trigger=trigger, **more)
+        extra_fields = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
+        extra_fields |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
+        return self._entry_row(entry, actor, text, trigger=trigger, **extra_fields)
 
     def _history_words(self, entry: Entry) -> str:
         """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
@@ -435,7 +437,7 @@ class SessionRecord:
         asked = self._asked.get(call or "")
         replies = [reply for _, reply in read_replies(asked, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: JsonObject = {"recalled": [subject]} if recalls else {}
+        extra_fields: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry,
             _actor(entry.actor),
@@ -447,7 +449,7 @@ class SessionRecord:
             outcome=describe_outcome(result) if note else "",
             decision=decision.get("decision"),
             answer=decision.get("answer"),
-            **more,
+            **extra_fields,
         )
 
     def _start_row(self) -> PlacedRow:
@@ -467,7 +469,9 @@ class SessionRecord:
 
     def _request_row(self, row: RequestRow, *, replied: bool) -> TimelineRow:
         usage, model = row.counted, row.model
-        more: JsonObject = {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
+        extra_fields: JsonObject = (
+            {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
+        )
         return make_row(
             row.manifest.at,
             "request",
@@ -482,7 +486,7 @@ class SessionRecord:
             output=usage.output,
             cache_read=usage.cache_read,
             finish=row.finish,
-            **more,
+            **extra_fields,
         )
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
@@ -511,8 +515,8 @@ class SessionRecord:
 
     def _act_row(self, kind: str, memo: Memo) -> TimelineRow:
         shown = str(memo.value["shown"])
-        more: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
-        return make_row(memo.at, kind, PERSON, shown, **more)
+        extra_fields: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
+        return make_row(memo.at, kind, PERSON, shown, **extra_fields)
 
     def _taken_row(self, memo: Memo) -> TimelineRow:
         """Return the row of a run that was claimed, or resumed after a wait."""

@@ -85,8 +85,8 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str], width: i
         case e.Text(text):
             return wrapped(text.strip("\n"), width)
         case e.ToolCallEvent(call, subject):
-            rest = _arguments(call, subject, width)
-            return [cut_line(f"-> {titles[call.id]}", width), *rest] if rest else []
+            argument_lines = _arguments(call, subject, width)
+            return [cut_line(f"-> {titles[call.id]}", width), *argument_lines] if argument_lines else []
         case e.ToolResultEvent(call, result):
             waits = " · waiting" if result.waits else ""
             return _output(f"{titles.get(call.id, call.name)}{waits}", result.text, width)

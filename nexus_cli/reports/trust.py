@@ -158,7 +158,7 @@ def describe_item(item: TrustItem) -> str:
             with suppress(NexusError):  # a binary file runs nothing
                 lines += [f"runs {line}" for line in split_commands(guide.read())[1::2]]
         text = "; ".join(lines).replace("\n", " \u2424 ")
-    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
+    return "".join(one_line(text[start : start + LONGEST_LINE]) for start in range(0, len(text), LONGEST_LINE))
 
 
 def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObject]:
@@ -167,14 +167,14 @@ def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObj
     parts = {
         key: {name: part_text(data) for name, data in item.parts.items()} for key, item in configuration.items.items()
     }
-    known = {part for texts in before.values() for part in texts.items() if isinstance(part[1], str)}
-    kept = {part for texts in parts.values() for part in texts.items() if isinstance(part[1], str)}
+    known_parts = {part for texts in before.values() for part in texts.items() if isinstance(part[1], str)}
+    current_parts = {part for texts in parts.values() for part in texts.items() if isinstance(part[1], str)}
     folder = real_path(project)
     off = {hook.item for hook in list_hooks(project, ()) if hook.state == UNSUPPORTED and hook.folder == folder}
     for key, item in configuration.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = parts[key]
-        then = before.get(key) or dict(now.items() & known)  # a hook with another `if` has its script already
+        then = before.get(key) or dict(now.items() & known_parts)  # a hook with another `if` has its script already
         diff = diff_parts(then, now) if before and state != "trusted" else ""
         description = "does not run here" if key in off else describe_item(item)
         yield {"kind": item.kind, "name": one_line(item.name), "what": description, "state": state, "diff": diff}
@@ -185,7 +185,7 @@ def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObj
             "name": one_line(name),
             "what": "",
             "state": "removed",
-            "diff": diff_parts(before[key], dict(before[key].items() & kept)),
+            "diff": diff_parts(before[key], dict(before[key].items() & current_parts)),
         }
 
 

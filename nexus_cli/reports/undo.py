@@ -47,8 +47,8 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     rows = []
     unsure = [entry["path"] for entry in value["kept"] if entry["why"] == UNSURE]
     for row in [entry for entry in value["kept"] if entry["why"] != UNSURE]:
-        where = f"; earlier version: {row['aside']}" if row["aside"] else ""
-        rows.append(f"kept      {row['path']} ({row['why']}){where}")
+        suffix = f"; earlier version: {row['aside']}" if row["aside"] else ""
+        rows.append(f"kept      {row['path']} ({row['why']}){suffix}")
     yield from _listed(rows, width)
     yield from _listed(
         [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()], width
@@ -102,9 +102,9 @@ def _headline(value: JsonObject, counts: str) -> str:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:
         return f"Nothing {verb}ne: {counts}."
-    done = {"undo": "Undid", "redo": "Redid"}[verb]
+    past_verb = {"undo": "Undid", "redo": "Redid"}[verb]
     which = f"turns {turn} to {newest}" if newest not in (None, turn) else f"turn {turn}"
-    return f"{f'Would {verb}' if value['dry_run'] else done} {which}: {counts}."
+    return f"{f'Would {verb}' if value['dry_run'] else past_verb} {which}: {counts}."
 
 
 def _listed(rows: Sequence[str], width: int) -> Lines:

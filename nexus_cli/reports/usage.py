@@ -221,8 +221,8 @@ def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
 def _bars(rows: Sequence[JsonObject], longest: int = BAR) -> list[str]:
     """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
     key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
-    most = max(row[key] for row in rows) or 1
-    return ["#" * math.ceil(longest * (row[key] / most)) for row in rows]
+    highest = max(row[key] for row in rows) or 1
+    return ["#" * math.ceil(longest * (row[key] / highest)) for row in rows]
 
 
 def count_requests(total: JsonObject) -> str:
@@ -240,8 +240,8 @@ def usage_lines(total: JsonObject, requests: str, width: int) -> Lines:
     yield from filled(f"{cost} for {text}" if cost else text, width)
     components = total.get("known_cost", {})
     if listed := list_components(components):
-        rest = round_dollars(total["known_usd"] - sum(components.values()))
-        listed += f", {dollars(rest)} unknown (recorded by an older nexus)" if rest else ""
+        unknown_cost = round_dollars(total["known_usd"] - sum(components.values()))
+        listed += f", {dollars(unknown_cost)} unknown (recorded by an older nexus)" if unknown_cost else ""
         saved = f" The cache saved {dollars(total['saved_usd'])}." if total["saved_usd"] > 0 else ""
         yield from filled(f"By component: {listed}.{saved}", width)
 

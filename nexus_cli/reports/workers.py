@@ -58,10 +58,13 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
         row["to_review"] = row["to_review"] and not is_removed(Path(value["folder"]))
         below: list[WorkerObject] = []
         with suppress(NexusError):  # its session was deleted
-            if own := row["session"]:
-                row["cost_usd"], below = ledger.session(own).cost_usd, recorded_workers(ledger, own)
-            if own and row["state"] == UNKNOWN:
-                row |= {"steps": ledger.log(own).step(), "tokens": ledger.usage(own).tokens}
+            if worker_session := row["session"]:
+                row["cost_usd"], below = (
+                    ledger.session(worker_session).cost_usd,
+                    recorded_workers(ledger, worker_session),
+                )
+            if worker_session and row["state"] == UNKNOWN:
+                row |= {"steps": ledger.log(worker_session).step(), "tokens": ledger.usage(worker_session).tokens}
         rows += [cast("WorkerObject", row), *below]
     return rows
 

@@ -80,6 +80,6 @@ def applied_text(value: JsonObject, width: int) -> Lines:
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"identical {path}" for path in value["there"]]
     for conflict in value["conflicts"]:
-        where = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
-        lines.append(f"conflict  {conflict['path']}: {conflict['why']}{where}")
+        suffix = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
+        lines.append(f"conflict  {conflict['path']}: {conflict['why']}{suffix}")
     return (piece for line in map(mask_unprintable, lines) for piece in wrapped(line, width))

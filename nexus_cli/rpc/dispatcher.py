@@ -146,8 +146,8 @@ class AgentDispatcher:
         """
         _, result = await self._follow_turn(self.begin_turn(content, images, typed=typed, pasted=pasted))
         if error := result["error"]:
-            more = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
-            raise RpcError(TURN_FAILED, error["message"], {**error, **more})
+            turn_fields = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
+            raise RpcError(TURN_FAILED, error["message"], {**error, **turn_fields})
         return result
 
     def begin_turn(
@@ -181,10 +181,10 @@ class AgentDispatcher:
         """Run a turn of a front end in this process; raise `RpcError` if it may not begin or is taken back."""
         return (await self._follow_turn(self._queue(trigger)))[0]
 
-    def _queue(self, trigger: Trigger, own: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
+    def _queue(self, trigger: Trigger, own_feed: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
         self._check_room()
         commands = tuple(self._commands.values())
-        task = self._begin(self._run_turn(trigger, own, ahead, commands, is_queued=True))
+        task = self._begin(self._run_turn(trigger, own_feed, ahead, commands, is_queued=True))
         self._queued[task] = trigger.text
         return task
 
@@ -231,7 +231,7 @@ class AgentDispatcher:
     async def _run_turn(
         self,
         trigger: Trigger,
-        own: EventFeed | None,
+        own_feed: EventFeed | None,
         ahead: int,
         commands: Collection[ServedContext],
         *,
@@ -240,9 +240,9 @@ class AgentDispatcher:
         task = asyncio.current_task() if is_queued else None
         await self._wait_for_commands(commands)
         while self.unheard:
-            self.publish(self.unheard.pop(0), own)
+            self.publish(self.unheard.pop(0), own_feed)
         if ahead:
-            self.publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
+            self.publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own_feed)
         ended: Outcome | None = None
         async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
@@ -253,14 +253,14 @@ class AgentDispatcher:
                 event = TurnEnd(ended)
                 may_have_changed = ended.changed or ended.steps > 1
                 self._changes = await asyncio.to_thread(count_newest_turn, self.session) if may_have_changed else ""
-            self.publish(event, own)
+            self.publish(event, own_feed)
             await self.shown()
         assert ended is not None, "every turn ends with its outcome"
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
-        self._add("result", result, own)
+        self._add("result", result, own_feed)
         if ended.error and ended.error["kind"] == WAITING and not self._is_sleeping:
             self._sleep = asyncio.create_task(self._sleep_until_over())
         return ended, result
@@ -285,13 +285,13 @@ class AgentDispatcher:
                 listener.put(item)
         return listener
 
-    def publish(self, event: Event, own: EventFeed | None = None) -> None:
+    def publish(self, event: Event, own_feed: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
         self.heard(event)
         if (encoded := event_value(event)) is None:
             return
         kind, value = encoded
-        item = self._add(kind, value, own)
+        item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self._questions[value["id"]] = item
         if kind == ApprovalRequest.kind:
@@ -299,9 +299,9 @@ class AgentDispatcher:
         elif kind == ApprovalAnswer.kind:
             self.approver.forget(value["id"])
 
-    def _add(self, kind: str, value: JsonObject, own: EventFeed | None) -> FeedItem:
-        if own is not None:
-            own.add(kind, value)
+    def _add(self, kind: str, value: JsonObject, own_feed: EventFeed | None) -> FeedItem:
+        if own_feed is not None:
+            own_feed.add(kind, value)
         return self.feed.add(kind, value)
 
     @rpc_method(REFUSED)
@@ -371,8 +371,8 @@ class AgentDispatcher:
         instructions: What the summary has to keep.
         """
         self._check_room()
-        done: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
-        return {"before": done.before, "after": done.after, "why": done.why}
+        result: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
+        return {"before": result.before, "after": result.after, "why": result.why}
 
     async def _compact(self, instructions: str) -> CompactionDone:
         events = await self.session.compact(instructions, self.publish)

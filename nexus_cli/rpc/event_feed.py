@@ -157,11 +157,11 @@ class EventFeed:
         return listener
 
     def _missed(self, after: int) -> list[FeedItem]:
-        kept = list(self._kept.items)
+        kept_items = list(self._kept.items)
         if not -1 <= after < self.next:  # numbers of an earlier agent of that name
-            after, kept = -1, []
-        first = kept[0].seq if kept else self.next
-        behind = [item for item in kept if item.seq > after]
+            after, kept_items = -1, []
+        first = kept_items[0].seq if kept_items else self.next
+        behind = [item for item in kept_items if item.seq > after]
         if after + 1 >= first or not self.next:
             return behind
         return [gap_item(after + 1, first - 1, self._numbers.clock), *behind]

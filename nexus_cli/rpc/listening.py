@@ -70,10 +70,10 @@ def _bind_file(path: Path) -> socket.socket:
     return listener
 
 
-def remove_file(path: Path, about: os.stat_result) -> None:
-    """Remove a socket file that `about` describes; a different one in its place stays."""
+def remove_file(path: Path, status: os.stat_result) -> None:
+    """Remove a socket file that `status` describes; a different one in its place stays."""
     with suppress(OSError):
-        if os.path.samestat(os.lstat(path), about):
+        if os.path.samestat(os.lstat(path), status):
             os.unlink(path)
 
 

@@ -86,7 +86,7 @@ def read_methods(kind: type, *, of_agent: bool = False) -> list[Method]:
 
 
 def _read_method(function: Any, of_agent: bool) -> Method:
-    about, _, lines = cleandoc(function.__doc__).partition("\n\n")
+    summary, _, lines = cleandoc(function.__doc__).partition("\n\n")
     texts = dict(line.split(": ", 1) for line in lines.splitlines())
     hints = type_hints(function)
     params = {"agent_id": AGENT_ID} if of_agent else {}
@@ -96,7 +96,7 @@ def _read_method(function: Any, of_agent: bool) -> Method:
             params[name] = Param(name=name, description=texts[name], required=is_required, schema=_schema(hints[name]))
     errors = (NO_SUCH_AGENT,) * of_agent + getattr(function, _ERRORS)
     result = json_type(hints["return"])
-    return Method(function.__name__, " ".join(about.split()), params, result, errors, of_agent)
+    return Method(function.__name__, " ".join(summary.split()), params, result, errors, of_agent)
 
 
 def _schema(hint: Any) -> Schema:

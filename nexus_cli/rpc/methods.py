@@ -208,12 +208,12 @@ class PoolMethods(ServerMethods):
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, bounds, effort, strict=True)
         agent = await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
-        named = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})
+        agent_limits = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})
         return {
             "agent_id": agent.agent_id,
             "session": agent.session.id,
             **level_fields(agent.session.dispatcher.level),
-            "limits": named,
+            "limits": agent_limits,
         }
 
     @rpc_method(REFUSED)

@@ -276,8 +276,8 @@ class AgentPool:
         self.note(f"agent {name}: {state}, {plural(outcome.steps, 'step')}{cost}")
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
-        named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
-        model = resolve_alias(named, settings) if named else unnamed_model(settings)
+        model_name = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
+        model = resolve_alias(model_name, settings) if model_name else unnamed_model(settings)
         return model or ("model" if self.shared.provider is not None else "")
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:
@@ -300,8 +300,8 @@ class AgentPool:
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
-        own = Limits(allow=settings.allow or ASK) & Limits(allow=settings.project.allow)
-        return own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
+        own_limits = Limits(allow=settings.allow or ASK) & Limits(allow=settings.project.allow)
+        return own_limits if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
 
     def _find_session(self, key: str) -> SessionInfo:
         """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""

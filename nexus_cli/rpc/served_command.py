@@ -147,17 +147,17 @@ class ServedContext:
         self._calls.append({"method": method, "params": params})
 
 
-def find_served(name: str, rest: str, context: ServedContext) -> Command:
+def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
     command = find(name, context.commands)
-    authority = command.authority_of(rest) if command.is_served else Authority.PERMITS
-    word = rest.partition(" ")[0] if command.is_served else ""
+    authority = command.authority_of(arguments) if command.is_served else Authority.PERMITS
+    word = arguments.partition(" ")[0] if command.is_served else ""
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         raise refuse_elsewhere(what)
-    most = context.session.state.options.most_allow if context.session.state.options else None
-    if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=most):
+    highest_level = context.session.state.options.most_allow if context.session.state.options else None
+    if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=highest_level):
         raise NexusError(
-            "denied", what, f"this server allows at most {most}", f"To allow it: nexus serve --allow {EDIT}"
+            "denied", what, f"this server allows at most {highest_level}", f"To allow it: nexus serve --allow {EDIT}"
         )
     return command

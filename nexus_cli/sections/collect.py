@@ -245,8 +245,8 @@ class SectionCollector:
         if not self._preambles or self._sent_before.get(section.id, digest) != digest:
             return False
         forms = section.with_drop_id(self.left_out.drop_id_of(section)).forms
-        sent = (f"\n{text}\n" for form in forms for text in (form, as_note(form)))
-        if not any(text in preamble for text in sent for preamble in self._preambles):
+        sent_texts = (f"\n{text}\n" for form in forms for text in (form, as_note(form)))
+        if not any(text in preamble for text in sent_texts for preamble in self._preambles):
             return False
         self.sent[section.id] = digest
         return True
@@ -263,8 +263,8 @@ class SectionCollector:
             for contributor in self.contributors.values()
             if contributor.layer is layer and only in ("", contributor.id)
         )
-        asked = [contributor for contributor in of_layer if contributor.prompt or not prompt]
-        sections, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
+        contributors = [contributor for contributor in of_layer if contributor.prompt or not prompt]
+        sections, skipped, lines = await self.reader.sections(contributors, self.view, self.recipe, self.budget)
         for line in dict.fromkeys(lines):
             if line not in self._notified:
                 self._notified.add(line)

@@ -56,8 +56,8 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
             return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
         kinds = (GuideKind.AGENT,) * with_agents
         untrusted, why = NOT_TRUSTED.get(_trust_of(name, cwd)), explain_uncallable(cwd, kinds).get(name, "")
-        named = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
-        hint = f"{named}. {error.hint}" if agents else error.hint
+        agent_hint = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
+        hint = f"{agent_hint}. {error.hint}" if agents else error.hint
         hint = TRUST if untrusted or why.endswith(NEEDS_TRUST) else "Correct its file" if why else hint
         raise NexusError("usage", error.what, untrusted or why or error.why, hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
@@ -80,11 +80,13 @@ def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
     )
 
 
-def _read_skills(named: str, cwd: Path) -> Iterator[str]:
+def _read_skills(skill_list: str, cwd: Path) -> Iterator[str]:
     """Yield the text of each skill that an agent begins with, or that it is not there."""
-    known = index_guides(skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_usable) if named else {}
-    for name in re.findall(r"[^\s,]+", named):
-        yield known[name].read() if name in known else f"[skill {one_line(name)} was not found]"
+    guides_by_name = (
+        index_guides(skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_usable) if skill_list else {}
+    )
+    for name in re.findall(r"[^\s,]+", skill_list):
+        yield guides_by_name[name].read() if name in guides_by_name else f"[skill {one_line(name)} was not found]"
 
 
 def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None) -> tuple[list[Skill], int]:
@@ -117,10 +119,10 @@ def find_whole_name(cwd: Path, kind: str, name: str) -> str:
 
 def unknown_tools(recipe: Recipe) -> Iterator[str]:
     """Yield a warning line for each unknown tool name in `recipe`, which may be misspelt."""
-    named = recipe.limits.tools
-    known = discover_tools() if named else {}
-    for name in sorted(name for name in named or () if name not in known):
-        hint = suggest_name(name, known, "")
+    tool_names = recipe.limits.tools
+    known_tools = discover_tools() if tool_names else {}
+    for name in sorted(name for name in tool_names or () if name not in known_tools):
+        hint = suggest_name(name, known_tools, "")
         yield f"recipe {recipe.name} names an unknown tool {one_line(name)[:80]!r}. {hint}".rstrip(". ")
 
 
@@ -135,15 +137,15 @@ def describe_recipe_problems(configuration: Configuration) -> list[str]:
     problems, used_names = [], recipe_names(folders())
     for file, data in configuration.files.items():
         if file.startswith(INSIDE) and file.endswith(".toml"):
-            name, where = file.removeprefix(INSIDE).removesuffix(".toml"), one_line(f"{FOLDER}/{file}")
+            name, location = file.removeprefix(INSIDE).removesuffix(".toml"), one_line(f"{FOLDER}/{file}")
             try:
-                read_project_recipe(decode(data, where).text, where)
+                read_project_recipe(decode(data, location).text, location)
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name):
-                problems.append(f"{where}: not a valid recipe name")
+                problems.append(f"{location}: not a valid recipe name")
             if name in used_names:
-                problems.append(f"{where}: another recipe with this name is used instead")
+                problems.append(f"{location}: another recipe with this name is used instead")
     return problems
 
 

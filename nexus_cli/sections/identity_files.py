@@ -62,26 +62,26 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
         path = places().config / name
         yield _read_file(partial(read_text, path, LIMIT), path, name, "personal")
     root = project_root(cwd)
-    own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
-    trusted = trusted_configuration(root).files if own else {}
-    for name in filter(trusted.__contains__, own):  # uses the bytes that were judged: nothing is read again
+    identity_names = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
+    trusted = trusted_configuration(root).files if identity_names else {}
+    for name in filter(trusted.__contains__, identity_names):  # uses the bytes that were judged: nothing is read again
         path, data = root / FOLDER / name, trusted[name]
         yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
 def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origin: str) -> IdentityFile:
-    where = replace_surrogates(str(path))
+    location = replace_surrogates(str(path))
     try:
         file_text = read()
     except NexusError as error:
-        return IdentityFile(name, "", where, origin, one_line(f"{error.message}; skipped"))
+        return IdentityFile(name, "", location, origin, one_line(f"{error.message}; skipped"))
     if file_text is None:
-        return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
+        return IdentityFile(name, "", location, origin, one_line(odd_file(path)))
     text = trim_text(file_text.text)
     return IdentityFile(
         name,
         replace_surrogates(text + unread_note(file_text.beyond, name)),
-        where,
+        location,
         origin,
         file_text.notice,
         file_text.beyond,
@@ -99,13 +99,15 @@ def section_forms(header: str, text: str, count: Count) -> tuple[str, ...]:
         return (full,)
     shortened = elide_text(full, min(MOST, max(LEAST, size // 3)), count, drop_marker(DROP)).text
     headings = list(_headings(text))
-    rest = f'[... {size:,} tokens left out: recall("{DROP}") ...]'
+    rest_line = f'[... {size:,} tokens left out: recall("{DROP}") ...]'
     some = headings[:HEADINGS]
     if len(headings) > HEADINGS:
         more = len(headings) - HEADINGS
         some.append(f"(and {more} more heading{'s' * (more != 1)})")
-    outline = "\n".join([header, *some, rest])
-    forms = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
+    outline = "\n".join([header, *some, rest_line])
+    forms = (
+        [full, shortened, outline, f"{header}\n{rest_line}"] if some else [full, shortened, f"{header}\n{rest_line}"]
+    )
     return shrink_forms(forms, count)
 
 

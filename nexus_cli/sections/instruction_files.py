@@ -96,21 +96,23 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
 def layers_below(
     cwd: Path,
     paths: Iterable[str],
-    known: Callable[[], Sequence[ContextLayer]],
+    known_layers: Callable[[], Sequence[ContextLayer]],
     is_denied: Callable[[Path], bool] | None = None,
     find_denial: Callable[[str, str], str] = lambda kind, name: "",
 ) -> list[ContextLayer]:
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
-    those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
-    other repositories. No skill for which `find_denial` returns a rule is named."""
+    those of `instruction_layers`, which `known_layers` returns. Folders that tools install or build into have none, nor
+    have other repositories. No skill for which `find_denial` returns a rule is named."""
     here = real_path(cwd)
     gate = UnaskedFiles(project_root(here), is_denied)
     below = os.path.join(gate.project, "")
     inside = [path for path in paths if path.startswith(below)]
     folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
-    own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
-    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if _is_own(folder, gate.project)]
-    reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
+    candidates = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
+    layers = [load_folder(folder, gate) for folder in islice(candidates, MOST_FOLDERS) if _is_own(folder, gate.project)]
+    reader = _ImportReader(
+        {os.path.realpath(layer.path) for layer in known_layers() if layer.path} if layers else set()
+    )
     context_layers: list[ContextLayer] = []
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
@@ -169,9 +171,9 @@ def _skill_layer(folder: Path, find_denial: Callable[[str, str], str]) -> Contex
     before every request: they are read once they have changed."""
     files = [path for place in _SKILLS for _, path in list_guide_files(folder / place, GuideKind.SKILL)]
     version = read_version(TRUST_RECORD.path), *map(read_version, files)
-    known = _unchanged.find((folder, *files), version)
-    described, notice = known or _read_skills(folder)
-    if known is None:
+    cached = _unchanged.find((folder, *files), version)
+    described, notice = cached or _read_skills(folder)
+    if cached is None:
         _unchanged.keep((folder, *files), version, (described, notice), sum(map(len, described.values())))
     lines = [line for name, line in described.items() if not find_denial(GuideKind.SKILL, name)]
     return ContextLayer("local", folder, text="\n".join([SKILL_HEADER, *lines] if lines else []), notice=notice)
@@ -241,9 +243,9 @@ class _ImportReader:
             context_layer = ContextLayer(
                 layer.name, layer.folder, path, text, source.notice, beyond=source.beyond, part=one_line(name)
             )
-            own, *imported = self.with_imports(context_layer, gate)
-            says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", own.text).strip())
-            yield from (own, *imported) if says_more or own.notice else imported
+            own_layer, *imported = self.with_imports(context_layer, gate)
+            says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", own_layer.text).strip())
+            yield from (own_layer, *imported) if says_more or own_layer.notice else imported
 
     def with_imports(
         self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = (), first: str = ""

@@ -108,8 +108,8 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     folder = real_path(cwd)
     gate = UnaskedFiles(project_root(folder), is_denied)
     rules = [rule for above in project_folders(folder) for rule in list_rules(above, gate)]
-    known = {os.path.realpath(rule.path) for rule in rules}
-    personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in known]
+    project_paths = {os.path.realpath(rule.path) for rule in rules}
+    personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in project_paths]
     return (*personal, *rules)
 
 

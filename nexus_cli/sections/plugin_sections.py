@@ -36,8 +36,8 @@ def _is_valid(contributor: Any) -> bool:
 
 
 def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
-    about = sources.about()
-    results = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
+    topic = sources.about()
+    results = plugin.call("nexus_recall", project=str(sources.cwd), about=topic) if topic and plugin.manager else None
     if plugin.manager is None:
         raise RuntimeError(plugin.problems[-1])  # the reader names it once
     lines = [contributor for result in results or () for contributor in result]

@@ -66,13 +66,13 @@ class SectionReader:
         contributors, skipped = list(contributors), dict[str, str]()
         values, notices = await self._read(contributors, skipped)
         sections: dict[str, Section] = {}
-        for rest in (False, True):
+        for is_rest in (False, True):
             present = [
-                contributor for contributor in contributors if contributor.rest is rest and contributor.id in values
+                contributor for contributor in contributors if contributor.rest is is_rest and contributor.id in values
             ]
             if not present:
                 continue
-            own_view = _rest_view(view, recipe, budget, sections.values()) if rest else view
+            own_view = _rest_view(view, recipe, budget, sections.values()) if is_rest else view
             renders = {
                 contributor.id: DaemonTask(
                     partial(_render, contributor, values[contributor.id], own_view, recipe), RENDER_SECONDS

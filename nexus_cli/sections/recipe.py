@@ -89,13 +89,15 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             path = folder / f"{name}.toml"
             file_text = read_text(path)
             if file_text is not None:
-                where = one_line(str(path))
-                return Recipe(name, source=where, **recipe_file.read_recipe(file_text.text, where, _beside(folder)))
+                location = one_line(str(path))
+                return Recipe(
+                    name, source=location, **recipe_file.read_recipe(file_text.text, location, _beside(folder))
+                )
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
-            where = one_line(str(project.folder / f"{name}.toml"))
-            text = decode(project.files[f"{name}.toml"], where).text
-            return Recipe(name, source=where, **recipe_file.read_project_recipe(text, where))
+            location = one_line(str(project.folder / f"{name}.toml"))
+            text = decode(project.files[f"{name}.toml"], location).text
+            return Recipe(name, source=location, **recipe_file.read_project_recipe(text, location))
     if odd:
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})

@@ -48,94 +48,99 @@ LARGEST = 100
 """Largest factor of a score."""
 
 
-def read_recipe(text: str, where: str, beside: Beside) -> JsonDict:
-    """Return the fields of a recipe but its name; raise `NexusError("config", ...)` with `where` and the key."""
-    table = _toml(text, where)
-    _only(where, "", table, KEYS)
+def read_recipe(text: str, location: str, beside: Beside) -> JsonDict:
+    """Return the fields of a recipe but its name; raise `NexusError("config", ...)` with `location` and the key."""
+    table = _toml(text, location)
+    _only(location, "", table, KEYS)
     description, signals = table.get("description", ""), table.get("signals", False)
-    _expect(where, "description", isinstance(description, str), "a text")
-    _expect(where, "signals", isinstance(signals, bool), "true or false")
+    _expect(location, "description", isinstance(description, str), "a text")
+    _expect(location, "signals", isinstance(signals, bool), "true or false")
     budget = table.get("section_budget")
-    _expect(where, "section_budget", budget is None or _number(budget, (int,)), "a whole number above 0")
+    _expect(location, "section_budget", budget is None or _number(budget, (int,)), "a whole number above 0")
     for key in ("limits", "multipliers", "overrides"):
-        _expect(where, key, isinstance(table.get(key, {}), Mapping), "a table")
+        _expect(location, key, isinstance(table.get(key, {}), Mapping), "a table")
     return {
         "description": description,
-        "contributors": _contributors(where, table.get("contributors")),
-        "multipliers": _multipliers(where, table.get("multipliers", {})),
-        "overrides": _overrides(where, table.get("overrides", {}), beside),
+        "contributors": _contributors(location, table.get("contributors")),
+        "multipliers": _multipliers(location, table.get("multipliers", {})),
+        "overrides": _overrides(location, table.get("overrides", {}), beside),
         "section_budget": budget,
-        "limits": _limits(where, table.get("limits", {})),
+        "limits": _limits(location, table.get("limits", {})),
         "signals": signals,
     }
 
 
-def read_project_recipe(text: str, where: str) -> JsonDict:
+def read_project_recipe(text: str, location: str) -> JsonDict:
     """Return the fields of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
     and puts nothing before it."""
-    table = _toml(text, where)
-    _only(where, "", table, KEYS)
+    table = _toml(text, location)
+    _only(location, "", table, KEYS)
     for key in WIDENING:
         if key in table:
-            raise NexusError("config", where, f"a project's recipe cannot set {key}", "Remove it")
-    recipe = read_recipe(text, where, lambda name: None)
+            raise NexusError("config", location, f"a project's recipe cannot set {key}", "Remove it")
+    recipe = read_recipe(text, location, lambda name: None)
     for key, factor in recipe["multipliers"].items():
-        kept = key.partition(".")[0] in KEPT
-        if factor < 1 if kept else factor > 1:
-            verb = "lower" if kept else "raise"
+        is_kept = key.partition(".")[0] in KEPT
+        if factor < 1 if is_kept else factor > 1:
+            verb = "lower" if is_kept else "raise"
             why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
-            raise NexusError("config", where, why, "Remove it")
+            raise NexusError("config", location, why, "Remove it")
     budget = recipe["section_budget"]
     if budget is not None and budget < LEAST_BUDGET:
         why = f"a project's recipe cannot set section_budget below {LEAST_BUDGET}"
-        raise NexusError("config", where, why, "Increase it, or remove it")
+        raise NexusError("config", location, why, "Increase it, or remove it")
     return recipe
 
 
-def _toml(text: str, where: str) -> JsonDict:
+def _toml(text: str, location: str) -> JsonDict:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
-        raise NexusError("config", where, str(error), "Correct the file") from error
+        raise NexusError("config", location, str(error), "Correct the file") from error
 
 
-def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
+def _contributors(location: str, chosen: Any) -> tuple[str, ...] | None:
     if chosen is None:
         return None
-    _expect(where, "contributors", _words(chosen), "a list of names")
-    _only(where, "contributors: ", chosen, contributor_names())
+    _expect(location, "contributors", _words(chosen), "a list of names")
+    _only(location, "contributors: ", chosen, contributor_names())
     return tuple(chosen)
 
 
-def _multipliers(where: str, table: JsonObject) -> dict[str, float]:
+def _multipliers(location: str, table: JsonObject) -> dict[str, float]:
     flat = _flat(table)
-    known = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
-    _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
+    known_names = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
+    _only(location, "multipliers.", [key.partition(".")[0] for key in flat], known_names)
     for key, value in flat.items():
         good = is_number(value) and 0 <= value <= LARGEST
-        _expect(where, f"multipliers.{key}", good, f"a number from 0 to {LARGEST}")
+        _expect(location, f"multipliers.{key}", good, f"a number from 0 to {LARGEST}")
     return {key: float(value) for key, value in flat.items()}
 
 
-def _overrides(where: str, table: JsonObject, beside: Beside) -> dict[str, str]:
+def _overrides(location: str, table: JsonObject, beside: Beside) -> dict[str, str]:
     flat = _flat(table, "file")
-    _only(where, "overrides.", [key.partition(".")[0] for key in flat], contributor_names() if flat else ())
-    return {key: _text(where, f"overrides.{key}", value, beside) for key, value in flat.items()}
+    _only(location, "overrides.", [key.partition(".")[0] for key in flat], contributor_names() if flat else ())
+    return {key: _text(location, f"overrides.{key}", value, beside) for key, value in flat.items()}
 
 
-def _text(where: str, key: str, value: Any, beside: Beside) -> str:
-    named = value.get("file") if isinstance(value, Mapping) and set(value) == {"file"} else None
-    if isinstance(named, str):
-        _expect(where, f"{key}.file", bool(FILE.fullmatch(named)), "the name of an .md or .txt file beside the recipe")
-        value = beside(named)
+def _text(location: str, key: str, value: Any, beside: Beside) -> str:
+    file_name = value.get("file") if isinstance(value, Mapping) and set(value) == {"file"} else None
+    if isinstance(file_name, str):
+        _expect(
+            location,
+            f"{key}.file",
+            bool(FILE.fullmatch(file_name)),
+            "the name of an .md or .txt file beside the recipe",
+        )
+        value = beside(file_name)
         if value is None:
             raise NexusError(
                 "config",
-                where,
-                f"{key}: there is no file {named} next to the recipe",
+                location,
+                f"{key}: there is no file {file_name} next to the recipe",
                 "Add it, or name another file",
             )
-    _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
+    _expect(location, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
     return str(value).strip()
 
 
@@ -144,14 +149,14 @@ def _flat(table: JsonObject, leaf: str = "") -> JsonDict:
     flat: JsonDict = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value and leaf not in value:
-            flat |= {f"{key}.{rest}": inner for rest, inner in _flat(value, leaf).items()}
+            flat |= {f"{key}.{inner_key}": inner for inner_key, inner in _flat(value, leaf).items()}
         else:
             flat[key] = value
     return flat
 
 
-def _limits(where: str, table: JsonObject) -> Limits:
-    _only(where, "limits.", table, [f.name for f in fields(Limits)])
+def _limits(location: str, table: JsonObject) -> Limits:
+    _only(location, "limits.", table, [f.name for f in fields(Limits)])
     if isinstance(level := table.get("allow"), str):
         table = {**table, "allow": parse_level(level)}
     for key, value in table.items():
@@ -164,8 +169,8 @@ def _limits(where: str, table: JsonObject) -> Limits:
         else:
             good = _number(value, (int,) if key in WHOLE else (int, float))
             form = "a whole number above 0" if key in WHOLE else "a number above 0"
-        _expect(where, f"limits.{key}", good, form)
-    _only(where, "limits.categories: ", table.get("categories", ()), CATEGORIES)
+        _expect(location, f"limits.{key}", good, form)
+    _only(location, "limits.categories: ", table.get("categories", ()), CATEGORIES)
     values: JsonDict = {key: frozenset(value) if key in SETS else value for key, value in table.items()}
     return Limits(**values)
 
@@ -178,13 +183,13 @@ def _words(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
+def _only(location: str, prefix: str, keys: Iterable[str], known_names: Collection[str]) -> None:
     for key in keys:
-        if key not in known:
-            hint = suggest_name(key, known, f"Known are: {', '.join(known)}")
-            raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
+        if key not in known_names:
+            hint = suggest_name(key, known_names, f"Known are: {', '.join(known_names)}")
+            raise NexusError("config", location, f"unknown key {one_line(prefix + key)!r}", hint)
 
 
-def _expect(where: str, key: str, good: bool, form: str) -> None:
+def _expect(location: str, key: str, good: bool, form: str) -> None:
     if not good:
-        raise NexusError("config", where, f"{one_line(key)} must be {form}", "Correct the file")
+        raise NexusError("config", location, f"{one_line(key)} must be {form}", "Correct the file")

@@ -34,7 +34,7 @@ class SectionDrops:
         names = self._load_names()
         if key in names:
             return names[key]
-        name, at = self.log.next_drop(), format_utc(self.clock())
+        name, now = self.log.next_drop(), format_utc(self.clock())
         cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
         if chosen.is_unread:
@@ -44,14 +44,14 @@ class SectionDrops:
         if chosen.form == 0:  # the missing part was never read
             cause = Cause.LIMIT
         missing = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, missing, cause, at, text=section.full, uncounted=section.unread_bytes)
+        drop = Drop(name, what, missing, cause, now, text=section.full, uncounted=section.unread_bytes)
         note = LEFT_OUT_SECTION, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append((drop, note))
             self._names = None  # recorded when that epoch begins
             return name
         self.log.record_drop(drop)
-        self.log.record_memo(Memo(LEFT_OUT_SECTION, at, self.log.last_id(), note[1]))
+        self.log.record_memo(Memo(LEFT_OUT_SECTION, now, self.log.last_id(), note[1]))
         names[key] = name
         self.told(replace(drop, text=None))
         return name

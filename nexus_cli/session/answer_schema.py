@@ -72,11 +72,11 @@ class AnswerSchema:
     most_bytes: ClassVar = 65_536
     """Most bytes of a schema. It is part of the request: this is about 16,000 tokens."""
 
-    def __init__(self, text: str, named: str = "--schema") -> None:
-        """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `named`, if it cannot be used."""
+    def __init__(self, text: str, label: str = "--schema") -> None:
+        """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `label`, if it cannot be used."""
         if len(text.encode("utf-8", "replace")) > self.most_bytes:
             why = f"the schema is part of the request; it can have at most {self.most_bytes // 1024} KiB"
-            raise NexusError("usage", named, why, "Remove unneeded parts")
+            raise NexusError("usage", label, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)
             if not isinstance(self.schema, Mapping | bool):
@@ -93,12 +93,12 @@ class AnswerSchema:
                 next(self._validator.iter_errors(probe), None)
         except SchemaError as error:
             why = f"not a valid JSON Schema: {_describe(error)}"
-            raise NexusError("usage", named, why, "See https://json-schema.org") from error
+            raise NexusError("usage", label, why, "See https://json-schema.org") from error
         except (CannotDetermineSpecification, ValueError, OverflowError) as error:
-            raise NexusError("usage", named, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
+            raise NexusError("usage", label, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
         except RecursionError:
             raise NexusError(
-                "usage", named, ENDLESS, "Use a recursive $ref only below `properties` or `items`"
+                "usage", label, ENDLESS, "Use a recursive $ref only below `properties` or `items`"
             ) from None
 
     @property
@@ -197,7 +197,7 @@ def _candidates(answer: str) -> Iterator[str]:
         return
     yield answer
     yield from reversed(_FENCED.findall(answer))
-    starts = [at for at in (answer.find("{"), answer.find("[")) if at >= 0]
+    starts = [position for position in (answer.find("{"), answer.find("[")) if position >= 0]
     end = max(answer.rfind("}"), answer.rfind("]"))
     if starts and end > min(starts):
         yield answer[min(starts) : end + 1]

@@ -66,19 +66,19 @@ class AttachedTexts:
     def load(self) -> JsonObject:
         """Return the stored `texts` and the fields of the `queued` messages, without what was sent after they were
         stored: a kill can come between the two."""
-        conversation, (at, stored) = self.engine.conversation, self._read_stored()
+        conversation, (entry_id, stored) = self.engine.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
-        later = conversation.read(at + 1, conversation.last) if texts or queued else ()
+        later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
         for content in (entry.message.content for entry in later if entry.actor == PERSON):
             texts = [text for text in texts if text["text"] not in content]
-            if sent := next((message for message in queued if content.startswith(message[0])), None):
-                queued.remove(sent)
+            if sent_message := next((message for message in queued if content.startswith(message[0])), None):
+                queued.remove(sent_message)
         self.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
 
     def _read_stored(self) -> tuple[int, JsonObject]:
         """Return the newest entry when texts and messages were last stored, and what was stored."""
         memos = self.engine.conversation.memos(WAITING_TEXTS)
-        own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
-        at, value = (own[-1].entry, own[-1].value) if own else (0, {})
-        return at, {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **value}
+        own_memos = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
+        entry_id, value = (own_memos[-1].entry, own_memos[-1].value) if own_memos else (0, {})
+        return entry_id, {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **value}

@@ -62,8 +62,8 @@ def snapshot(
     only its own part. Pass `skills=False` if the model cannot read any, and `runs=False` if no command can run: the
     environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
     those of `cwd`."""
-    known, inactive = (find() if find else find_guides(cwd, GuideKind.SKILL)) if skills else ((), 0)
-    available = [skill for skill in known if not skill.shadowed]
+    guides, inactive = (find() if find else find_guides(cwd, GuideKind.SKILL)) if skills else ((), 0)
+    available = [skill for skill in guides if not skill.shadowed]
     servers = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: os.environ[name] for name in settings.default_models if os.environ.get(name)}
@@ -123,7 +123,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
     root = project_root(cwd)
     servers = _servers(cwd)
     memory, trouble = _facts(root)
-    own = project_recipes(cwd)
+    own_recipes = project_recipes(cwd)
     return {
         "version": 1,
         **snapshot(cwd, settings, model, tools),
@@ -133,7 +133,9 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
         "model_why": "" if model else _no_model(settings),
         "servers": _list_servers(servers),
         "plugins": [plugin.name for plugin in installed_plugins()] + [plugin.entry.name for plugin in python_plugins()],
-        "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
+        "recipes": sorted(
+            {*FRONTS, *recipe_names([places().config / "recipes"]), *(own_recipes.names() if own_recipes else ())}
+        ),
         "project": {
             "folder": str(root),
             "trust": trust_state(root, read_configuration(root, KINDS)),
@@ -180,11 +182,11 @@ def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     except NexusError as error:
         return None, error.message
     try:
-        known = ledger.facts.list_facts(str(root))
+        known_facts = ledger.facts.list_facts(str(root))
     except NexusError as error:
         return None, error.message
     finally:
         ledger.close()
-    kept = Counter(str(fact.slot) for fact in known if fact.state is FactState.KEPT)
-    counts = {str(slot): kept[str(slot)] for slot in MemorySlot}
-    return {**counts, "proposed": len(known) - kept.total()}, "; ".join(ledger.notices)
+    kept_counts = Counter(str(fact.slot) for fact in known_facts if fact.state is FactState.KEPT)
+    counts = {str(slot): kept_counts[str(slot)] for slot in MemorySlot}
+    return {**counts, "proposed": len(known_facts) - kept_counts.total()}, "; ".join(ledger.notices)

@@ -48,11 +48,11 @@ class _Unasked:
 @contextmanager
 def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
     """Open the session that `options` would begin, in a ledger in memory; facts are read from the person's ledger."""
-    with Ledger.read_personal() as known, closing(Ledger.open(None)) as ledger:
+    with Ledger.read_personal() as personal_ledger, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
         if options.model:
-            info = load_model_info(known, options.model, settings, waits=True, saves=options.save)
-            ledger.calibrate(info.served_name, known.calibration(info.served_name))
+            info = load_model_info(personal_ledger, options.model, settings, waits=True, saves=options.save)
+            ledger.calibrate(info.served_name, personal_ledger.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         session = ledger.create_session(
             folder=str(options.cwd),
@@ -62,7 +62,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             at=format_utc(local_now()),
             front=options.front,
         )
-        yield look_at(ledger, session, options, settings, recipe, services, info, known)
+        yield look_at(ledger, session, options, settings, recipe, services, info, personal_ledger)
 
 
 def look_at(
@@ -73,19 +73,31 @@ def look_at(
     recipe: Recipe,
     services: ServiceMakers,
     info: ModelInfo | None = None,
-    known: Ledger | None = None,
+    personal_ledger: Ledger | None = None,
 ) -> SessionState:
     """Return the state with which a session of `ledger` would be opened. Locks and changes nothing.
 
-    `info` is by default that of the session's model, `known` with the person's facts the same ledger.
+    `info` is by default that of the session's model, `personal_ledger` with the person's facts the same ledger.
     """
     unasked, control, notices = _Unasked(), Control(), list[str]()
-    own, known = ledger.log(session.id), known or ledger
-    info = info or load_model_info(ledger, options.model or session.model, settings, own)
-    is_new = own.current_epoch() is None
+    session_log, personal_ledger = ledger.log(session.id), personal_ledger or ledger
+    info = info or load_model_info(ledger, options.model or session.model, settings, session_log)
+    is_new = session_log.current_epoch() is None
     log = open_log(ledger, session, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(
-        ledger, known, options, settings, local_now, notices, recipe, info, session, log, unasked, services, control
+        ledger,
+        personal_ledger,
+        options,
+        settings,
+        local_now,
+        notices,
+        recipe,
+        info,
+        session,
+        log,
+        unasked,
+        services,
+        control,
     )
     return factory.session(unasked if options.interactive else None).state
 

@@ -194,9 +194,9 @@ def _open(
     """Open a new session, or the session `resumed`, which is locked."""
     control = Control()
     log = open_log(ledger, resumed, options, settings, control, notices, is_new=False) if resumed else None
-    kept = _kept_folders(log) if log else []
-    if kept:
-        options = _with_folders(options, kept, notices)
+    kept_folders = _kept_folders(log) if log else []
+    if kept_folders:
+        options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
     notices.extend([*recipe_notices, *unknown_tools(recipe)])
     name = options.model or (resumed.model if resumed else "")
@@ -226,13 +226,25 @@ def _open(
     try:
         if resumed is None:
             lock_session(ledger, session_info)
-        asked = provider or make_provider(settings, saves=options.save)
+        backend = provider or make_provider(settings, saves=options.save)
         log = log or open_log(ledger, session_info, options, settings, control, notices, is_new=True)
         factory = SessionFactory(
-            ledger, ledger, options, settings, clock, notices, recipe, info, session_info, log, asked, services, control
+            ledger,
+            ledger,
+            options,
+            settings,
+            clock,
+            notices,
+            recipe,
+            info,
+            session_info,
+            log,
+            backend,
+            services,
+            control,
         )
         session = factory.session(approver)
-        if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
+        if options.add_dirs and kept_folders != (folders := list(map(str, options.add_dirs))):
             session.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
     except BaseException:
@@ -325,11 +337,11 @@ def _last_folder(log: SessionLog, first: str) -> str:
     return str(memos[-1].value["folder"]) if memos else first
 
 
-def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Options:
+def _with_folders(options: Options, kept_folders: list[str], notices: list[str]) -> Options:
     """Return `options` with the folders that a session kept; add a notice for each that is gone."""
     from nexus_cli.config.added_folders import merge_folders  # noqa: PLC0415  (few sessions have any)
 
-    folders, lost = merge_folders(kept, options.add_dirs, project_root(options.cwd))
+    folders, lost = merge_folders(kept_folders, options.add_dirs, project_root(options.cwd))
     notices.extend(lost)
     notices.extend(settle_projects(folders))
     return replace(options, add_dirs=folders)
@@ -525,8 +537,8 @@ class SessionFactory:
     ) -> Dispatcher:
         options, project = self.options, project_root(self.options.cwd)
         # Nexus's data folder is protected as a whole, unless the project is a worktree in it.
-        own = (places().config,) if find_worktree(project) else (places().config, places().data)
-        permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
+        own_folders = (places().config,) if find_worktree(project) else (places().config, places().data)
+        permission = CallPermission(options.cwd, project, own_folders, self.settings.sandbox, answers=options.answers)
         permission.added, permission.rules_ahead = options.add_dirs, options.rules
         permission.find_whole_name = partial(find_whole_name, options.cwd)
         dispatcher = Dispatcher(

@@ -155,8 +155,8 @@ class JobPorts:
 
     def addresses(self, job: str) -> list[str]:
         """Return the address of each port of a job for the person, or the reason that there is none."""
-        own = (port for (of, _), port in self._ports.items() if of == job)
-        return [port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})" for port in own]
+        job_ports = (port for (of, _), port in self._ports.items() if of == job)
+        return [port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})" for port in job_ports]
 
     def describe(self, job: str) -> list[str]:
         """Return a line about each port of a job."""
@@ -194,8 +194,8 @@ class JobPorts:
         state, network = self._state(), self._network
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
-        if named := KNOWN_PORTS.get(listener.port):
-            return f"it is the default port of {named}"
+        if service := KNOWN_PORTS.get(listener.port):
+            return f"it is the default port of {service}"
         if network is None or listener.network != network.name:
             return "it uses a separate network"
         if not is_typed and state.engine.settings.jobs.forward == OFF:

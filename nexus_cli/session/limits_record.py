@@ -46,11 +46,11 @@ def at_level(state: SessionState, level: str) -> SessionState:
     return replace(state, options=options)
 
 
-def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], known: Collection[str] = ()) -> str:
+def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], ignored_names: Collection[str] = ()) -> str:
     """Return a notice for the model about limits that changed since the last request, "" if none did.
 
-    `bounds` are the current limits. Limits of signals, those named in `known`, and the permission level, which has its
-    own section, are ignored.
+    `bounds` are the current limits. Limits of signals, those named in `ignored_names`, and the permission level, which
+    has its own section, are ignored.
     """
     now = Limits(**{bound.name: bound.value for bound in bounds})
     if not memos:
@@ -58,7 +58,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     before = _set_by_layers(memos[-1].value["limits"])
     ends = [PLAN_ENDS] if before.allow == PLAN != now.allow else []
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
-    names = [name for name in names if name not in {"allow", *known}]
+    names = [name for name in names if name not in {"allow", *ignored_names}]
     lines = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
 

@@ -89,9 +89,9 @@ def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple
     load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (info and info.spawner)))
     if options.recipe or info is None:
         return load(options.recipe or options.front)
-    own = info.recipe
+    recipe_name = info.recipe
     try:
-        return load(options.front if own in FRONTS and options.front else own)
+        return load(options.front if recipe_name in FRONTS and options.front else recipe_name)
     except NexusError as error:
         why = f"the session's limits come from its recipe: {error.message}"
         hint = "Continue with another recipe: --recipe ask"
@@ -102,9 +102,9 @@ def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:
     """Lock the session for this process. Raises `InUseError` if another process has it open."""
     if not ledger.lock(session.id):
-        named = ledger.short_ids([session.id])[0]
+        shown_id = ledger.short_ids([session.id])[0]
         raise InUseError(
-            f"session {named} is open elsewhere",
+            f"session {shown_id} is open elsewhere",
             "another process is working in it",
-            f"Wait for that process, or make a copy: nexus sessions fork {named}",
+            f"Wait for that process, or make a copy: nexus sessions fork {shown_id}",
         )

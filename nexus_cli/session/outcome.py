@@ -97,8 +97,10 @@ def _hint(row: JsonObject, bound: Bound | None, by: Sequence[str], recipe: str) 
     elif limit in SETS:
         says = _LEFT_OUT[limit].format(tool=row["tool"])
     else:
-        most = bound.value if limit == "max_iterations" else 1
-        says = _STEPS.format(steps="one step" if most == 1 else f"{most} steps")
-    named = {layer: _LAYERS[layer] for layer in by if layer in _LAYERS and (limit == "tools" or layer != COMMAND_LINE)}
-    ways = (f"{who.format(recipe=recipe, limit=limit)} {says}: {again}{way}" for who, way in named.values())
+        step_limit = bound.value if limit == "max_iterations" else 1
+        says = _STEPS.format(steps="one step" if step_limit == 1 else f"{step_limit} steps")
+    layer_texts = {
+        layer: _LAYERS[layer] for layer in by if layer in _LAYERS and (limit == "tools" or layer != COMMAND_LINE)
+    }
+    ways = (f"{who.format(recipe=recipe, limit=limit)} {says}: {again}{way}" for who, way in layer_texts.values())
     return "; ".join(ways)

@@ -32,8 +32,8 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> JsonDict:
         difference, count = _check_lane(log, rows)
         checked += count
         if difference:
-            where = "" if log.lane == info.main_lane else f"side lane {log.lane}, "
-            return {"version": 1, "ok": False, "requests": checked, "first_difference": where + difference}
+            prefix = "" if log.lane == info.main_lane else f"side lane {log.lane}, "
+            return {"version": 1, "ok": False, "requests": checked, "first_difference": prefix + difference}
     damage = _check_unsent(logs) if step is None else ""
     return {"version": 1, "ok": not damage, "requests": checked, "first_difference": damage or None}
 

@@ -315,9 +315,9 @@ def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
     return found
 
 
-def _format_moment(at: float) -> str:
+def _format_moment(timestamp: float) -> str:
     """Return a time of today as `14:35:12`, an earlier one with its date."""
-    moment = datetime.fromtimestamp(at)
+    moment = datetime.fromtimestamp(timestamp)
     return moment.strftime("%H:%M:%S" if moment.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
 
 
@@ -329,11 +329,11 @@ def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
 
 def _compare_file(seen_file: SeenFile, touched: float, changed: float, small: bool) -> str:
     """Compare a file with its last use; return `same` or `changed`. A file with an older ctime is not read."""
-    at = datetime.fromisoformat(seen_file.at).timestamp()
-    if touched <= at:
+    seen_at = datetime.fromisoformat(seen_file.at).timestamp()
+    if touched <= seen_at:
         return "same"
     if not small:
-        return "changed" if changed > at else "same"
+        return "changed" if changed > seen_at else "same"
     try:
         return "same" if read_real_file(Path(seen_file.path), LARGEST).digest == seen_file.digest else "changed"
     except (OSError, ToolError):

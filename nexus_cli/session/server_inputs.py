@@ -45,10 +45,10 @@ async def attach_named(state: SessionState, catalogue: Catalogue, open_server: O
     inputs = _Inputs(state, catalogue, open_server)
     if called := CALL.fullmatch(words):
         await inputs.call_prompt(called[1], (called[2] or "").strip())
-    named = list(dict.fromkeys(RESOURCE.findall(words)))
-    for server, uri in named[:MOST_NAMED]:
+    resources = list(dict.fromkeys(RESOURCE.findall(words)))
+    for server, uri in resources[:MOST_NAMED]:
         await inputs.add_resource(server, uri)
-    if len(named) > MOST_NAMED:
+    if len(resources) > MOST_NAMED:
         inputs.tell(f"a message can attach at most {MOST_NAMED} resources; the others are sent as text")
     return inputs.add_to(trigger)
 

@@ -123,14 +123,16 @@ OWN_SERVICES: ServiceMakers = (
 
 
 def offered_services(
-    makers: ServiceMakers, known: Ledger, options: Options, session: Callable[[], Session]
+    makers: ServiceMakers, personal_ledger: Ledger, options: Options, session: Callable[[], Session]
 ) -> SessionServices:
     """Return the services of a session with `options`: `OWN_SERVICES` and `makers`; for equal protocols the last wins.
 
     `session` is called when the first service is used.
     """
     service_makers = [
-        maker for maker in (*OWN_SERVICES, *makers) if maker.is_offered is None or maker.is_offered(known, options)
+        maker
+        for maker in (*OWN_SERVICES, *makers)
+        if maker.is_offered is None or maker.is_offered(personal_ledger, options)
     ]
     return SessionServices({maker.protocol: partial(_make, maker, session) for maker in service_makers})
 

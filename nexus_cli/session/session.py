@@ -495,7 +495,7 @@ class Session:
     def result(self, outcome: Outcome) -> AskResult:
         """Return the object that `--json` prints at the end of a turn (`nexus docs json`)."""
         newest = self._ends[-1][1] if self._ends else ()
-        drops = next((kept for ended, kept in self._ends if ended is outcome), newest)
+        drops = next((ended_drops for ended, ended_drops in self._ends if ended is outcome), newest)
         request = self.engine.next_request()
         figures: ContextFigures = {
             "window": request.budget.window,
@@ -530,7 +530,7 @@ class Session:
 
     async def _work(self, trigger: Trigger) -> None:
         engine, dispatcher = self.engine, self.dispatcher
-        known = self.state.record.last_drop() if self.state.record else 0
+        last_drop = self.state.record.last_drop() if self.state.record else 0
         first = engine.conversation.last + 1 if trigger.text else 0
         self._control.recorder = partial(self._record_event, first)
         dispatcher.granted = ()
@@ -570,7 +570,7 @@ class Session:
         except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
             error = self._convert_error(problem)
         ended = await self._end(error, continuations)
-        self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
+        self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > last_drop]))
         self._control.recorder = None
         engine.control.emit(event.TurnEnd(ended))
 
@@ -656,8 +656,8 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             return self._timed_out()
-        kept = "; completed steps are kept" if self.saved else ""
-        return NexusError("aborted", "stopped", f"the turn was interrupted{kept}")
+        note = "; completed steps are kept" if self.saved else ""
+        return NexusError("aborted", "stopped", f"the turn was interrupted{note}")
 
     def _timed_out(self) -> NexusError:
         why = f"{round(self.dispatcher.limits.timeout or 0.0, 1)} s have passed"

@@ -47,8 +47,8 @@ class SessionFacts(Facts):
     @classmethod
     def of(cls, ledger: Ledger, session: str, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of the session with this id, which works in `folder`."""
-        kept = ledger.is_kept and ledger.writes
-        return cls(ledger, session, ledger.project_of(folder), clock, kept)
+        is_kept = ledger.is_kept and ledger.writes
+        return cls(ledger, session, ledger.project_of(folder), clock, is_kept)
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the arguments of `make_collector` that this object fills."""

@@ -153,8 +153,8 @@ class SessionJobs(Jobs):
         return f"j{len(self._jobs) + len(self._earlier) + 1}"
 
     def _followed(self) -> tuple[str, Path] | None:
-        named = ", ".join(f"{job_id} {self._jobs[job_id].name}" for job_id in self.running())
-        return (f"job {named}", self._state().dispatcher.project_root) if named else None
+        job_list = ", ".join(f"{job_id} {self._jobs[job_id].name}" for job_id in self.running())
+        return (f"job {job_list}", self._state().dispatcher.project_root) if job_list else None
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""

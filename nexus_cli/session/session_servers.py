@@ -62,24 +62,24 @@ async def open_host() -> AsyncIterator[Any]:
 def _host_of(user: object) -> Any:
     """Return the host of the running loop's sessions."""
     loop = asyncio.get_running_loop()
-    known = _hosts.get(id(loop))
-    if known is None or known[0] is not loop:
+    entry = _hosts.get(id(loop))
+    if entry is None or entry[0] is not loop:
         host = import_module("nexus_cli.mcp.host_process").McpHost()  # the first use of a server
-        known = _hosts[id(loop)] = (loop, host, weakref.WeakSet())
-    known[2].add(user)
-    return known[1]
+        entry = _hosts[id(loop)] = (loop, host, weakref.WeakSet())
+    entry[2].add(user)
+    return entry[1]
 
 
 async def _close_host(user: object) -> None:
     """End the host if nobody else in this loop uses it."""
     loop = asyncio.get_running_loop()
-    known = _hosts.get(id(loop))
-    if known is None or known[0] is not loop:
+    entry = _hosts.get(id(loop))
+    if entry is None or entry[0] is not loop:
         return
-    known[2].discard(user)
-    if not known[2]:
+    entry[2].discard(user)
+    if not entry[2]:
         del _hosts[id(loop)]
-        await known[1].aclose()
+        await entry[1].aclose()
 
 
 class SessionServers(ServerTools):
@@ -269,8 +269,10 @@ class SessionServers(ServerTools):
             return
         self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)
-        known = self._catalogue.lists.get(entry.name)
-        if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=tool_list.at) == tool_list):
+        known_list = self._catalogue.lists.get(entry.name)
+        if self._catalogue.entries.get(entry.name) != entry or (
+            known_list and replace(known_list, at=tool_list.at) == tool_list
+        ):
             return  # the known list stays, whose bytes were sent
         since = self._catalogue
         self._catalogue = now = replace(since, lists={**since.lists, entry.name: tool_list})
@@ -296,30 +298,32 @@ class SessionServers(ServerTools):
                 self._tell(f"MCP server {server} {how} {name_first(sorted(names), MOST_NAMED)}", again=True)
         ignored = await asyncio.to_thread(read_unpinned, now.entries[server].sha256)
         if changes := now.find_changes(server, since, ignored):
-            named = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
+            change = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
             then, says = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
-            self._tell(f"{named}: {DefinitionChange.between(then, says).first_lines}", again=True)
+            self._tell(f"{change}: {DefinitionChange.between(then, says).first_lines}", again=True)
             if self._has_epoch():
-                self._session.engine.tell_model(f"the {named}")
+                self._session.engine.tell_model(f"the {change}")
 
     def _announce_changes(self, before: Mapping[str, str] | None) -> None:
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
         tools = self._session.conversation.epoch.tools
-        sent = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
+        descriptions = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
-            if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
+            if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
                 self._tell(f"MCP server {name}: {offered}, sent after the next compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 
-    def _is_told(self, server: str, sent: Mapping[str, str]) -> bool:
+    def _is_told(self, server: str, descriptions: Mapping[str, str]) -> bool:
         """Return True if the descriptions of an epoch's tools have a tool of a server, or name the server."""
-        return not sent.keys().isdisjoint(self._names(server)) or f" {server} (" in sent.get(USE_TOOL, "")
+        return not descriptions.keys().isdisjoint(self._names(server)) or f" {server} (" in descriptions.get(
+            USE_TOOL, ""
+        )
 
     def _has_epoch(self) -> bool:
         return self._session.record.current_epoch() is not None

@@ -139,9 +139,9 @@ def bare_state(
     """
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
-    most, reply = context.config.max_tokens, context.config.reserve_tokens
+    window, reply = context.config.max_tokens, context.config.reserve_tokens
     name = str(getattr(provider, "model", "") or "model")
-    context.use_model(Model(ModelInfo(name, "openai", most, reply)), TokenBudget(most, reply, 0))
+    context.use_model(Model(ModelInfo(name, "openai", window, reply)), TokenBudget(window, reply, 0))
     context.conversation.sent = SentRequests()
     limits = Limits(max_steps=200, allow=ASK)
     folder = Path.cwd()

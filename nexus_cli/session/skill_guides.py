@@ -83,23 +83,25 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     if called is None and not MENTION.search(words) and not AGENT_CALL.search(words):
         return trigger
     cwd = state.dispatcher.cwd
-    known = await asyncio.to_thread(find_callable, cwd)
+    guides_by_name = await asyncio.to_thread(find_callable, cwd)
     names = [f"/{called[1]}"] if called is not None else []
-    missing = [name for name in (*names, *(f"${name}" for name in MENTION.findall(words))) if name[1:] not in known]
+    missing = [
+        name for name in (*names, *(f"${name}" for name in MENTION.findall(words))) if name[1:] not in guides_by_name
+    ]
     reasons = await asyncio.to_thread(explain_uncallable, cwd) if missing else {}
     for name in dict.fromkeys(missing):
         if why := reasons.get(name[1:]):
             state.engine.control.emit_notice(f"{name} is sent as text: {why}")
     chosen: dict[str, str] = {}
-    if called is not None and called[1] in known:
+    if called is not None and called[1] in guides_by_name:
         chosen[called[1]] = (called[2] or "").strip()
-    chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
+    chosen |= {name: "" for name in MENTION.findall(words) if name in guides_by_name and name not in chosen}
     if hooks := state.dispatcher.hooks:
         await hooks.before_expansion(
-            [(name, known[name], argument_text) for name, argument_text in chosen.items()], trigger.text
+            [(name, guides_by_name[name], argument_text) for name, argument_text in chosen.items()], trigger.text
         )
-    blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    guides = [" ".join(split_commands(await asyncio.to_thread(known[name].read))[::2]) for name in chosen]
+    blocks = [await _Expansion(state, guides_by_name[name], arguments).block() for name, arguments in chosen.items()]
+    guides = [" ".join(split_commands(await asyncio.to_thread(guides_by_name[name].read))[::2]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     parts = (*trigger.parts, *state.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
@@ -107,14 +109,14 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
 
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     """Return a block for each agent that words or guides name; a file of this name comes first."""
-    named = AGENT_CALL.findall(text)
-    agents = index_named(cwd, GuideKind.AGENT) if named else {}
-    names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
-    asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
+    called_names = AGENT_CALL.findall(text)
+    agents = index_named(cwd, GuideKind.AGENT) if called_names else {}
+    names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in called_names)
+    requested_agents = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [
         f'<agent name="{escape(skill.name)}" source="{escape(skill.path)}">\n'
         f'Hand the work to this agent: agent(task, recipe="{skill.name}")\n</agent>'
-        for skill in asked
+        for skill in requested_agents
     ]
 
 
@@ -158,8 +160,8 @@ class _Expansion:
         label = f"guide {guide.name}"
         context, control = state.engine.context, state.engine.control
         clipped = await clip_to_cap(context, control, body, context.budget.file_cap, label, Cause.INPUT_CAP)
-        named = NAMED_BY_VALUE.sub(self._fill_name, text)
-        files = [await self._file(name) for name in _named_files(named, state.dispatcher.cwd)]
+        filled_text = NAMED_BY_VALUE.sub(self._fill_name, text)
+        files = [await self._file(name) for name in _named_files(filled_text, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
 
@@ -176,11 +178,11 @@ class _Expansion:
         """Name what the guide asks for and this turn does not have."""
         engine = self._state.engine
         now = engine.model
-        asked = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings)
-        for problem in asked.problems:
+        guide_model = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings)
+        for problem in guide_model.problems:
             self._tell_once(f"{self._guide.name} requests {problem}; not applied")
-        if asked.differs_from(now.info.name, now.effort):
-            self._tell_once(f"{self._guide.name} requests {asked}; not applied (use --model, --effort or /model)")
+        if guide_model.differs_from(now.info.name, now.effort):
+            self._tell_once(f"{self._guide.name} requests {guide_model}; not applied (use --model, --effort or /model)")
 
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""

@@ -168,9 +168,11 @@ async def _resume(state: SessionState) -> None:
     if state.folder != str(options.cwd):
         engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")
         conversation.memo(WORK_FOLDER, {"folder": str(options.cwd)})
-    known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
-    known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, known))
+    ignored_names = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
+    ignored_names.update(BUDGET if options.spawner else ())  # a worker is told its new budget
+    engine.tell_model(
+        describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, ignored_names)
+    )
     if conversation.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):

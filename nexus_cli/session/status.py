@@ -88,7 +88,7 @@ def status(state: SessionState) -> Status:
         returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
     )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
+    last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
     cold, jobs = cold_price(state, request), state.services.made(Jobs)
     level, probe = state.dispatcher.level, state.dispatcher.permission.probe
@@ -105,7 +105,7 @@ def status(state: SessionState) -> Status:
         drops=sum(drop.is_missed for drop in drops),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,
-        known_usd=known,
+        known_usd=known_cost,
         saved_usd=saved_usd,
         cold=cold is not None,
         cold_usd=cold.cost_usd if cold else None,

@@ -246,9 +246,9 @@ def describe_limits(limits: Limits, *, is_chat: bool) -> str:
     return ", ".join(parts)
 
 
-def _format_dollars(most: float | None) -> str | None:
+def _format_dollars(amount: float | None) -> str | None:
     """Format an amount with two decimals, or as many as it has."""
-    return most if most is None else f"${max(f'{most:.2f}', f'{most:.12f}'.rstrip('0'), key=len)}"
+    return amount if amount is None else f"${max(f'{amount:.2f}', f'{amount:.12f}'.rstrip('0'), key=len)}"
 
 
 def _hash_files(project: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:

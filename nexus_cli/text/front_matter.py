@@ -68,9 +68,9 @@ def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
         opened = _OPENED.match(text)
         within = f" in its first {LIMIT // 1024} KiB" if cut else ""
         return FrontMatter({}, text, f"has front matter without a closing {FENCE} line{within}" if opened else "")
-    inner, rest = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
+    inner, body = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
     plain = _read_plain(inner)
-    return _read_yaml(inner, rest) if plain is None else FrontMatter(plain, rest)
+    return _read_yaml(inner, body) if plain is None else FrontMatter(plain, body)
 
 
 def _read_plain(inner: str) -> dict[str, str] | None:
@@ -85,14 +85,14 @@ def _read_plain(inner: str) -> dict[str, str] | None:
     return fields
 
 
-def _read_yaml(inner: str, rest: str) -> FrontMatter:
+def _read_yaml(inner: str, body: str) -> FrontMatter:
     import yaml  # noqa: PLC0415  (slow, and few files need it)
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     problem = ""
     for prepare in (str, _quote_broken):
         if len(inner) > 2 * LIMIT:
-            return FrontMatter({}, rest, f"has front matter larger than {LIMIT // 1024} KiB")
+            return FrontMatter({}, body, f"has front matter larger than {LIMIT // 1024} KiB")
         try:
             table = yaml.load(prepare(inner), loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -101,14 +101,14 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
             problem = problem or f"has front matter that is not valid YAML{where}"
             continue
         if table is None:
-            return FrontMatter({}, rest)
+            return FrontMatter({}, body)
         if isinstance(table, dict):
             fields = {str(key).lower(): _as_text(value) for key, value in table.items()}
             written = {match[1][:-1].lower(): match[2] for match in map(_KEYED.fullmatch, inner.splitlines()) if match}
             kept = {key: written[key] for key in _AS_WRITTEN if key in fields and written.get(key, "").startswith("[")}
-            return FrontMatter({**fields, **kept}, rest)
+            return FrontMatter({**fields, **kept}, body)
         problem = "has front matter without keys"
-    return FrontMatter({}, rest, problem)
+    return FrontMatter({}, body, problem)
 
 
 def _quote_broken(inner: str) -> str:

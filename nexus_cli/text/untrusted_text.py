@@ -58,11 +58,11 @@ def neutralize_message(text: str) -> str:
     return MEMBER.sub("{", MARKS.sub("(", BLOCKS.sub(NOT_OURS, text)))
 
 
-def neutralize(text: str, known: Collection[str] = ()) -> str:
-    """Return `text` without our own forms; calls that read the drops in `known` stay."""
+def neutralize(text: str, known_drops: Collection[str] = ()) -> str:
+    """Return `text` without our own forms; calls that read the drops in `known_drops` stay."""
     text = cut_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
-    return RECALL.sub(lambda match: match[0] if match[2] in known else f"recall of {match[2]}", text)
+    return RECALL.sub(lambda match: match[0] if match[2] in known_drops else f"recall of {match[2]}", text)
 
 
 def safe_line(text: str) -> str:

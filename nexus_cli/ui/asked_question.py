@@ -120,19 +120,19 @@ class AnswerSource(Protocol):
     def width(self) -> int:
         """Columns available for text."""
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """Show the question and read a key or a line; None without an answer. See `ReplView`."""
 
 
-async def ask(source: AnswerSource, asked: AskedQuestion) -> GivenAnswer | None:
+async def ask(source: AnswerSource, question: AskedQuestion) -> GivenAnswer | None:
     """Ask until the answer is clear; None without an answer, and after `TRIES` unclear ones."""
     for _ in range(TRIES):
-        line = await source.question(asked)
+        line = await source.question(question)
         if line is None:
             return None
-        if (reply := read_answer(line, asked)) is not None:
+        if (reply := read_answer(line, question)) is not None:
             return reply
-        asked = replace(asked, text="\n".join(wrap(describe_unclear_answer(line, asked), source.width)))
+        question = replace(question, text="\n".join(wrap(describe_unclear_answer(line, question), source.width)))
     return None
 
 
@@ -151,38 +151,38 @@ PUNCTUATION = ",.:;!"
 """Signs behind an answer that its words follow."""
 
 
-def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
+def read_answer(line: str, question: AskedQuestion) -> GivenAnswer | None:
     """Return the meaning of a line; None if it is unclear. A command is no answer, nor is it behind a letter
     (`s/exit`).
 
     Where words are taken, other words than those of the keys are an instruction.
     """
     words = line.strip()
-    if not words and asked.marked is not None:
-        return GivenAnswer(asked.keys[asked.marked])
-    if (key := find_key(words, asked.keys)) is not None:
+    if not words and question.marked is not None:
+        return GivenAnswer(question.keys[question.marked])
+    if (key := find_key(words, question.keys)) is not None:
         return GivenAnswer(key)
-    if not asked.approves:
+    if not question.approves:
         return GivenAnswer(None, words)
-    if is_command_line(words) or (find_key(words[:1], asked.keys) and parse(words[1:]) is not None):
+    if is_command_line(words) or (find_key(words[:1], question.keys) and parse(words[1:]) is not None):
         return None
     whole, (first, _, rest) = _normalize(words), words.partition(" ")
-    if key := _find_word(whole, asked.keys):
+    if key := _find_word(whole, question.keys):
         return GivenAnswer(key)
-    key = _find_word(_normalize(first), asked.keys)
-    if key is not None and key.takes_words and asked.words:  # the word of "no sudo, please" belongs to the words
+    key = _find_word(_normalize(first), question.keys)
+    if key is not None and key.takes_words and question.words:  # the word of "no sudo, please" belongs to the words
         stands_apart = len(first) == 1 or first[-1] in PUNCTUATION
         return GivenAnswer(key, rest.strip() if stands_apart else words)
     is_article = first.casefold() == "a"
     begins = key is not None and not is_article and len(rest.split()) < FEWEST
-    if begins or not asked.words or len(words) < SHORTEST or whole in YES:
+    if begins or not question.words or len(words) < SHORTEST or whole in YES:
         return None
     return GivenAnswer(None, words)
 
 
-def is_only_answer(line: str, asked: AskedQuestion) -> bool:
+def is_only_answer(line: str, question: AskedQuestion) -> bool:
     """Return True if a line is a key of the question or a word for that key, and nothing else."""
-    reply = read_answer(line, asked) if line.strip() else None
+    reply = read_answer(line, question) if line.strip() else None
     return reply is not None and reply.key is not None and not reply.words
 
 
@@ -194,15 +194,15 @@ def _find_word(word: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
     return next((key for key in keys if word in key.words), None)
 
 
-def describe_unclear_answer(line: str, asked: AskedQuestion) -> str:
+def describe_unclear_answer(line: str, question: AskedQuestion) -> str:
     """Return the hint for an answer without a meaning."""
-    *first, last = (answer_key.key for answer_key in asked.keys)
-    answer, hint = one_line(line)[:80] or "An empty line", f", {asked.words}" if asked.words else ""
+    *first, last = (answer_key.key for answer_key in question.keys)
+    answer, hint = one_line(line)[:80] or "An empty line", f", {question.words}" if question.words else ""
     return f"{answer} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
 
 
 def draw_question(
-    asked: AskedQuestion,
+    question: AskedQuestion,
     columns: int,
     most: int,
     *,
@@ -218,38 +218,40 @@ def draw_question(
     or `last`, is at their end; there are at most `most` rows. The keys are dim until the question `is_open` for them.
     Elsewhere, and without keys, the question is text before the answer.
     """
-    if asked.keys and redraws:
-        flow = partial(_flow, last=last or asked.escape, chosen=chosen, columns=columns, colour=colour, is_open=is_open)
-        return _key_rows(asked, columns, most, flow)
-    return list(wrap(_name_keys(asked) if asked.keys else asked.prompt.rstrip(), columns))
+    if question.keys and redraws:
+        flow = partial(
+            _flow, last=last or question.escape, chosen=chosen, columns=columns, colour=colour, is_open=is_open
+        )
+        return _key_rows(question, columns, most, flow)
+    return list(wrap(_name_keys(question) if question.keys else question.prompt.rstrip(), columns))
 
 
 def _name_keys(asked: AskedQuestion) -> str:
     """Return the prompt for an answer by line: the key of each answer is in brackets, that of the default in capital
     letters."""
-    named = " \u00b7 ".join(
+    key_labels = " \u00b7 ".join(
         f"[{answer_key.key}] {answer_key.label}"
         if answer_key.is_choice
         else f"[{answer_key.key.upper() if answer_key.key == asked.default else answer_key.key}]{answer_key.label[1:]}"
         for answer_key in asked.keys
     )
-    return f"{asked.prompt} {named}{f', {asked.words}' if asked.words else ''}:"
+    return f"{asked.prompt} {key_labels}{f', {asked.words}' if asked.words else ''}:"
 
 
 def _key_rows(
-    asked: AskedQuestion, columns: int, most: int, flow: Callable[[str, Sequence[str]], list[str]]
+    question: AskedQuestion, columns: int, most: int, flow: Callable[[str, Sequence[str]], list[str]]
 ) -> list[str]:
     """Lay out the last line of the prompt with the keys by `flow`, its other lines above.
 
     If that takes more than `most` rows, the labels are left out first, then the lines above, then the end of the
     question but its mark.
     """
-    *head, line = asked.prompt.split("\n")
+    *head, line = question.prompt.split("\n")
     above = [cut(text, columns, "...") for text in head]
-    texts = [f"{answer_key.key} {answer_key.label}" for answer_key in asked.keys]
+    texts = [f"{answer_key.key} {answer_key.label}" for answer_key in question.keys]
     rows = flow(line, texts)
     if len(above) + len(rows) > most:
-        texts = [answer_key.key for answer_key in asked.keys]
+        texts = [answer_key.key for answer_key in question.keys]
         rows = flow(line, texts)
     if len(rows) > most:
         line = f"{cut(line.removesuffix('?'), columns // 2, '...')}?"
@@ -258,16 +260,16 @@ def _key_rows(
 
 
 def _flow(
-    asked: str, choices: Sequence[str], *, last: str, chosen: int | None, columns: int, colour: bool, is_open: bool
+    prompt: str, choices: Sequence[str], *, last: str, chosen: int | None, columns: int, colour: bool, is_open: bool
 ) -> list[str]:
     """Return the question, its choices and `last`, wrapped between them; each has a cell on both sides.
 
     A single row is set more tightly. A choice that is wider than a row is wrapped whole: it may say what is allowed.
     """
     texts = [*choices, last]
-    wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
+    wide = cells(prompt) + sum(cells(text) + 3 for text in texts) <= columns
     bold, dim, mark, plain = ("\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "", "")
-    lines = list(wrap(asked, columns))
+    lines = list(wrap(prompt, columns))
     rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
     pieces = [(number, *piece) for number, text in enumerate(texts) for piece in enumerate(wrap(text, columns - 2))]
     for number, part, text in pieces:

@@ -179,11 +179,11 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
         trigger, call_notices = check_call(trigger, work.path)
         notices += call_notices
         if chosen.model and not (shared.model or shared.resume or shared.newest):
-            asked = choose_guide_model(trigger, work.path, chosen.model, settings)
-            if asked is not None:
-                notices.append(f"{trigger.text.split()[0]} sets {asked}")
-                chosen = replace(chosen, model=asked.model or chosen.model, announce="")
-                options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
+            guide_model = choose_guide_model(trigger, work.path, chosen.model, settings)
+            if guide_model is not None:
+                notices.append(f"{trigger.text.split()[0]} sets {guide_model}")
+                chosen = replace(chosen, model=guide_model.model or chosen.model, announce="")
+                options = replace(options, shared=replace(shared, effort=shared.effort or guide_model.effort))
     if not shared.quiet:
         root = project_root(work.path)
         if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in FOREIGN_PLACES):

@@ -20,8 +20,8 @@ def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settin
     guide = find_callable(cwd).get(match[1]) if match and trigger.expands else None
     if guide is None or not {"model", "effort"} & set(guide.fields):
         return None
-    asked = GuideModel.read(guide, model, settings)
-    return asked if asked.differs_from(model, settings.effort) else None
+    guide_model = GuideModel.read(guide, model, settings)
+    return guide_model if guide_model.differs_from(model, settings.effort) else None
 
 
 def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
@@ -30,11 +30,11 @@ def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
     match = CALL.fullmatch(split_attachments(trigger.text)[0])
     if match is None:
         return trigger, []
-    name, known = match[1], find_callable(cwd)
+    name, guides = match[1], find_callable(cwd)
     if name in discover():
-        hint = f"; ${name} calls {known[name].path}" if name in known else ""
+        hint = f"; ${name} calls {guides[name].path}" if name in guides else ""
         return replace(trigger, expands=False), [
             f"/{name} is a built-in command that works only in a session; sent as text{hint}"
         ]
-    hint = "" if name in known else suggest_name(f"/{name}", [f"/{guide}" for guide in known], "")
+    hint = "" if name in guides else suggest_name(f"/{name}", [f"/{guide}" for guide in guides], "")
     return trigger, [f"no command /{name}; sent as text. {hint}"] if hint else []

@@ -52,8 +52,8 @@ def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
     ]
     lines += drop_lines or ["left out: nothing"]
     limits = plan.get("limits") or {}
-    named = "; ".join(f"{name} {limit(value)}" for name, value in limits.items() if name != "allow")
-    return [*lines, f"limits: {named or 'none'}"]
+    limit_list = "; ".join(f"{name} {limit(value)}" for name, value in limits.items() if name != "allow")
+    return [*lines, f"limits: {limit_list or 'none'}"]
 
 
 def brief(plan: JsonObject) -> str:

@@ -101,11 +101,12 @@ class FirstRun:
         A provider whose address the environment names is the first one, with that address.
         """
         usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
-        named = {name: address_from_env(f"{name}/") for name in usable}
-        known = sorted(usable, key=lambda name: not named[name])
+        addresses = {name: address_from_env(f"{name}/") for name in usable}
+        providers = sorted(usable, key=lambda name: not addresses[name])
         self._say("nexus found no usable model. Which provider do you have an API key for?")
         rows = [
-            (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
+            (str(place), SHAPES[name].title, addresses[name] or SHAPES[name].page)
+            for place, name in enumerate(providers, 1)
         ]
         lines = table(" | | ", rows, self._width - 2, headed=False)
         self._put("\n".join(f"  {line}" for line in lines))
@@ -113,12 +114,12 @@ class FirstRun:
         ways = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
-            f"set a key in the environment: export {key_variable(known[0])}=...",
+            f"set a key in the environment: export {key_variable(providers[0])}=...",
             "start with any other model supported by litellm: nexus --model PROVIDER/NAME",
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
-        name = self._ask("Provider", known[0], lambda text: _parse_provider(text, known))
+        name = self._ask("Provider", providers[0], lambda text: _parse_provider(text, providers))
         if key := ask_key(name, self._stream, self._read_key):
             self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
             return
@@ -226,14 +227,14 @@ def _numbered(text: str, items: Sequence[str]) -> str:
     raise NexusError("usage", text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
 
 
-def _parse_provider(text: str, known: Sequence[str]) -> str:
+def _parse_provider(text: str, providers: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
-    if numbered := _numbered(text, known):
+    if numbered := _numbered(text, providers):
         return numbered
     try:
         return find_provider(text)
     except NexusError as error:
-        hint = f"Type a number from 1 to {len(known)}, or a name: {', '.join(known)}"
+        hint = f"Type a number from 1 to {len(providers)}, or a name: {', '.join(providers)}"
         raise NexusError("usage", error.what, error.why, hint) from None
 
 
@@ -241,7 +242,7 @@ def _parse_level(text: str, levels: Sequence[str]) -> str:
     """Parse an answer as one of `levels`: its number, name or former name."""
     if numbered := _numbered(text, levels):
         return numbered
-    named = parse_level(text)
-    if named not in levels:
+    level = parse_level(text)
+    if level not in levels:
         raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a level or its number")
-    return named
+    return level

@@ -131,24 +131,24 @@ class MapJournal:
 
 def _open(path: Path) -> IO[bytes]:
     """Open and lock a resume file."""
-    named = f"--resume {path}"
+    label = f"--resume {path}"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise NexusError("usage", named, str(error.strerror).lower(), "Use a writable file") from error
+        raise NexusError("usage", label, str(error.strerror).lower(), "Use a writable file") from error
     file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NexusError("usage", named, "not a regular file", "Name a new file")
+            raise NexusError("usage", label, "not a regular file", "Name a new file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
-                raise NexusError("usage", named, "stdout is redirected to this file too", "Name another file")
+                raise NexusError("usage", label, "stdout is redirected to this file too", "Name another file")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
     except BlockingIOError as error:
         file.close()
         raise NexusError(
-            "usage", named, "another process has locked it", "Wait for that process, or name another file"
+            "usage", label, "another process has locked it", "Wait for that process, or name another file"
         ) from error
     except BaseException:
         file.close()

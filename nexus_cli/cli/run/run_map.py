@@ -108,8 +108,8 @@ class MapBudget:
 
     def end(self) -> None:
         """Let every further item fail: what is left does not pay for one."""
-        rest = max(0.0, (self._limit or 0.0) - self._spent)
-        why = f"${rest:.4f} is left, but the next item could cost more"
+        remaining = max(0.0, (self._limit or 0.0) - self._spent)
+        why = f"${remaining:.4f} is left, but the next item could cost more"
         self.error = NexusError("limit", "not started: max_cost is too low", why, "Continue with a higher --max-cost")
 
 
@@ -284,8 +284,8 @@ class _Map:
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; with --resume FILE the next run saves its answers"
-        more = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
-        return f"Resume with: the same command{more}"
+        resume_option = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
+        return f"Resume with: the same command{resume_option}"
 
     def _most_at_once(self) -> int:
         """Return the number of items that the limit of open files allows; without them an item would lack its
@@ -471,8 +471,8 @@ class _Map:
                 outcome = event.outcome
             if outcome is None or outcome.ok:
                 lines.feed(event)
-        cost, known, _ = session.state.costs()
-        self._budget.spend(known - before)
+        cost, known_cost, _ = session.state.costs()
+        self._budget.spend(known_cost - before)
         return None if outcome is None else (outcome, cost)
 
     async def _open_session(
@@ -501,9 +501,9 @@ class _Map:
                 if not conversation.next_step().is_done:
                     return session, Trigger(schema=trigger.schema)
                 if not conversation.log.ends_unfinished():  # else the answer would lack its beginning
-                    kept = _answered(conversation.items[-1].message.content, trigger.schema)
-                    if kept.ok:
-                        return session, kept
+                    answer = _answered(conversation.items[-1].message.content, trigger.schema)
+                    if answer.ok:
+                        return session, answer
                 await session.aclose()
         return opened(options), trigger
 

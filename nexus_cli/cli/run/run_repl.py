@@ -179,8 +179,8 @@ class _ReplRun:
             sys.stderr = sys.__stderr__
             interrupt.uninstall()
             session = self._backend.session
-            named = short_id(session.ledger, session.id)
-            resume = self._resume_line(named) if has_entries(session) else ""
+            shown_id = short_id(session.ledger, session.id)
+            resume = self._resume_line(shown_id) if has_entries(session) else ""
             jobs = await session.jobs.end_all() if session.jobs is not None else []
             await session.aclose()
             self._work.leave()
@@ -212,9 +212,9 @@ class _ReplRun:
         session = self._backend.session
         if not self._shared.quiet:
             added = session.dispatcher.permission.added
-            where = " + ".join([self._work.describe(), *map(with_tilde, added)])
+            folders = " + ".join([self._work.describe(), *map(with_tilde, added)])
             keys = "" if self._made.is_dumb else "? keys, "
-            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D exits")
+            repl.show_note(f"nexus {__version__}  {session.model}  {folders}\n{keys}/help commands, Ctrl+D exits")
         repl.show_notices((*self._work.notices, *session.take_notices()))
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
             from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (few starts have such a line)
@@ -227,10 +227,10 @@ class _ReplRun:
         if self._options.resume or self._options.newest:
             self._backend.show_conversation()
 
-    def _resume_line(self, named: str = "") -> str:
-        """Return the line with the resume command, which has the id `named`, by default the whole id."""
+    def _resume_line(self, shown_id: str = "") -> str:
+        """Return the line with the resume command, which has the id `shown_id`, by default the whole id."""
         session = self._backend.session
-        return format_resume_line(session, "nexus", self._shared, named)
+        return format_resume_line(session, "nexus", self._shared, shown_id)
 
     def _reset_terminal(self, error: NexusError) -> None:
         """Restore the initial state of the terminal. Called in the watchdog's thread."""

@@ -283,7 +283,9 @@ class AskTurn:
         return format_resume_line(self._session, command, self._run.options.shared, self._stored)
 
 
-def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:
+def session_options(
+    shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **extra_options: Any
+) -> Options:
     """Return the session options that the command line asks for."""
     return Options(
         cwd=work.path,
@@ -299,21 +301,21 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         wait_for_ledger=LedgerWait(settings.ledger.wait),
         add_dirs=_added_folders(shared.add_dirs, work) if shared.add_dirs else (),
         rules=_checked_rules(shared.rules) if shared.rules else (),
-        **more,
+        **extra_options,
     )
 
 
 def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
     """Return the session options of one turn of `nexus ask`."""
-    asked = run.options
+    options = run.options
     return session_options(
-        asked.shared,
+        options.shared,
         run.settings,
         run.work,
         run.model,
-        require_save=asked.require_save,
-        limits=asked.limits,
-        contract=asked.contract,
+        require_save=options.require_save,
+        limits=options.limits,
+        contract=options.contract,
         interactive=interactive,
         one_turn=True,
     )
@@ -334,13 +336,13 @@ def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
     return tuple(rules)
 
 
-def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
-    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved.
+def format_resume_line(session: Session, command: str, shared: SharedOptions, shown_id: str = "") -> str:
+    """Return the line that resumes `session` with `command` in the same folder, as `shown_id` or by id; "" if unsaved.
 
-    With `named` the ledger has entries of the session, even if a later commit failed."""
+    With `shown_id` the ledger has entries of the session, even if a later commit failed."""
     place = f" -C {shlex.quote(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
-    return f"Resume with: {command}{place} -r {named or session.id}" if named or session.saved else ""
+    return f"Resume with: {command}{place} -r {shown_id or session.id}" if shown_id or session.saved else ""
 
 
 def has_entries(session: Session) -> bool:

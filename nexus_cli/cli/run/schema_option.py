@@ -33,28 +33,28 @@ def load_schema(value: str) -> str:
     """Return the JSON Schema that `--schema` names, as JSON on one line. Raises `NexusError("usage", ...)`."""
     from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (with --schema only)
 
-    named = f"--schema {cut_at_word(one_line(value), 60)}"
-    return AnswerSchema(_read_text(value, named, AnswerSchema.most_bytes), named).text
+    label = f"--schema {cut_at_word(one_line(value), 60)}"
+    return AnswerSchema(_read_text(value, label, AnswerSchema.most_bytes), label).text
 
 
-def _read_text(value: str, named: str, most: int) -> str:
+def _read_text(value: str, label: str, byte_limit: int) -> str:
     if value.lstrip()[:1] in ("{", "[", '"') or value.strip() in ("true", "false"):
         return value
     try:
         with open(os.path.expanduser(value), "rb") as file:
-            return file.read(most + 1).decode("utf-8-sig")
+            return file.read(byte_limit + 1).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", named, "not UTF-8 text", _FORMS) from error
+        raise NexusError("usage", label, "not UTF-8 text", _FORMS) from error
     except (FileNotFoundError, ValueError) as error:
         match = None if value.endswith(".json") else _CLASS.fullmatch(value)
         if match is None:
-            raise NexusError("usage", named, "there is no such file", _FORMS) from error
-        return _import_schema(match["module"], match["name"], named)
+            raise NexusError("usage", label, "there is no such file", _FORMS) from error
+        return _import_schema(match["module"], match["name"], label)
     except OSError as error:
-        raise NexusError("usage", named, error.strerror or "cannot be read", _FORMS) from error
+        raise NexusError("usage", label, error.strerror or "cannot be read", _FORMS) from error
 
 
-def _import_schema(module: str, name: str, named: str) -> str:
+def _import_schema(module: str, name: str, label: str) -> str:
     """Return the schema of a class. Imports it in a process of its own, by the active virtual environment's Python:
     the person's code and its packages do not mix with ours."""
     from nexus_cli.config.programs import run_program  # noqa: PLC0415  (as above)
@@ -62,15 +62,15 @@ def _import_schema(module: str, name: str, named: str) -> str:
     activated = os.path.join(os.environ.get("VIRTUAL_ENV", ""), "bin", "python")
     python = activated if os.path.isabs(activated) and os.access(activated, os.X_OK) else sys.executable
     try:
-        done = run_program(
+        result = run_program(
             [python, "-c", _PRINT_SCHEMA, module, name], env=os.environ, stdin=subprocess.DEVNULL, timeout=SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise NexusError("usage", named, f"importing the module took more than {SECONDS:g} s", _FORMS) from error
+        raise NexusError("usage", label, f"importing the module took more than {SECONDS:g} s", _FORMS) from error
     except OSError as error:
-        raise NexusError("usage", named, f"{python} cannot be started", _FORMS) from error
-    if done.returncode or not done.stdout:
-        lines = done.stderr.decode("utf-8", "replace").split("\n")
-        why = next((line for line in reversed(lines) if line.strip()), f"exit status {done.returncode}")
-        raise NexusError("usage", named, f"{python} could not read the schema: {cut_at_word(why, 300)}", _FORMS)
-    return done.stdout.decode()
+        raise NexusError("usage", label, f"{python} cannot be started", _FORMS) from error
+    if result.returncode or not result.stdout:
+        lines = result.stderr.decode("utf-8", "replace").split("\n")
+        why = next((line for line in reversed(lines) if line.strip()), f"exit status {result.returncode}")
+        raise NexusError("usage", label, f"{python} could not read the schema: {cut_at_word(why, 300)}", _FORMS)
+    return result.stdout.decode()

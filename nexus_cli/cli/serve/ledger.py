@@ -125,12 +125,12 @@ def share(source: Source, project: Project, role: Role) -> Act:
             raise NexusError(
                 "usage", f"the role {role}", "the server has no such role", "Create the role with createuser"
             )
-        named = _identity(project, ledger)
+        identity = _identity(project, ledger)
         if ledger.db.is_administrator():
-            line = _share_all(ledger, named, role)
+            line = _share_all(ledger, identity, role)
         else:
-            line = _share_own(ledger, named, role)
-    return report_act(line, named)
+            line = _share_own(ledger, identity, role)
+    return report_act(line, identity)
 
 
 def _share_own(ledger: Ledger, project: str, role: str) -> str:
@@ -192,16 +192,16 @@ def unshare(source: Source, project: Project, role: Role) -> Act:
     """Stop sharing a project with a role, in both directions. An administrator also stops it between
     this role and everybody else."""
     with closing(_open_server()) as ledger:
-        named = _identity(project, ledger, must_exist=False)
-        own = "" if ledger.db.is_administrator() else ledger.spaces.own_role()
+        identity = _identity(project, ledger, must_exist=False)
+        own_role = "" if ledger.db.is_administrator() else ledger.spaces.own_role()
         which = "project = ?1 AND ?2 IN (owner, role) AND (?3 = '' OR ?3 IN (owner, role))"
         with ledger.db.write():
-            ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
+            ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", identity, role, own_role)
         if not ended:
-            raise NexusError("usage", named, "the project is not shared with this role")
-    line = f"Sessions of {named} are no longer shared between {role} and you."
-    alone = f"Sessions of {named} are no longer shared with {role}, in either direction."
-    return report_act(line if own else alone, named)
+            raise NexusError("usage", identity, "the project is not shared with this role")
+    line = f"Sessions of {identity} are no longer shared between {role} and you."
+    alone = f"Sessions of {identity} are no longer shared with {role}, in either direction."
+    return report_act(line if own_role else alone, identity)
 
 
 def _open_server() -> Ledger:

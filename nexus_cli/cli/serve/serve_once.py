@@ -126,10 +126,10 @@ def drive_runs(
     return runs, cut, interrupt.status if interrupt.signal else 0
 
 
-def tell_interrupted(ledger: Ledger, **where: int) -> None:
+def tell_interrupted(ledger: Ledger, **filters: int) -> None:
     """Print how to resume each of these runs whose process has ended."""
     with suppress(NexusError):
-        for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], **where)):
+        for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], **filters)):
             write_stderr_line(f"nexus: {run.id} was interrupted. Resume with: nexus runs resume {run.id}")
 
 
@@ -139,9 +139,9 @@ def make_runner(
     warn: TakeText,
     provider: Provider | None = None,
     producers: Sequence[RunProducer] = (),
-    **more: Any,
+    **runner_options: Any,
 ) -> Runner:
-    """Return a runner for all that may be due, also by `producers`; `warn` gets lines, `more` goes to `Runner`."""
+    """Return a runner for what may be due, also by `producers`; `warn` gets lines, `Runner` the `runner_options`."""
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
@@ -159,7 +159,7 @@ def make_runner(
         producers=[PlanProducer(warn), *producers],
         holds_back=holds_back,
         provider=provider,
-        **more,
+        **runner_options,
     )
 
 

@@ -30,20 +30,20 @@ def consolidate(model: str = "") -> ConsolidationReport:
     chosen = choose_model(model, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
-    done = Consolidation()
-    run_in_loop(_follow(session, done, TurnLines(QuietStream(2), settings.ui.theme)))
+    result = Consolidation()
+    run_in_loop(_follow(session, result, TurnLines(QuietStream(2), settings.ui.theme)))
     return {
         "version": 1,
         "session": session.id,
-        "looked_at": done.looked_at,
-        "left": done.left,
-        "remembered": to_json_value(done.remembered),
-        "forgotten": to_json_value(done.forgotten),
-        "answer": done.answer,
+        "looked_at": result.looked_at,
+        "left": result.left,
+        "remembered": to_json_value(result.remembered),
+        "forgotten": to_json_value(result.forgotten),
+        "answer": result.answer,
     }
 
 
-async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> None:
+async def _follow(session: Session, result: Consolidation, remarks: TurnLines) -> None:
     remarks.session = session
     interrupt = Interrupt()
     watchdog = LoopWatchdog(lambda: session)
@@ -53,10 +53,10 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
     try:
         with watchdog:
             async with remarks.drawn():
-                async for event in session.act(consolidation(done)):
+                async for event in session.act(consolidation(result)):
                     remarks.feed(event)
     except NexusError as error:
-        _discard(session, done)
+        _discard(session, result)
         if interrupt.signal:
             raise NexusError(error.kind, error.what, error.why, error.hint, exit_status=interrupt.status) from error
         raise
@@ -65,10 +65,10 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
         await session.aclose()
 
 
-def _discard(session: Session, done: Consolidation) -> None:
+def _discard(session: Session, result: Consolidation) -> None:
     """Delete the session if it changed nothing and cost no tokens."""
     ledger = session.ledger
-    if done.remembered or done.forgotten:
+    if result.remembered or result.forgotten:
         return
     try:
         rows = [row for log in ledger.logs(session.id) for row in log.requests()]

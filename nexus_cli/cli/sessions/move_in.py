@@ -130,33 +130,33 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
         why = f"only sessions of {', '.join(READERS)} are supported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
-        done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
-    if not (done.new or done.grown or done.same or done.empty or done.problems):
+        result = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
+    if not (result.new or result.grown or result.same or result.empty or result.problems):
         raise NexusError("usage", "nothing to import", f"{home} has no sessions", "See nexus docs moving")
-    left_out = [*done.problems, *_left_out(done)]
+    left_out = [*result.problems, *_left_out(result)]
     _print_lines(source, "Not imported:", left_out)
-    _print_wrapped(source, _describe(done, dry_run))
+    _print_wrapped(source, _describe(result, dry_run))
     value["left_out"] += left_out
-    value["sessions"] = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
+    value["sessions"] = {name: getattr(result, name) for name in ("new", "grown", "same", "empty", "entries")}
 
 
-def _left_out(done: SessionsImport) -> list[str]:
-    rows = done.left_out.most_common()
+def _left_out(result: SessionsImport) -> list[str]:
+    rows = result.left_out.most_common()
     more = [f"and {plural(len(rows) - MOST_LEFT_OUT, 'further kind')}"] if len(rows) > MOST_LEFT_OUT else []
     return [f"{kind}: {number:,}" for kind, number in rows[:MOST_LEFT_OUT] if number] + more
 
 
-def _describe(done: SessionsImport, dry_run: bool) -> str:
-    verb = "would be" if dry_run else "was" if done.new == 1 else "were"
-    empty = f" Skipped {plural(done.empty, 'file')} without messages."
+def _describe(result: SessionsImport, dry_run: bool) -> str:
+    verb = "would be" if dry_run else "was" if result.new == 1 else "were"
+    empty = f" Skipped {plural(result.empty, 'file')} without messages."
     lines = [
-        f"{plural(done.new, 'session')} {verb} imported, {done.grown} updated, {done.same} unchanged:"
-        f" {plural(done.entries, 'entry', 'entries')}.{empty if done.empty else ''}"
+        f"{plural(result.new, 'session')} {verb} imported, {result.grown} updated, {result.same} unchanged:"
+        f" {plural(result.entries, 'entry', 'entries')}.{empty if result.empty else ''}"
     ]
-    for model, usage in sorted(done.usage.items()):
+    for model, usage in sorted(result.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
         lines.append(f"Earlier usage (not counted by nexus usage): {model or 'unknown model'}: {counted}")
-    if done.new and not dry_run:
+    if result.new and not dry_run:
         lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes a session.")
     return "\n".join(lines)
 
@@ -178,10 +178,10 @@ def _print_wrapped(source: Source, text: str) -> None:
 def _choose(subject: str, answers: Sequence[str]) -> str:
     """Ask which to keep; Esc and an empty line keep the person's."""
     keys = [AnswerKey(answer[0], answer, answer) for answer in answers]
-    asked = AskedQuestion(
+    question = AskedQuestion(
         f"{subject} differs. Which one to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}"
     )
-    reply = ask_terminal(asked)
+    reply = ask_terminal(question)
     return str(reply.meaning) if reply is not None else MINE
 
 

@@ -12,8 +12,8 @@ from nexus_cli.core.errors import NexusError
 
 def edit(source: Source) -> Act:
     """Edit the personal config.toml with $VISUAL or $EDITOR. An invalid file is not saved."""
-    named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
-    if not named and not (os.isatty(0) and os.isatty(1)):
+    has_editor = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
+    if not has_editor and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR is set"
         raise NexusError("usage", "config edit", why, "`nexus config set KEY VALUE` changes a setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)

@@ -53,13 +53,13 @@ def add(
 
     nexus plugin add --all obra/superpowers@v4.0.0
     """
-    named = parse_source(place, Path.cwd())
-    with open_source(named) as opened:
+    named_source = parse_source(place, Path.cwd())
+    with open_source(named_source) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(installed_plugin.name == plugin.name for installed_plugin in installed_plugins()):
             hint = f"To update: nexus plugin update {plugin.name}. To remove: nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
-        return _accept(source, plugin, opened.source, named, None, accept_all, yes or ())
+        return _accept(source, plugin, opened.source, named_source, None, accept_all, yes or ())
 
 
 def update(
@@ -75,9 +75,9 @@ def update(
     commit keeps that commit until you name another one.
     """
     installed = find_plugin(name)
-    known = installed.source
-    if place and known.commit and "@" not in place and not os.path.isdir(place):
-        place = replace(known, commit=place).shown
+    installed_source = installed.source
+    if place and installed_source.commit and "@" not in place and not os.path.isdir(place):
+        place = replace(installed_source, commit=place).shown
     chosen = parse_source(place, Path.cwd()) if place else installed.named
     with open_source(chosen) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
@@ -91,7 +91,7 @@ def _accept(
     source: Source,
     plugin: PluginFolder,
     place: PluginSource,
-    named: PluginSource,
+    named_source: PluginSource,
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
@@ -104,20 +104,20 @@ def _accept(
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     problems = _try_items(plugin, source.folder())
-    kept = [key for key, state in states.items() if state == "active"]
-    is_same = before is not None and (place, named) == (before.source, before.named)
-    if before and is_same and not diff and not before.changed and len(kept) == len(states):
+    active_keys = [key for key, state in states.items() if state == "active"]
+    is_same = before is not None and (place, named_source) == (before.source, before.named)
+    if before and is_same and not diff and not before.changed and len(active_keys) == len(states):
         pinned = f" It is pinned to a commit; to use a newer commit: nexus plugin update {plugin.name} BRANCH"
-        source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named.commit else ''}")
+        source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named_source.commit else ''}")
     else:
-        asking = [key for key in states if key not in kept]
+        asking = [key for key in states if key not in active_keys]
         shown = plugin_object(plugin, place.shown, states, problems)
         chosen = _choose(source, shown, asking, diff, accept_all, yes)
-        if not [*kept, *chosen]:
+        if not [*active_keys, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
-        store_plugin(plugin, place, [*kept, *chosen], named, is_new=before is None)
-        count = sum(not problems[key] for key in (*kept, *chosen))
+        store_plugin(plugin, place, [*active_keys, *chosen], named_source, is_new=before is None)
+        count = sum(not problems[key] for key in (*active_keys, *chosen))
         source.say(f"{plugin.name} is installed; {count} of {plural(len(states), 'item')} in effect.")
     value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}
     return Report("", value | ({"diff": diff} if before else {}))

@@ -41,9 +41,9 @@ class LeftTour(Exception):
 class TourQuestions(TerminalQuestions):
     """Questions at which Enter alone continues: it means yes."""
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """See `AnswerSource`."""
-        line = await super().question(replace(asked, default="y"))
+        line = await super().question(replace(question, default="y"))
         return "y" if line == "" else line
 
 

@@ -53,8 +53,10 @@ def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple
     whole = plural(len(bars), "request")
     if len(strips) == 1:
         return "", [(_strip(whole, bars, top, cost), requests)]
-    named = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
-    drawn = [(_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named]
+    named_strips = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
+    drawn = [
+        (_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named_strips
+    ]
     return _strip(whole, [*_overview(bars)], top, cost), drawn
 
 

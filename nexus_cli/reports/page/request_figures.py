@@ -136,8 +136,8 @@ def _size(row: RequestRow) -> int:
 
 
 def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:
-    sent = [row for row in rows if row["form"] != "dropped"]
-    return [(section["id"], section["tokens"]) for section in scale_sections(sent, total, 1.0)]
+    sent_rows = [row for row in rows if row["form"] != "dropped"]
+    return [(section["id"], section["tokens"]) for section in scale_sections(sent_rows, total, 1.0)]
 
 
 def _held(epoch: Epoch) -> list[HeldPart]:

@@ -133,8 +133,8 @@ def _timeline(
         panel = _panel(request, markup, session, len(requests))
         room -= len(panel.encode())
         if room < 0:
-            named, last = f"nexus context --session {session} --step N", request.row.manifest.step
-            yield f'<p class="note">Not shown here: requests 1 to {last:,}; <code>{named}</code></p>'
+            command, last = f"nexus context --session {session} --step N", request.row.manifest.step
+            yield f'<p class="note">Not shown here: requests 1 to {last:,}; <code>{command}</code></p>'
             break
         panels[request.row.manifest.step] = panel
     whole, strips = draw_strips(requests)
@@ -143,10 +143,10 @@ def _timeline(
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
         yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
         yield "</div></div>\n"
-    more = (
+    hint = (
         f" Not in the chart: {plural(beside, 'request')} for workers, summaries and similar work." if beside > 0 else ""
     )
-    yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
+    yield f'<p class="hint">{HINT}{hint}</p>\n</aside>\n'
 
 
 def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps: int) -> str:
@@ -173,12 +173,12 @@ def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps:
     cause = markup.text(CAUSES.get(request_figures.rewrite, request_figures.rewrite))
     rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if request_figures.rewrite else ""
     summaries = [part for part in request_figures.held[:-NAMED] if part.form not in ALONE]
-    rest = [part for part in request_figures.held[:-NAMED] if part.form in ALONE]
+    older_parts = [part for part in request_figures.held[:-NAMED] if part.form in ALONE]
     held = "".join(f"<li>{_held(part)}</li>" for part in request_figures.held[-NAMED:])
     earlier = "".join(f"<li>{_held(part)}</li>" for part in summaries)
-    if rest:
-        tokens = plural(sum(part.tokens for part in rest), "token")
-        earlier += f"<li>{plural(len(rest), 'earlier part')}, {tokens}</li>"
+    if older_parts:
+        tokens = plural(sum(part.tokens for part in older_parts), "token")
+        earlier += f"<li>{plural(len(older_parts), 'earlier part')}, {tokens}</li>"
     links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in ways.items() if place)
     return (
         f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'
@@ -194,8 +194,8 @@ def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps:
 
 def _held(part: HeldPart) -> str:
     several = f'messages up to <a href="#e{part.last}">{part.last}</a>'
-    where = _span(part.first, part.last) if part.form in ALONE else several
-    return f"{where} {FORMS[part.form]}, {plural(part.tokens, 'token')}"
+    position = _span(part.first, part.last) if part.form in ALONE else several
+    return f"{position} {FORMS[part.form]}, {plural(part.tokens, 'token')}"
 
 
 def _span(first: int, last: int) -> str:
@@ -222,15 +222,17 @@ def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
 
 def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:
     """Yield the blocks in at most `room` bytes, about."""
-    parts = [(part, at, place) for at, block in enumerate(blocks) for place, part in enumerate(block)]
-    folds = [(len(part.html.encode()), at, place) for part, at, place in parts if isinstance(part, Fold)]
+    parts = [(part, block_index, place) for block_index, block in enumerate(blocks) for place, part in enumerate(block)]
+    folds = [
+        (len(part.html.encode()), block_index, place) for part, block_index, place in parts if isinstance(part, Fold)
+    ]
     plain = [sum(len(part.encode()) for part in block if isinstance(part, str)) for block in blocks]
     over = sum(plain) + sum(size for size, _, _ in folds) - room
-    for size, at, place in sorted(folds, reverse=True) if over > 0 else ():
-        fold = blocks[at][place]
+    for size, block_index, place in sorted(folds, reverse=True) if over > 0 else ():
+        fold = blocks[block_index][place]
         assert isinstance(fold, Fold)
         note = f'<p class="note">Left out to keep this page small: {fold.what}, {size:,} bytes</p>\n'
-        blocks[at][place] = note
+        blocks[block_index][place] = note
         over -= size - len(note)
         if over <= 0:
             break

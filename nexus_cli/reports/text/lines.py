@@ -124,10 +124,10 @@ def limit(value: Any) -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-def known_dollars(cost: float | None, known: float) -> str:
+def known_dollars(cost: float | None, known_cost: float) -> str:
     """Format a price for a person: `$0.0070+` if only that part is known, "" if none is."""
     if cost is None:
-        return f"{dollars(known)}+" if known else ""
+        return f"{dollars(known_cost)}+" if known_cost else ""
     return dollars(cost) if cost else "$0.00"
 
 
@@ -141,9 +141,9 @@ def share(part: Any, whole: Any) -> str:
     return f"{part / whole:.1%}" if whole and part is not None else "-"
 
 
-def when(at: Any) -> str:
+def when(moment: Any) -> str:
     """Format a time of the ledger as local time, to the minute."""
-    return format_local_minute(str(at or ""))
+    return format_local_minute(str(moment or ""))
 
 
 def cut_line(text: Any, room: int) -> str:
@@ -246,9 +246,11 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str
     """Return a row below its label. A column without a name (a mark) goes before the label, or has no name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = cut_line(row[label], 2 * width) if label > 1 else " ".join(filter(None, row[: label + 1]))
-    rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
+    other_columns = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
     parts = [
-        f"{names[place]} {cut_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
+        f"{names[place]} {cut_line(row[place], 2 * width)}".strip()
+        for place in other_columns
+        if row[place] not in ("", "-")
     ]
     return [*filled(head, width, "    ", ""), *filled(", ".join(parts), width, "    ")]
 

@@ -32,8 +32,8 @@ def plot(values: Sequence[float], width: int, look: ReportStyle) -> tuple[list[s
     per_bar = math.ceil(len(values) / max(1, width)) or 1
     sums = [sum(values[start : start + per_bar]) for start in range(0, len(values), per_bar)]
     steps = len(look.levels) - 1
-    most = max(sums, default=0) or 1
-    heights = [max(round(value / most * PLOT_ROWS * steps), int(value > 0)) for value in sums]
+    highest = max(sums, default=0) or 1
+    heights = [max(round(value / highest * PLOT_ROWS * steps), int(value > 0)) for value in sums]
     rows = range(PLOT_ROWS - 1, -1, -1)
     lines = ["".join(look.levels[min(steps, max(0, size - row * steps))] for size in heights).rstrip() for row in rows]
     return [look.paint("accent", line) for line in lines], per_bar

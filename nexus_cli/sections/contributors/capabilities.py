@@ -104,7 +104,9 @@ def _state(category: str, state: ItemState, value: JsonObject) -> str:
     for item in value["items"]:
         if item["state"] == state:
             names.setdefault(one_line(item["why"]), []).append(item["name"])
-    whys = (": ".join(filter(None, (_list_names([*filter(None, named)]), why))) for why, named in names.items())
+    whys = (
+        ": ".join(filter(None, (_list_names([*filter(None, item_names)]), why))) for why, item_names in names.items()
+    )
     return f"{text} ({'; '.join(whys)})"
 
 

@@ -65,8 +65,10 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
             chosen.append(replace(section, fact=shown, fact_ids=(fact["id"],)))
         if rest:
             forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
-            more = Section(f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest))
-            chosen.append(replace(more, least=1, fact_ids=tuple(fact["id"] for fact in rest)))
+            rest_section = Section(
+                f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest)
+            )
+            chosen.append(replace(rest_section, least=1, fact_ids=tuple(fact["id"] for fact in rest)))
         return tuple(chosen)
 
     return Contributor(name, Layer.EVENT, read, render, most=2 * LOOKED_AT * LONGEST)

@@ -47,8 +47,8 @@ def render(value: Value, view: View) -> Sections:
 
 def render_jobs(value: Value, view: View) -> Sections:
     """Render `[nexus: running in the background: j1 (npm run dev)]`."""
-    named = ", ".join(f"{job} ({command})" for job, command in value.items())
-    forms = (f"[nexus: running in the background: {named}]",)
+    job_list = ", ".join(f"{job} ({command})" for job, command in value.items())
+    forms = (f"[nexus: running in the background: {job_list}]",)
     return (Section("jobs", Phase.EVENT + 19, forms, Layer.EVENT, priority=90, sticky=True, source="the session"),)
 
 

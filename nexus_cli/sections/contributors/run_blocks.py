@@ -161,13 +161,16 @@ def _identity_lines(identity: JsonObject, now: datetime | None) -> list[str]:
 def _trigger_lines(trigger: JsonObject, most: int) -> list[str]:
     keys = [*(key for key in FIRST if key in trigger), *(key for key in trigger if key not in FIRST)]
     if {*BELOW} <= trigger.keys():
-        rest = [key for key in keys if key not in BELOW]
-        return [*_trigger_lines({key: trigger[key] for key in rest}, most), "  payload: [below, with the instruction]"]
-    where = f" {trigger['messageId']} in SPACE HISTORY" if "messageId" in trigger else " below"
-    return [f"  {_plain(key)}: {_value(key, trigger[key], most, where)}" for key in keys]
+        shown_keys = [key for key in keys if key not in BELOW]
+        return [
+            *_trigger_lines({key: trigger[key] for key in shown_keys}, most),
+            "  payload: [below, with the instruction]",
+        ]
+    pointer = f" {trigger['messageId']} in SPACE HISTORY" if "messageId" in trigger else " below"
+    return [f"  {_plain(key)}: {_value(key, trigger[key], most, pointer)}" for key in keys]
 
 
-def _value(key: str, value: Any, most: int, where: str) -> str:
+def _value(key: str, value: Any, most: int, pointer: str) -> str:
     """Return one value of a trigger as a line of the block; a long text has a pointer to the whole."""
     if isinstance(value, Mapping) and "name" in value and "id" in value and len(value) <= 3:
         name, identity = value["name"], _plain(value["id"])
@@ -179,12 +182,12 @@ def _value(key: str, value: Any, most: int, where: str) -> str:
     if isinstance(value, str) and _TIME.fullmatch(value):
         return f'"{value[:19]}Z"'
     if key == "instruction" and isinstance(value, str) and len(value) > INSTRUCTION:
-        return f"{_quote(cut_at_word(value, INSTRUCTION))} [whole:{where}]"
+        return f"{_quote(cut_at_word(value, INSTRUCTION))} [whole:{pointer}]"
     if isinstance(value, str) and key not in BARE:
-        more = f" [{len(value) - most:,} more characters:{where}]" if len(value) > most else ""
-        return _quote(value[:most], most) + more
+        cut_note = f" [{len(value) - most:,} more characters:{pointer}]" if len(value) > most else ""
+        return _quote(value[:most], most) + cut_note
     text = _plain(value) if isinstance(value, str) else neutralize_message(_json(value))
-    return text if len(text) <= most else f"{text[:most]} [{len(text) - most:,} more characters:{where}]"
+    return text if len(text) <= most else f"{text[:most]} [{len(text) - most:,} more characters:{pointer}]"
 
 
 def _json(value: Any, level: int = 0) -> str:
@@ -240,9 +243,9 @@ def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> lis
     if sources.facts is None:
         return []
     try:
-        about, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
+        topic, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
         facts = [fact for lesson in lessons[:MEMORIES] for fact in sources.facts.search(lesson)]
-        facts += [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+        facts += [fact for slot in MemorySlot for fact in relevant(slot, topic, MEMORIES)]
         return list({fact.id: fact for fact in facts}.values())
     except NexusError:
         return []
@@ -250,34 +253,40 @@ def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> lis
 
 def _previous_lines(run: JsonObject) -> list[str]:
     """Return the end of the plan's previous run, and the lines of its report."""
-    at, error = _moment(run["at"]), run.get("error")
-    ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(at)}" if at else "")
+    ended_at, error = _moment(run["at"]), run.get("error")
+    ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(ended_at)}" if ended_at else "")
     quote = [f"  > {neutralize_message(' '.join(line.split()))}" for line in run["report"].splitlines() if line.strip()]
     return [f"{ended}{f': {_plain(error)}' if error else ''} (nexus runs show {_plain(run['id'])})", *quote]
 
 
 def _plan_line(plan: JsonObject, now: datetime | None) -> str:
     due = _moment(plan.get("next"))
-    at = [] if due is None else [_utc(due)]
+    due_times = [] if due is None else [_utc(due)]
     countdown = [f"in {_span((due - now).total_seconds())}"] if due and now else []
     if plan.get("cron"):
         zone = [f"zone: {_plain(plan['zone'])}"] if plan.get("zone") not in (None, "", "UTC") else []
-        parts = ["recurring", f"cron: {_plain(plan['cron'])}", *zone, *(f"next: {moment}" for moment in at), *countdown]
+        parts = [
+            "recurring",
+            f"cron: {_plain(plan['cron'])}",
+            *zone,
+            *(f"next: {moment}" for moment in due_times),
+            *countdown,
+        ]
     else:
-        parts = ["one-time", *(f"scheduledAt: {moment}" for moment in at), *countdown]
+        parts = ["one-time", *(f"scheduledAt: {moment}" for moment in due_times), *countdown]
     parts += ["paused"] if plan.get("paused") else []
     after = f"  [created via runAfter: {_quote(plan['runAfter'])}]" if plan.get("runAfter") else ""
     return f"{_quote(plan['name'])} ({', '.join(parts)}){after}"
 
 
 def _run_line(run: JsonObject) -> str:
-    where = f" in {_quote(run['space'])}" if run.get("space") else ""
+    space_text = f" in {_quote(run['space'])}" if run.get("space") else ""
     if run.get("this"):
         return f"Run {_plain(run['id'])} (this run)" + (
-            f" — triggered by {_plain(run['by'])}{where}" if run.get("by") else ""
+            f" — triggered by {_plain(run['by'])}{space_text}" if run.get("by") else ""
         )
     waits = f" (waiting for {_plain(run['for'])})" if run.get("for") else ""
-    return f"Run {_plain(run['id'])} — {_plain(run['state'])}{where}{waits}"
+    return f"Run {_plain(run['id'])} — {_plain(run['state'])}{space_text}{waits}"
 
 
 def _plain(text: Any) -> str:
@@ -290,9 +299,9 @@ def _quote(text: Any, most: int = LONGEST) -> str:
     return json.dumps(neutralize_message(clip_text(whole, most, "...")), ensure_ascii=False)
 
 
-def _moment(at: Any) -> datetime | None:
+def _moment(value: Any) -> datetime | None:
     try:
-        return datetime.fromisoformat(str(at)) if at else None
+        return datetime.fromisoformat(str(value)) if value else None
     except ValueError:
         return None
 

@@ -43,8 +43,8 @@ def goal_setting(text: str, until: str = "") -> Act:
         if until:
             set_until(conversation, state.session_id, until, set_goal(conversation, words, []).id)
             return
-        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
-        listed = "\n".join(["Existing goals:", *known, ""]) if known else ""
+        goal_lines = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
+        listed = "\n".join(["Existing goals:", *goal_lines, ""]) if goal_lines else ""
         steps: list[str] = []
         problem = ""
         try:

@@ -48,8 +48,8 @@ class Consolidation:
             _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
 
-def consolidation(done: Consolidation) -> Act:
-    """Consolidate the facts; `done` receives the changes, even after an error. May raise `NexusError`."""
+def consolidation(result: Consolidation) -> Act:
+    """Consolidate the facts; `result` receives the changes, even after an error. May raise `NexusError`."""
 
     async def act(state: SessionState) -> None:
         recipe = own_recipe("sleep_consolidate")
@@ -57,7 +57,7 @@ def consolidation(done: Consolidation) -> Act:
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
         shown = _newest_that_fit(state, ours)
-        done.looked_at, done.left = len(shown), len(ours) - len(shown)
+        result.looked_at, result.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(state.dispatcher)
         tools = [
@@ -68,12 +68,12 @@ def consolidation(done: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            done.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
+            result.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
-            known = {fact.id: fact for fact in before}
-            done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
-            done.forgotten = [fact for fact in before if fact.id not in after]
+            earlier_facts = {fact.id: fact for fact in before}
+            result.remembered = [fact for fact in after.values() if earlier_facts.get(fact.id) != fact]
+            result.forgotten = [fact for fact in before if fact.id not in after]
 
     return act
 

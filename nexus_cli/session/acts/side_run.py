@@ -92,7 +92,7 @@ async def _run(
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
     conversation = side.conversation
-    own = _dispatcher(side.window_request(), dispatcher, recipe)
+    side_dispatcher = _dispatcher(side.window_request(), dispatcher, recipe)
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
     remaining_steps = all_of_it if most is None else min(most, all_of_it)
     while True:
@@ -100,7 +100,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         if step.calls and not conversation.epoch.tools:
             return _answer_without_tools(recipe, side.conversation, step.calls)
         if step.calls:
-            await own.run(side, step.calls)
+            await side_dispatcher.run(side, step.calls)
             if then is not None:
                 conversation.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
                 return await _run(side, dispatcher, then, most=None if most is None else most - 1)

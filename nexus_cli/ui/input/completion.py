@@ -128,8 +128,8 @@ class Completions(Completer):
         if place.kind == "file" and ":" in place.text and may_have_servers(self._folder):
             from nexus_cli.mcp.server_tools import list_resources  # noqa: PLC0415  (few sessions have servers)
 
-            if named := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
-                return named[:SHOWN]
+            if resources := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
+                return resources[:SHOWN]
         if place.kind == "file":
             hits = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
             files = hits if hits else await asyncio.to_thread(list_folder, place.text, self._folder)
@@ -146,17 +146,17 @@ class Completions(Completer):
         return command is not None and command.complete is not None
 
     def _of_commands(self, place: CompletionTarget) -> Iterator[Completion]:
-        known = self._commands()
+        commands = self._commands()
         if place.kind == "argument":
-            for choice in self._choices(known.get(place.name), place.text):
+            for choice in self._choices(commands.get(place.name), place.text):
                 yield Completion(choice, -place.length, display=sanitize(choice))
             return
-        aliases = {name: command for command in known.values() for name in command.aliases}
-        listed = list(known)
+        aliases = {name: command for command in commands.values() for name in command.aliases}
+        listed = list(commands)
         begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
-        listed.sort(key=lambda name: _rank(name, known[name], bare=not place.text))
+        listed.sort(key=lambda name: _rank(name, commands[name], bare=not place.text))
         for name in _fitting(place.text, [*listed, *begun]):
-            yield Completion("/" + name, -place.length, display_meta=(aliases | dict(known))[name].summary)
+            yield Completion("/" + name, -place.length, display_meta=(aliases | dict(commands))[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:
         desk = self._desk()
@@ -171,9 +171,9 @@ class Completions(Completer):
 def _fitting(text: str, names: Iterable[str]) -> list[str]:
     """Return the names that begin with `text`, then those that contain it, ignoring case."""
     low = text.lower()
-    known = list(names)
-    first = [name for name in known if name.lower().startswith(low)]
-    return first + [name for name in known if low in name.lower() and name not in first]
+    all_names = list(names)
+    first = [name for name in all_names if name.lower().startswith(low)]
+    return first + [name for name in all_names if low in name.lower() and name not in first]
 
 
 def _rank(name: str, command: Command, *, bare: bool) -> int:
@@ -242,8 +242,8 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
     shown = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
     if len(completions) > most > 1:
         below = len(completions) - start - room
-        more = f"{below:,} more" if below else f"{start:,} above"
-        shown.append(("class:input.menu.meta", "\n" + cut(f"  … {more}", max(1, columns - 1))))
+        remark = f"{below:,} more" if below else f"{start:,} above"
+        shown.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
     return shown
 
 
@@ -251,19 +251,19 @@ def _entry_rows(completions: list[Completion], selected: int | None, columns: in
     widest = max((cells(completions[number].display_text) for number in wanted), default=0)
     explained = any(completion.display_meta_text for completion in completions)
     room = max(1, columns - 3)
-    named = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
+    name_width = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
     shown: StyleAndTextTuples = []
     for number in wanted:
         shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
-        name = cut_start(shown_completion.display_text, named, "…")
-        space = room - named - 2
+        name = cut_start(shown_completion.display_text, name_width, "…")
+        space = room - name_width - 2
         explanation = _begin(shown_completion.display_meta_text, space) if explained and space > 8 else ""
         if current:
             shown.append(("[SetCursorPosition]", ""))
         shown.append((style, ("> " if current else "  ") + name))
         if explanation:
-            shown.append(("class:input.menu.meta", " " * (named - cells(name) + 2) + explanation))
+            shown.append(("class:input.menu.meta", " " * (name_width - cells(name) + 2) + explanation))
         shown.append(("", "\n"))
     return shown[:-1]
 

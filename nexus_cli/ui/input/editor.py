@@ -32,8 +32,8 @@ async def edit_text(text: str, name: str = "message.md") -> str:
     `NexusError("usage", ...)` if there is no editor, if it fails, or if the file is missing, empty or not UTF-8
     afterwards.
     """
-    named, *arguments = find_editor()
-    command = [_find(named), *arguments]
+    editor, *arguments = find_editor()
+    command = [_find(editor), *arguments]
     try:
         folder = tempfile.mkdtemp(prefix="nexus-")
     except OSError as error:

@@ -61,10 +61,10 @@ class LineBatches:
     def _take(self) -> str:
         end = -1
         for _ in range(self._lines):
-            at = self._data.find(b"\n", end + 1)
-            if at < 0:
+            newline = self._data.find(b"\n", end + 1)
+            if newline < 0:
                 break
-            end = at
+            end = newline
         size = len(self._data) if end < 0 or (self._ended and self._data.count(b"\n") < self._lines) else end + 1
         if end < 0 and not self._ended:
             self._tell(f"stdin: a line has more than {self._most:,} bytes; it was split")

@@ -79,10 +79,10 @@ class Reader:
 
     def read(self) -> Input:
         """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
-        kept = sum(map(len, self._pieces))
-        while not self._ended and kept < KEPT:
+        kept_bytes = sum(map(len, self._pieces))
+        while not self._ended and kept_bytes < KEPT:
             self._pieces.append(self._read())
-            kept += len(self._pieces[-1])
+            kept_bytes += len(self._pieces[-1])
         data = b"".join(self._pieces)
         self._pieces = []
         extra, data = len(data) - KEPT, data[:KEPT]
@@ -91,10 +91,10 @@ class Reader:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            rest = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
+            cut_note = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
             if not self._ended:
-                rest = f"more than {COUNTED:,} bytes; only the first {KEPT:,} were kept"
-            notice = "; ".join(filter(None, (notice, f"{self._name}: {rest}")))
+                cut_note = f"more than {COUNTED:,} bytes; only the first {KEPT:,} were kept"
+            notice = "; ".join(filter(None, (notice, f"{self._name}: {cut_note}")))
         return Input(text, extra, notice)
 
 

@@ -59,15 +59,15 @@ class TerminalQuestions:
     def width(self) -> int:
         return self._stream.width
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """Show the question and return a key or a line; None at the end of input, and at Esc without `stop`."""
-        if asked.text:
-            self._stream.write(f"{asked.text}\n")
-        self._marks_pastes = self._stream.colour and not asked.is_expected
-        with self._single_keys(), read_bytes(self._descriptor, 1 if asked.is_expected else LONGEST) as data:
-            if self._before is not None and not asked.is_expected:
+        if question.text:
+            self._stream.write(f"{question.text}\n")
+        self._marks_pastes = self._stream.colour and not question.is_expected
+        with self._single_keys(), read_bytes(self._descriptor, 1 if question.is_expected else LONGEST) as data:
+            if self._before is not None and not question.is_expected:
                 await _wait_for_quiet(data)
-            field = _Field(self._stream, asked)
+            field = _Field(self._stream, question)
             try:
                 answer = await self._answer(data, field)
             finally:
@@ -167,12 +167,12 @@ class TerminalQuestions:
 class _Field:
     """The rows of a question and the line typed below them, or after them if nothing can be redrawn."""
 
-    def __init__(self, stream: Writable, asked: AskedQuestion) -> None:
+    def __init__(self, stream: Writable, question: AskedQuestion) -> None:
         self._stream = stream
-        self._asked = asked
-        self._drawn = stream.colour and bool(asked.keys)
+        self._asked = question
+        self._drawn = stream.colour and bool(question.keys)
         self._rows = 0
-        self._field = AnswerField(asked)
+        self._field = AnswerField(question)
         self.key = ""
         """The answer of the letter in the field if nothing follows."""
         self.pasting = False
@@ -212,9 +212,9 @@ class _Field:
         if self._drawn:
             self._draw()
         else:
-            kept, now = self._echo(before), self._echo(self.words)
-            gone = cells(kept[len(now) :])
-            self._stream.write(now[len(kept) :] + "\b" * gone + " " * gone + "\b" * gone)
+            shown_before, now = self._echo(before), self._echo(self.words)
+            gone = cells(shown_before[len(now) :])
+            self._stream.write(now[len(shown_before) :] + "\b" * gone + " " * gone + "\b" * gone)
 
     def close(self) -> None:
         """Erase rows and line if possible, else end the line; say how much of a hidden line was typed."""

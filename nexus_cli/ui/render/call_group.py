@@ -42,12 +42,12 @@ class CallGroup:
         return bool(self._items)
 
     @staticmethod
-    def fits(done: FinishedCall) -> bool:
-        """True if `done` may be folded with others."""
-        result = done.result
-        open_ = done.failed or result.stopped or result.job or done.asked
-        tool = find_called_tool(done.call)
-        shows_arguments = any(name in done.call.arguments for name in tool.shows)
+    def fits(finished: FinishedCall) -> bool:
+        """True if `finished` may be folded with others."""
+        result = finished.result
+        open_ = finished.failed or result.stopped or result.job or finished.asked
+        tool = find_called_tool(finished.call)
+        shows_arguments = any(name in finished.call.arguments for name in tool.shows)
         is_single = shows_arguments or tool.tells or tool.delegates or tool.lists or tool.asks
         return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
 
@@ -66,17 +66,17 @@ class CallGroup:
     def summary(self) -> str:
         """Summarize the calls in one line: `15 calls · read 12 files · 3 searches`."""
         kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
-        for done in self._calls:
-            kinds.setdefault(find_called_tool(done.call).counted_as or (done.call.name,), []).append(done)
+        for finished in self._calls:
+            kinds.setdefault(find_called_tool(finished.call).counted_as or (finished.call.name,), []).append(finished)
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
         """Return a folded group: the summary, and below it the objects of the calls."""
-        sure = all(done.is_sure for done in self._calls)
+        sure = all(finished.is_sure for finished in self._calls)
         sign, role = (theme.signs.ok, "ok") if sure else (theme.signs.dot, "dim")
         text = cut(self.summary().replace("·", theme.signs.dot) + whole, width - len(sign) - 1, theme.signs.cut)
         indent = "    " if width >= 40 else "  "
-        objects = ", ".join(dict.fromkeys(one_line(done.subject) for done in self._calls if done.subject))
+        objects = ", ".join(dict.fromkeys(one_line(finished.subject) for finished in self._calls if finished.subject))
         below = [indent + theme.paint("dim", cut(objects, width - len(indent), theme.signs.cut))] if objects else []
         return [f"{theme.paint(role, sign)} {text}", *below]
 
@@ -85,7 +85,7 @@ class CallGroup:
         if self.folds:
             return self.head(width, theme)
         *before, last = self._calls
-        heads = [line for done in before for line in format_head(done, width, theme)]
+        heads = [line for finished in before for line in format_head(finished, width, theme)]
         return [*heads, *format_finished_call(last, width, theme)]
 
     def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote | FinishedCall]:
@@ -103,7 +103,9 @@ class CallGroup:
 
     def output(self) -> tuple[str, str]:
         """Return a title and the complete outputs of all calls."""
-        parts = [f"{format_call(done.call, done.subject)}\n{done.text.rstrip()}\n" for done in self._calls]
+        parts = [
+            f"{format_call(finished.call, finished.subject)}\n{finished.text.rstrip()}\n" for finished in self._calls
+        ]
         return self.summary(), "\n".join(parts)
 
 
@@ -113,5 +115,5 @@ def _count(calls: list[FinishedCall]) -> str:
     if tool.counted_as:
         return plural(len(calls), *tool.counted_as)
     if tool.reads_content:
-        return f"{verb} {plural(len({done.subject for done in calls}), 'file')}"
+        return f"{verb} {plural(len({finished.subject for finished in calls}), 'file')}"
     return f"{verb} {len(calls)} times" if len(calls) > 1 else verb

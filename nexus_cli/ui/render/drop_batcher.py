@@ -26,8 +26,8 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
         return LOST
     from nexus_cli.ledger.sessions import SHOWN_ID  # noqa: PLC0415  (once something was left out)
 
-    named = f" --session {session.id[-SHOWN_ID:]}" if session is not None else ""
-    return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
+    session_option = f" --session {session.id[-SHOWN_ID:]}" if session is not None else ""
+    return f"`nexus drops show {drop}{session_option}`" if drop else f"`nexus drops{session_option}`"
 
 
 AMONG_DROPS = ContextDrop | ContextPlan | TurnStart

@@ -67,8 +67,8 @@ class OpenCall:
 
     def last_lines(self, now: float) -> list[str]:
         """Return the last non-blank line of its output, or the last few of a call that has run for long."""
-        most = LONG_LINES if self.runs_long(now) else 1
-        return [line.strip() for line in sanitize_output(self._end).split("\n") if line.strip()][-most:]
+        line_limit = LONG_LINES if self.runs_long(now) else 1
+        return [line.strip() for line in sanitize_output(self._end).split("\n") if line.strip()][-line_limit:]
 
 
 def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
@@ -161,8 +161,8 @@ class Thought:
     @property
     def text(self) -> str:
         """The whole thought, in lines; of a very long one only the beginning."""
-        more = "\n[thinking truncated: too long to keep]" if self._size > MOST else ""
-        return "\n".join(self._lines).strip("\n") + more
+        cut_note = "\n[thinking truncated: too long to keep]" if self._size > MOST else ""
+        return "\n".join(self._lines).strip("\n") + cut_note
 
     def summary(self, shows: str = "") -> str:
         """Return the duration and size of the thought; `shows` is the key that shows it, if there is one."""

@@ -21,9 +21,9 @@ class AnswerField:
     """The field of one question: the key that is marked, and whether the text is one letter that was typed after a
     pause."""
 
-    def __init__(self, asked: AskedQuestion) -> None:
-        self._asked = asked
-        self.marked = asked.marked
+    def __init__(self, question: AskedQuestion) -> None:
+        self._asked = question
+        self.marked = question.marked
         """The place of the key that Enter takes in an empty field, None for none."""
         self._at = 0.0
         self._paused = False
@@ -40,8 +40,8 @@ class AnswerField:
 
     def move(self, by: int) -> None:
         """Mark the next or the previous key."""
-        at = self.marked if self.marked is not None else -1 if by > 0 else 0
-        self.marked = (at + by) % len(self._asked.keys)
+        index = self.marked if self.marked is not None else -1 if by > 0 else 0
+        self.marked = (index + by) % len(self._asked.keys)
 
     def type(self, text: str) -> AnswerKey | None:
         """Record that the newest key changed the text; return the key that this answers if nothing follows."""

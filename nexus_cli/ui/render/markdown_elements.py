@@ -246,14 +246,14 @@ class ThemedTable(ThemedElement, TableElement):
 def widen_head(text: str) -> str:
     """Widen the head of a first table in `text` to its longest row: the parser drops cells beyond the head."""
     lines = text.split("\n")
-    at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
-    columns = _cells(lines[at])
-    if not at or _cells(lines[at - 1]) != columns:
+    row = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
+    columns = _cells(lines[row])
+    if not row or _cells(lines[row - 1]) != columns:
         return text
-    more = max((_cells(line) for line in lines[at + 1 :]), default=0) - columns
-    if more > 0:
-        lines[at - 1] = _begun(lines[at - 1]) + "   |" * more
-        lines[at] = _begun(lines[at]) + "---|" * more
+    missing_columns = max((_cells(line) for line in lines[row + 1 :]), default=0) - columns
+    if missing_columns > 0:
+        lines[row - 1] = _begun(lines[row - 1]) + "   |" * missing_columns
+        lines[row] = _begun(lines[row]) + "---|" * missing_columns
     return "\n".join(lines)
 
 
@@ -273,10 +273,10 @@ def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> lis
     widths, spare = [*least], room - sum(least)
     if spare < 0:
         return None
-    more = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
-    columns = sorted(range(len(more)), key=more.__getitem__)
+    extra_widths = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
+    columns = sorted(range(len(extra_widths)), key=extra_widths.__getitem__)
     for place, column in enumerate(columns):
-        share = min(more[column], spare // (len(columns) - place))
+        share = min(extra_widths[column], spare // (len(columns) - place))
         widths[column] += share
         spare -= share
     return widths

@@ -103,11 +103,11 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
 
 def _change_lines(diff: str, width: int, theme: Theme, height: int) -> list[str]:
     """Return the lines of a change as `question_text` shows them."""
-    most = HEAD_LINES + TAIL_LINES
-    room = min(most, max(LEAST_ROWS, height - AROUND))
+    line_limit = HEAD_LINES + TAIL_LINES
+    room = min(line_limit, max(LEAST_ROWS, height - AROUND))
     is_new = diff.lstrip().startswith("--- /dev/null\n") and diff.count("\n--- ") == 0
     if not (height and is_new and diff.count("\n") > room):
-        return [diff_text(diff, width, theme, most_lines=most)]
+        return [diff_text(diff, width, theme, most_lines=line_limit)]
     return [*diff_lines(diff, width, theme, most_lines=room), theme.paint("dim", "Ctrl+O shows the whole file")]
 
 
@@ -126,8 +126,8 @@ def _describe_reasons(question: Question) -> str:
     says; "" for none."""
     if question.kind != "run" or question.rule or not question.profile:
         return ""
-    known = {f"it has {doubt}" for doubt in question.doubts}
-    reasons = [part for part in question.why.split("; ") if part not in known and not _COMMON.fullmatch(part)]
+    doubt_texts = {f"it has {doubt}" for doubt in question.doubts}
+    reasons = [part for part in question.why.split("; ") if part not in doubt_texts and not _COMMON.fullmatch(part)]
     return f"why: {mark_on_one_line('; '.join(reasons))}" if any(reasons) else ""
 
 
@@ -141,10 +141,10 @@ def _confinement_text(question: Question) -> str:
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
     shown = [cut(mark_on_one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
-    rest = len(question.doubts) + len(asking) - len(shown)
-    more = f" and {least}{rest:,} more" if rest else ""
+    hidden_count = len(question.doubts) + len(asking) - len(shown)
+    more = f" and {least}{hidden_count:,} more" if hidden_count else ""
     is_named = least or question.doubts or 0 < len(asking) < len(question.parts)
-    named = f"needs approval: {'; '.join(shown)}{more}" if is_named else ""
+    needs = f"needs approval: {'; '.join(shown)}{more}" if is_named else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
@@ -154,7 +154,7 @@ def _confinement_text(question: Question) -> str:
     stays = "runs in the background" if question.call.arguments.get("background") else ""
     rule = mark_on_one_line(question.rule)
     rule = f"may match {rule}" if rule.startswith("deny ") else rule  # a certain match is refused, not asked about
-    return " \u00b7 ".join(filter(None, [place, stays, named, sign, rule, reason]))
+    return " \u00b7 ".join(filter(None, [place, stays, needs, sign, rule, reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:

@@ -144,8 +144,8 @@ class RichRenderer:
     @property
     def is_asking(self) -> bool:
         """True if a question about a call is open, of the session or a worker."""
-        asked = () if self._spinner.is_reconnecting else self._open_calls
-        return self.worker_asks or any(call.asked for call in asked)
+        calls = () if self._spinner.is_reconnecting else self._open_calls
+        return self.worker_asks or any(call.asked for call in calls)
 
     @property
     def background_workers(self) -> int:
@@ -509,16 +509,23 @@ class RichRenderer:
         subject = call.subject if call else describe_past_subject(event.call)
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
-        known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
-        done = self._workers.complete(
+        was_shown = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
+        finished = self._workers.complete(
             FinishedCall(
-                event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
+                event.call,
+                subject,
+                result,
+                event.seconds,
+                was_shown,
+                self._address(event.call, result),
+                self._whole,
+                alone,
             )
         )
         if call is None:
-            self._finish(done)
+            self._finish(finished)
             return
-        call.done = done
+        call.done = finished
         while self._calls and (first := next(iter(self._calls.values()))).done is not None:
             del self._calls[first.call.id]
             self._finish(first.done)
@@ -534,13 +541,13 @@ class RichRenderer:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
 
-    def _finish(self, done: FinishedCall) -> None:
+    def _finish(self, finished: FinishedCall) -> None:
         """Output the result of a call, or hold it with similar ones."""
-        self._output = format_call(done.call, done.subject), done.text
-        if self._drawn and CallGroup.fits(done):
-            self._group.add(done)
+        self._output = format_call(finished.call, finished.subject), finished.text
+        if self._drawn and CallGroup.fits(finished):
+            self._group.add(finished)
         else:
-            self._show_item(done)
+            self._show_item(finished)
 
     def _ended(self, outcome: e.Outcome) -> None:
         calls, self._calls = list(self._calls.values()), {}

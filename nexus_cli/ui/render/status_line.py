@@ -75,7 +75,7 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
     branch = cut(one_line(status.branch), FOLDER, theme.signs.cut) if "branch" not in gone else ""
-    named = f" ({branch})" if branch else ""
+    branch_text = f" ({branch})" if branch else ""
     waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
     until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
@@ -83,14 +83,14 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
     cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in gone else cold
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
-    at = {address.partition(" ")[0]: address for address in status.addresses if "addresses" not in gone}
-    jobs += f" {' '.join(at.get(job, job) for job in status.jobs)}" if jobs and "ids" not in gone else ""
+    addresses_by_job = {address.partition(" ")[0]: address for address in status.addresses if "addresses" not in gone}
+    jobs += f" {' '.join(addresses_by_job.get(job, job) for job in status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == ALL else "dim"),
         _Part("sandbox", "" if status.has_sandbox else "sandbox: none", "warn"),
         _Part("recipe", recipe if recipe not in FRONTS else ""),
-        _Part("folder", (place + named).strip()),
+        _Part("folder", (place + branch_text).strip()),
         _Part("server", f"at {one_line(status.server)}" if status.server else ""),
         _Part("used", used + sign, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),

@@ -208,9 +208,9 @@ def takes_links() -> bool:
     if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
         return False
     vte = environ.get("VTE_VERSION", "")
-    named = any(environ.get(name) in values for name, values in _LINKING.items())
+    is_known_terminal = any(environ.get(name) in values for name, values in _LINKING.items())
     others = any(environ.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION"))
-    return named or others or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
+    return is_known_terminal or others or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
 
 
 def _background(value: str) -> str:
@@ -221,5 +221,5 @@ def _background(value: str) -> str:
 
 def _utf_8() -> bool:
     """True if the locale writes UTF-8; without a locale, modern terminals do."""
-    named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "UTF-8")
-    return named.lower().replace("-", "").partition("@")[0].endswith("utf8")
+    locale_name = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "UTF-8")
+    return locale_name.lower().replace("-", "").partition("@")[0].endswith("utf8")

@@ -130,18 +130,18 @@ def format_call(call: ToolCall, subject: str) -> str:
     if line := plugin_line(call.name, call.arguments):
         return line
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool.finds_files else None
-    where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
+    place = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
     values = (call.arguments.get(name, "") for name in tool.shows)
     listed = (" ".join(map(str, element)) if isinstance(element, list) else str(element) for element in values)
-    more = (one_line(text[:400]) for text in listed)
-    shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
-    return f"{call_verb(call)} {one_line(subject)}{shown}{where}".rstrip()
+    item_texts = (one_line(text[:400]) for text in listed)
+    shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in item_texts if text)
+    return f"{call_verb(call)} {one_line(subject)}{shown}{place}".rstrip()
 
 
-def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, str]) -> str:
+def describe_counts(counts: Mapping[str, int], has_more: bool, nouns: Mapping[str, str]) -> str:
     """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`, `2 files +9 -1`; "" for none.
     `nouns` are those of its tool that a person reads, with their singulars."""
-    beyond = "+" if more else ""
+    beyond = "+" if has_more else ""
     if counts.get("total") and counts.get("lines"):
         first = counts.get("first", 1)
         return f"lines {first:,}-{first + counts['lines'] - 1:,} of {counts['total']:,}{beyond}"
@@ -168,55 +168,57 @@ def format_running_call(title: str, seconds: float | None, width: int, theme: Th
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
 
 
-def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[str]:
+def format_finished_call(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
     """Return the outcome with its details, in lines of at most `width` cells."""
     width = max(4, width)
-    lines = format_head(done, width, theme)
-    result = done.result
+    lines = format_head(finished, width, theme)
+    result = finished.result
     indent = "    " if width >= 40 else "  "
     room = width - len(indent)
-    if result.diff and not done.known:
+    if result.diff and not finished.known:
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
-    elif (result.status is not None or result.stopped or done.is_foreign) and not done.figures:
-        lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error and not result.stopped and not (done.asked and done.is_outcome):
+    elif (result.status is not None or result.stopped or finished.is_foreign) and not finished.figures:
+        lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, finished.whole))
+    if result.error and not result.stopped and not (finished.asked and finished.is_outcome):
         role, error = "error", result.error
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
-        lines += (indent + theme.paint(role, line) for line in _cause(error, room, done.whole))
-    if find_called_tool(done.call).asks and not done.is_outcome:
-        lines += (indent + line for text in done.result.output.splitlines() for line in wrap(sanitize(text), room))
-    if rows := _listed(done):
+        lines += (indent + theme.paint(role, line) for line in _cause(error, room, finished.whole))
+    if find_called_tool(finished.call).asks and not finished.is_outcome:
+        lines += (indent + line for text in finished.result.output.splitlines() for line in wrap(sanitize(text), room))
+    if rows := _listed(finished):
         lines += (indent + theme.paint(*row) for row in _item_rows(rows, room, theme))
-    if result.warning and done.figures:
+    if result.warning and finished.figures:
         lines += (indent + theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
-    return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in done.below]
+    return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in finished.below]
 
 
-def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
+def format_head(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
     """Return glyph, verb, object and facts, on one line if there is room, else with the facts below."""
     sign, role = theme.signs.dot, "dim"
-    if done.failed:
-        sign, role = theme.signs.error, "warn" if done.result.denied else "error"
-    elif done.result.warning:
+    if finished.failed:
+        sign, role = theme.signs.error, "warn" if finished.result.denied else "error"
+    elif finished.result.warning:
         sign, role = theme.signs.warn, "warn"
-    elif done.is_sure:
+    elif finished.is_sure:
         sign, role = theme.signs.ok, "ok"
-    elif done.result.waits:
+    elif finished.result.waits:
         sign, role = theme.signs.waiting, "accent"
-    title = format_call(done.call, done.subject)
-    facts = [*_facts(done, theme.signs.dot)]
+    title = format_call(finished.call, finished.subject)
+    facts = [*_facts(finished, theme.signs.dot)]
     dot = f" {theme.signs.dot} "
-    if done.asked:
-        return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
+    if finished.asked:
+        return _outcome(finished, facts, f"{theme.paint(role, sign)} ", width, theme)
     fact_text = "".join(dot + text for text, _ in facts)
     painted = "".join(theme.paint("dim", dot) + theme.paint(role_, text) for text, role_ in facts)
     space = width - cells(sign) - 1
-    beside = cells(title) <= space - cells(fact_text) or space - cells(fact_text) >= max(24, cells(done.call.name) + 16)
+    beside = cells(title) <= space - cells(fact_text) or space - cells(fact_text) >= max(
+        24, cells(finished.call.name) + 16
+    )
     if beside:
         title = cut(title, space - cells(fact_text), theme.signs.cut)
     name, gap, rest = cut(title, space, theme.signs.cut).partition(" ")
-    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, done.address)}"
+    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, finished.address)}"
     if beside:
         return [first + painted]
     below = "  " + dot.join(text for text, _ in facts)
@@ -226,51 +228,51 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     return [first, *("  " + theme.paint(role_, line) for text, role_ in facts for line in wrap(text, width - 2))]
 
 
-def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
+def _outcome(finished: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
     """Return the outcome of a call that is shown right above."""
-    if done.is_outcome:
-        role = "warn" if done.result.denied else "error"
-        first, *more = wrap(one_line(done.result.error).replace("the person", "you"), width - 2)
+    if finished.is_outcome:
+        role = "warn" if finished.result.denied else "error"
+        first, *more = wrap(one_line(finished.result.error).replace("the person", "you"), width - 2)
         return [sign + theme.paint(role, first), *("  " + theme.paint(role, line) for line in more)]
-    shown = facts or [("failed", "error") if done.result.error else ("done", "dim")]
+    shown = facts or [("failed", "error") if finished.result.error else ("done", "dim")]
     return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
 
 
-def _facts(done: FinishedCall, dot: str) -> Iterator[tuple[str, str]]:
+def _facts(finished: FinishedCall, dot: str) -> Iterator[tuple[str, str]]:
     """Return the results of the call and its duration, each with its role."""
-    result = done.result
-    if figures := f" {dot} ".join(done.figures):
+    result = finished.result
+    if figures := f" {dot} ".join(finished.figures):
         yield figures, "dim"
     if result.diff:
         yield describe_changes(result.diff), "dim"
     elif not result.error and (
-        counted := describe_counts(result.counts, result.more, find_called_tool(done.call).counts)
+        counted := describe_counts(result.counts, result.more, find_called_tool(finished.call).counts)
     ):
         yield counted, "dim"
     if images := result.counts.get("images"):
         yield f"{plural(images, 'image')}, about {result.counts['image_tokens']:,} tokens", "dim"
-    if rows := _listed(done):
+    if rows := _listed(finished):
         yield count_items(rows), "dim"
-    if find_called_tool(done.call).tells and not result.error:
+    if find_called_tool(finished.call).tells and not result.error:
         yield one_line(result.output[:200]), "dim"
-    if result.status is not None and not (done.is_sure or result.warning):
+    if result.status is not None and not (finished.is_sure or result.warning):
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         yield f"exit {result.status}{parts}", "error" if result.status else "dim"
-    if result.warning and not done.figures:
+    if result.warning and not finished.figures:
         yield one_line(result.warning), "warn"
     if result.job:
         yield f"job {result.job}", "accent"
     if result.waits or result.denied or result.stopped:
         outcome = describe_outcome(result)
         yield outcome, OUTCOMES[outcome]
-    if done.seconds >= _SLOW or len(done.figures) > 1:
-        yield f"{done.seconds:.1f} s", "dim"
+    if finished.seconds >= _SLOW or len(finished.figures) > 1:
+        yield f"{finished.seconds:.1f} s", "dim"
 
 
-def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
+def _listed(finished: FinishedCall) -> Sequence[Mapping[str, str]]:
     """Return the rows of a call that lists some; () if it failed."""
-    lists = find_called_tool(done.call).lists
-    rows = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
+    lists = find_called_tool(finished.call).lists
+    rows = finished.call.arguments.get(lists, ()) if lists and not finished.result.error else ()
     return [
         {"text": str(item.get("text")), "state": str(item.get("state") or OPEN)}
         for item in (rows if isinstance(rows, list) else ())
@@ -280,8 +282,8 @@ def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
 
 def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[tuple[str, str]]:
     """Yield role and text of each item; the first of many done ones are counted."""
-    done = sum(item["state"] in ("done", "dropped") for item in items)
-    hidden = min(done, max(0, len(items) - LISTED_ITEMS))
+    ended_count = sum(item["state"] in ("done", "dropped") for item in items)
+    hidden = min(ended_count, max(0, len(items) - LISTED_ITEMS))
     if hidden:
         yield "dim", cut(f"[x] {plural(hidden, 'earlier item', 'earlier items')}", room, theme.signs.cut)
     for item in items:
@@ -302,10 +304,10 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
         return []
     last = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
     before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
-    more = len(lines) - len(last) + before
+    hidden_count = len(lines) - len(last) + before
     return (
-        [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *last]
-        if more > 1
+        [cut(f"... {hidden_count:,} lines before{whole}", room, theme.signs.cut), *last]
+        if hidden_count > 1
         else ([cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]])
     )
 
@@ -316,7 +318,7 @@ def _cause(error: str, room: int, whole: str) -> list[str]:
     for number, line in enumerate(lines):
         pieces = list(wrap(line, room))[:ERROR_LINES]
         if shown and len(shown) + len(pieces) > ERROR_LINES:
-            more = len(lines) - number + error.count("\n", _KEPT)
-            return [*shown, *fold(f"... {plural(more, 'more line')}{whole}", room)]
+            hidden_count = len(lines) - number + error.count("\n", _KEPT)
+            return [*shown, *fold(f"... {plural(hidden_count, 'more line')}{whole}", room)]
         shown += pieces
     return shown

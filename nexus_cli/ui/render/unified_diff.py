@@ -94,14 +94,14 @@ class _Hunk:
 
     def parameters(self, theme: Theme) -> list[list[str]]:
         """Return the SGR parameters of each character of each line; a removed line has no syntax colours."""
-        kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
+        line_numbers = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
         parameters: list[list[str]] = [[] for _ in self.lines]
         if theme.colour and self.name:
             # Without colours, load nothing.
             from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
 
-            texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in kept]
-            for number, parameter in zip(kept, code_parameters(texts, self.name, theme.name), strict=True):
+            texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in line_numbers]
+            for number, parameter in zip(line_numbers, code_parameters(texts, self.name, theme.name), strict=True):
                 parameters[number] = parameter
         return parameters
 
@@ -166,8 +166,8 @@ def diff_lines(
                 break
             end = pieces + end
             rows.pop()
-    more = sum(sum(row.line.omitted) or 1 for row in rows[shown:])
-    return [*head, theme.paint("dim", f"... {plural(more, 'more line')}"), *end]
+    hidden_count = sum(sum(row.line.omitted) or 1 for row in rows[shown:])
+    return [*head, theme.paint("dim", f"... {plural(hidden_count, 'more line')}"), *end]
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
@@ -178,7 +178,7 @@ def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> st
 def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
     """Return the lines for people: names and hunks instead of headers."""
     parsed = list(parse_diff(text))
-    named = names or sum(line.role == "file" for line in parsed) > 2
+    shows_names = names or sum(line.role == "file" for line in parsed) > 2
     rows: list[_Row] = []
     old = name = ""
     hunk: _Hunk | None = None
@@ -189,11 +189,11 @@ def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
                 old, hunk = path, None
                 continue
             name, hunk = (old if path == "/dev/null" else path), None
-            if named:
+            if shows_names:
                 gone = path == "/dev/null"
-                own = list(takewhile(lambda diff_line: diff_line.role != "file", parsed[place + 1 :]))
-                changes = describe_counts(*count_lines(own), new=old == "/dev/null", gone=gone)
-                changes += " or more" if is_cut and place + 1 + len(own) == len(parsed) else ""
+                file_lines = list(takewhile(lambda diff_line: diff_line.role != "file", parsed[place + 1 :]))
+                changes = describe_counts(*count_lines(file_lines), new=old == "/dev/null", gone=gone)
+                changes += " or more" if is_cut and place + 1 + len(file_lines) == len(parsed) else ""
                 if rows:
                     rows.append(_Row(DiffLine("dim", "")))
                 rows.append(_Row(DiffLine("file", f"{name}  {changes}")))
@@ -255,12 +255,12 @@ class _Painter:
 
     @staticmethod
     def _paint(text: str, parameters: Sequence[str]) -> str:
-        painted, at = "", 0
+        painted, offset = "", 0
         for code, run in groupby(parameters):
             size = len(list(run))
-            part = text[at : at + size]
+            part = text[offset : offset + size]
             painted += f"\x1b[{code}m{part}\x1b[0m" if code else part
-            at += size
+            offset += size
         return painted
 
 

@@ -101,20 +101,20 @@ class WorkerTree:
             return None
         why, state = str(worker.row["error"]), worker.row["state"]
         result = ToolResult(warning=why) if state == "finished" else ToolResult(error=why or state)
-        done = FinishedCall(ToolCall("", NAME, {}), "", result, worker.row["seconds"])
-        return self._with_facts(done, worker)
+        finished = FinishedCall(ToolCall("", NAME, {}), "", result, worker.row["seconds"])
+        return self._with_facts(finished, worker)
 
-    def complete(self, done: FinishedCall) -> FinishedCall:
+    def complete(self, finished: FinishedCall) -> FinishedCall:
         """Return the outcome of a call with what its worker did, if it has started one."""
-        worker = self.of_call(done.call)
-        return self._with_facts(done, worker) if worker else done
+        worker = self.of_call(finished.call)
+        return self._with_facts(finished, worker) if worker else finished
 
-    def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:
+    def _with_facts(self, finished: FinishedCall, worker: ShownWorker) -> FinishedCall:
         """Return the outcome with the worker's name, task and figures, the beginning of its report, its own workers and
         the command that shows its changes."""
         if not worker.has_ended:
-            return replace(done, subject=f"{worker.id} {worker.task}", figures=["in the background"])
-        below = worker.report_lines() if not done.result.error else []
+            return replace(finished, subject=f"{worker.id} {worker.task}", figures=["in the background"])
+        below = worker.report_lines() if not finished.result.error else []
         below += [describe_worker(shown_worker.row) for shown_worker in self.below(worker)]
         if worker.row["to_review"]:
             tree = worker.row["worktree"]
@@ -122,9 +122,9 @@ class WorkerTree:
             below.append(f"{way} (worktree {tree})")  # a command to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
-        result = replace(done.result, error=for_person(done.result.error))
+        result = replace(finished.result, error=for_person(finished.result.error))
         subject = f"{worker.id} {worker.task}"
-        return replace(done, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
+        return replace(finished, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
 
     def _note_state(self, row: JsonDict) -> ShownWorker:
         worker = self._workers.get(row["id"])

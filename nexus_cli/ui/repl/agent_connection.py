@@ -92,7 +92,7 @@ class AgentConnection(Protocol):
     def take_newest(self) -> str:
         """Take back the newest undelivered text; "" if that is impossible."""
 
-    async def run_command(self, command: Command, rest: str) -> None:
+    async def run_command(self, command: Command, arguments: str) -> None:
         """Run a slash command."""
 
     async def run_shell(self, line: ShellLine) -> None:

@@ -50,8 +50,8 @@ def last_screenful(
             if count:
                 break
             words = words if len(words) <= WORDS else [*words[:WORDS], _note(len(words) - WORDS, theme)]
-            kept = max(1, room - len(words) - 1)
-            rest = [_note(len(rest) - kept, theme), *rest[-kept:]] if len(rest) > kept else rest
+            kept_rows = max(1, room - len(words) - 1)
+            rest = [_note(len(rest) - kept_rows, theme), *rest[-kept_rows:]] if len(rest) > kept_rows else rest
         lines = [*words, *rest, *([""] if lines else ()), *lines]
         count += 1
         room -= len(words) + len(rest) + 1

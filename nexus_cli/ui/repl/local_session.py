@@ -83,17 +83,17 @@ class LocalSession(TerminalContext):
 
     async def _read_own_commands(self, *, tells: bool = False) -> None:
         """Read the commands of the person and the project; `tells` of those whose name is taken, once."""
-        known = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
+        built_in = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
         from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
         from nexus_cli.guides.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self.uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
-        self._own_commands = await asyncio.to_thread(own_commands, self.folder, known)
+        self._own_commands = await asyncio.to_thread(own_commands, self.folder, built_in)
         self.repl.offer_commands()
         if (
             tells
-            and (line := await asyncio.to_thread(describe_taken, self.folder, known))
+            and (line := await asyncio.to_thread(describe_taken, self.folder, built_in))
             and await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)
         ):
             self.repl.show_note(line)
@@ -176,16 +176,16 @@ class LocalSession(TerminalContext):
     def is_cut_short(self) -> bool:
         return is_cut_short(self.session)
 
-    async def run_command(self, command: Command, rest: str) -> None:
-        await command.invoke(self, rest)
+    async def run_command(self, command: Command, arguments: str) -> None:
+        await command.invoke(self, arguments)
 
     # The context of commands
 
     @property
     def options(self) -> Options:
         now = self.session.options
-        where = replace(self._options, resume=self.session.id, newest=False)
-        return replace(where, allow=now.allow, allow_from=now.allow_from)
+        current = replace(self._options, resume=self.session.id, newest=False)
+        return replace(current, allow=now.allow, allow_from=now.allow_from)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         chosen = await super().choose(title, choices, search)

@@ -91,10 +91,10 @@ def _pager() -> list[str]:
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
     try:
-        named = shlex.split(os.environ.get("PAGER", ""))
+        argv = shlex.split(os.environ.get("PAGER", ""))
     except ValueError:
-        named = []
-    if named:
-        return [find_named_program(named[0]), *named[1:]]
+        argv = []
+    if argv:
+        return [find_named_program(argv[0]), *argv[1:]]
     less = find_program("less")
     return [less] if less else []

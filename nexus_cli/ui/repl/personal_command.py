@@ -45,12 +45,12 @@ def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: Stop
 
     argv, text = [find_shell(folder), "-c", command], encode_input(given)
     try:
-        done = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
+        result = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
     except (OSError, ValueError) as error:  # ValueError for a NUL
         raise NexusError("config", setting, f"the command cannot be started: {error}") from error
-    line = one_line(without_codes(output_as_text(done.output)).strip().partition("\n")[0])
-    if done.timed_out or done.status:
-        why = f"timed out after {SECONDS:g} s" if done.timed_out else f"exit status {done.status}: {line}"
+    line = one_line(without_codes(output_as_text(result.output)).strip().partition("\n")[0])
+    if result.timed_out or result.status:
+        why = f"timed out after {SECONDS:g} s" if result.timed_out else f"exit status {result.status}: {line}"
         raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see nexus docs personal")
     return cut(line, LENGTH, "...")
 

@@ -248,16 +248,16 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     # What the person does
 
-    async def run_command(self, command: Command, rest: str) -> None:
+    async def run_command(self, command: Command, arguments: str) -> None:
         if command.at_terminal or self._own_commands.get(command.name) is command:
-            await command.invoke(cast("CommandContext", self), rest)
+            await command.invoke(cast("CommandContext", self), arguments)
         else:
-            self._typed = rest
-            await self._repeat(await self._call(command.name, rest))
+            self._typed = arguments
+            await self._repeat(await self._call(command.name, arguments))
 
-    async def _call(self, name: str, rest: str) -> JsonObject:
+    async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
-        return await self._finish(self._client.run_command(self.agent_id, name, rest or None, asks=True))
+        return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
         """Return the result of a call that runs a command; raise its error as one for the person."""
@@ -336,8 +336,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._failed += 1
             if self._failed > TRIES:
                 when = "Resume" if is_restarted else "After the server has exited, resume"
-                kept = f"{when} the session there: nexus --resume {self.status.session}"
-                self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {kept}.", "error")
+                hint = f"{when} the session there: nexus --resume {self.status.session}"
+                self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {hint}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
                 return
@@ -431,9 +431,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._client.approve(self.agent_id, key, decision, words or None)
 
-    async def _answer(self, asked: e.PersonAsked) -> None:
+    async def _answer(self, request: e.PersonAsked) -> None:
         """Put questions of the model to the person, and send the answers."""
-        await self._client.answer(self.agent_id, asked.id, await self._approver.put_questions(asked.questions))
+        await self._client.answer(self.agent_id, request.id, await self._approver.put_questions(request.questions))
 
     def became_idle(self, ended: Job) -> None:
         self.read_own_commands()

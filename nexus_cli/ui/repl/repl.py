@@ -378,8 +378,8 @@ class Repl:
         """
         self.input_queue.release_commands()
         if count := len(self.input_queue.unused) + len(self.input_queue.held):
-            sent = f"sent {'after' if self.input_queue.held else 'with'} your next message"
-            way = sent if self.view.echoes else "Up to edit"
+            delivery = f"sent {'after' if self.input_queue.held else 'with'} your next message"
+            way = delivery if self.view.echoes else "Up to edit"
             self.show_note(f"{plural(count, 'message')} still queued ({way})")
         self._go_on()
 
@@ -393,32 +393,32 @@ class Repl:
                 self._send(later.typed, later)
             self.backend.store_queue()  # a command is not run a second time after a kill
 
-    def _command(self, name: str, rest: str, typed: TypedMessage) -> None:
+    def _command(self, name: str, arguments: str, typed: TypedMessage) -> None:
         try:
             command = find(name, {**self.backend.commands, **discover()})
         except NexusError as error:
             if (reading := self.backend.reading_commands) is not None:  # typed before its own commands were known
-                self.jobs.start_background(self._command_after(reading, name, rest, typed))
+                self.jobs.start_background(self._command_after(reading, name, arguments, typed))
                 return
             self._echo(typed.shown)
             why = self.backend.uncallable.get(name)
             self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
             return
-        if self.jobs.current is not None and command.idle and not command.at_once(rest):
+        if self.jobs.current is not None and command.idle and not command.at_once(arguments):
             self._queue(typed)
         else:
             self._echo(typed.shown)
-            work = self.backend.run_command(command, rest)
+            work = self.backend.run_command(command, arguments)
             if self.jobs.current is None:
                 self._command_typed = typed
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)
 
-    async def _command_after(self, reading: asyncio.Task[None], name: str, rest: str, typed: TypedMessage) -> None:
+    async def _command_after(self, reading: asyncio.Task[None], name: str, arguments: str, typed: TypedMessage) -> None:
         """Run a command once `reading` has ended, after which all commands are known."""
         await asyncio.wait([reading])
-        self._command(name, rest, typed)
+        self._command(name, arguments, typed)
 
     async def _steer(self) -> None:
         """Steer the running turn with the messages that were typed; keep those left over if nexus ends meanwhile."""

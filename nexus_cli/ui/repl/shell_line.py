@@ -79,10 +79,10 @@ class Shell:
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
             self._view.put(f"The model sees {names} instead of the value.\n")
-        known = len(session.state.drops())
+        drop_count = len(session.state.drops())
         text = await session.share(command, output)
         session.attached_texts.note_command(text, command, output)
-        cut = session.state.drops()[known:]
+        cut = session.state.drops()[drop_count:]
         omitted = plural(sum(drop.tokens for drop in cut), "token")
         shortened = f", {omitted} left out: /drops {cut[0].id}" if cut else ""
         self._attach(text, f"output of `{brief(command)}`{shortened}")
@@ -94,8 +94,8 @@ class Shell:
 
 def end_of(text: str) -> str:
     """Return the printed part of an output: the end of a long one, ready for a terminal."""
-    kept = text[-MOST:]
-    lines = sanitize_output(kept).rstrip("\n").split("\n")
-    if len(kept) < len(text) or len(lines) > LINES:
+    tail = text[-MOST:]
+    lines = sanitize_output(tail).rstrip("\n").split("\n")
+    if len(tail) < len(text) or len(lines) > LINES:
         lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"

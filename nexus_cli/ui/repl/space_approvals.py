@@ -56,8 +56,10 @@ class ApprovalQuestions:
     def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
-        asked = {key: question.run for key, question in list(self._asked.items())}
-        recorded = {key: self._find_answers(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
+        asked_runs = {key: question.run for key, question in list(self._asked.items())}
+        recorded = {
+            key: self._find_answers(run, taken=key not in waiting) for key, run in (asked_runs | waiting).items()
+        }
         return {key: answers for key, answers in recorded.items() if answers}
 
     def _find_answers(self, run: Run, *, taken: bool) -> RunAnswers:

@@ -177,15 +177,15 @@ class SpaceChat(ReplController):
             self._begin_post(self._post(typed.text))
         self.view.invalidate()
 
-    def _command(self, name: str, rest: str) -> None:
+    def _command(self, name: str, arguments: str) -> None:
         if name in ("leave", "exit", "quit"):
             self.request_exit()
         elif name == "help":
-            self.show_note("\n".join(f"/{known:7} {about}" for known, about in COMMANDS.items()))
+            self.show_note("\n".join(f"/{command:7} {description}" for command, description in COMMANDS.items()))
         elif name == "who":
             self.show_note(", ".join(map(self._described, self._space.members)))
         elif name in ("stop", "mute", "unmute"):
-            self._on_agent(name, rest)
+            self._on_agent(name, arguments)
         elif name == "approve":
             if not self._approvals.ask_again():
                 self.show_note("no approval is pending")
@@ -198,9 +198,9 @@ class SpaceChat(ReplController):
         kind = "agent, muted" if is_muted(entity, self._space.key) else "agent"
         return f"{entity.name} ({kind})" if entity.kind == AGENT else entity.name
 
-    def _on_agent(self, action: str, rest: str) -> None:
-        """Stop or mute the agent named `rest`; without a name stop all."""
-        wanted = fold_name(rest.removeprefix("@"))
+    def _on_agent(self, action: str, agent_name: str) -> None:
+        """Stop or mute the agent named `agent_name`; without a name stop all."""
+        wanted = fold_name(agent_name.removeprefix("@"))
         agents = [
             member for member in self._space.members if member.kind == AGENT and wanted in ("", fold_name(member.name))
         ]
@@ -402,8 +402,8 @@ class SpaceChat(ReplController):
         """Show what the record has of a run that ended, beside the words of its agent."""
         facts = ", ".join(run.facts)
         if run.state == FAILED:
-            more = f" ({facts}; to resume: nexus runs resume {run.id})" if facts else ""
-            self.show_note(one_line(f"{name} failed: {run.error}{more}"), "error")
+            suffix = f" ({facts}; to resume: nexus runs resume {run.id})" if facts else ""
+            self.show_note(one_line(f"{name} failed: {run.error}{suffix}"), "error")
         elif facts:
             self.show_note(f"{name}: {facts} (details: nexus runs show {run.id})")
 
@@ -427,8 +427,8 @@ class SpaceChat(ReplController):
         for run in self._working:
             if run.waits is not None and run.waits.kind == "reply" and run.waits.value["space"] == space.key:
                 messages = self._ledger.spaces.read(space, after=run.waits.value["message"], limit=AT_ONCE)
-                senders, asked = {message.sender.key for message in messages}, run.waits.value["from"]
-                missing[run.key] = [key for key in members if key in asked and key not in senders]
+                senders, asked_members = {message.sender.key for message in messages}, run.waits.value["from"]
+                missing[run.key] = [key for key in members if key in asked_members and key not in senders]
         return missing, self._approvals.find_answers(self._working)
 
     def _show(self, message: SpaceMessage) -> None:

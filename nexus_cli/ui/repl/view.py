@@ -114,7 +114,7 @@ class ReplView(Protocol):
         """Replace the text of the input box by `text`; a view without a box keeps it for the next Enter."""
         return None
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """Show a question and read one line; None at the end of input and for Esc.
 
         With keys, a single one is also an answer if the terminal reports single keys; Esc is then Ctrl+C. Ctrl+C stops

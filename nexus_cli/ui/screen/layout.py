@@ -109,8 +109,8 @@ class ScreenLayout(Container):
         """Assign the rows: the box first, then the question, then status, spinner, queue and live lines."""
         rows, columns = self._size()
         picking = self._picker.is_open
-        most = max(1, rows - PICKER_LEAVES if picking else rows // 3)
-        panel = min(self._panel.height(columns - 1, most), rows if self._panel.is_open else rows - 1)
+        row_limit = max(1, rows - PICKER_LEAVES if picking else rows // 3)
+        panel = min(self._panel.height(columns - 1, row_limit), rows if self._panel.is_open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
         if picking or (self._question.is_open and self._box.empty):
@@ -166,8 +166,8 @@ class ScreenLayout(Container):
         y += len(above)
         if plan.panel:
             field = self._panel.field
-            asked = self._panel.prompt(columns - 1, plan.panel - field)
-            rows.update(enumerate(asked, y))
+            prompt_rows = self._panel.prompt(columns - 1, plan.panel - field)
+            rows.update(enumerate(prompt_rows, y))
             y += plan.panel - field
             if field:
                 place = WritePosition(write_position.xpos, y, columns, 1)
@@ -221,8 +221,8 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
 
 
 def _queue(lines: list[str]) -> list[str]:
-    more = len(lines) - MOST_QUEUED
-    return lines if more <= 0 else [*lines[:MOST_QUEUED], f"... and {more} more"]
+    hidden_count = len(lines) - MOST_QUEUED
+    return lines if hidden_count <= 0 else [*lines[:MOST_QUEUED], f"... and {hidden_count} more"]
 
 
 def _folded(lines: list[str], rows: int) -> list[str]:

@@ -151,7 +151,7 @@ class LineView:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """See `ReplView`. A line begun before the question could be read is a normal message.
 
         Only Enter ends a line of the terminal, so that Esc and Enter mean Esc where a line is hidden.
@@ -159,17 +159,17 @@ class LineView:
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
-            self.put(asked.text)
+            self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._answer, self._asked = answer, asked
-            rows = draw_question(asked, self.width - 1, self.height, redraws=False, colour=False)
+            self._answer, self._asked = answer, question
+            rows = draw_question(question, self.width - 1, self.height, redraws=False, colour=False)
             self._prompt = "\n".join(rows) + " "
             self._takes_answer = self._takes_commands = False
-            opening = asyncio.ensure_future(self._open(bool(asked.keys)))
+            opening = asyncio.ensure_future(self._open(bool(question.keys)))
             try:
-                with self._without_echo() if asked.is_hidden else nullcontext():
+                with self._without_echo() if question.is_hidden else nullcontext():
                     line = await answer
-                return None if asked.is_hidden and line is not None and line.startswith("\x1b") else line
+                return None if question.is_hidden and line is not None and line.startswith("\x1b") else line
             finally:
                 opening.cancel()
                 self._answer = None
@@ -313,8 +313,8 @@ class LineView:
             return
         if self._is_answered_by("") and not self._pieces:
             # A terminal returns one line at a time: several at once are a paste, not an answer.
-            while select.select([self._stdin], [], [], 0)[0] and (more := os.read(self._stdin, _READ)):
-                data += more
+            while select.select([self._stdin], [], [], 0)[0] and (chunk := os.read(self._stdin, _READ)):
+                data += chunk
             if data.count(b"\n") > 1:
                 self._keep_unsent(data)
                 return

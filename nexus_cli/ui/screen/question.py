@@ -88,10 +88,10 @@ class QuestionPanel:
         """True if the arrows move over the keys: there are some, and the field is empty."""
         return bool(self.asked.keys) and not self.buffer.text
 
-    def begin(self, asked: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
+    def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
-        self.asked, self.answer, self.is_open, self.seen = asked, answer, False, 0.0
-        self._field = AnswerField(asked)
+        self.asked, self.answer, self.is_open, self.seen = question, answer, False, 0.0
+        self._field = AnswerField(question)
         self.buffer.reset()
         self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
 
@@ -176,10 +176,10 @@ class QuestionPanel:
         return [f"\x1b[1m{line}{RESET}" for line in lines] if is_bold else lines
 
     def _rows(self, columns: int, most: int) -> list[str]:
-        asked = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
+        question = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
         blocked = CLEAR_FIRST if self.came_early else DRAFT_FIRST
         lines = draw_question(
-            asked,
+            question,
             columns,
             most,
             redraws=True,
@@ -188,7 +188,7 @@ class QuestionPanel:
             last=blocked if not self.is_open and self.has_draft() else "",
             is_open=self.is_open,
         )
-        if asked.keys:
+        if question.keys:
             return lines
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
@@ -203,10 +203,10 @@ class UnmarkedPaste:
 
     def goes_on(self, event: KeyPressEvent) -> bool:
         """True if more keys have arrived with this Enter."""
-        more = any(press is not _Flush for press in event.app.key_processor.input_queue)
-        if more:
+        has_more = any(press is not _Flush for press in event.app.key_processor.input_queue)
+        if has_more:
             self._at = asyncio.get_running_loop().time()
-        return more
+        return has_more
 
     @property
     def ends(self) -> bool:

@@ -60,11 +60,11 @@ class RedrawTimer:
         self._due = None
         if self._loop is None:
             return
-        more = self._draw()
+        has_more = self._draw()
         if self._loop is None:
             return
         self._last = self._loop.time()
-        if more:
+        if has_more:
             self.now()
         elif self._moving():
             self._schedule(self._last + 1 / SPIN)

@@ -168,15 +168,15 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(self, asked: AskedQuestion) -> str | None:
+    async def question(self, question: AskedQuestion) -> str | None:
         """See `ReplView`; questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
-            self.put(asked.text)
-            self._asked_block = asked.block
+            self.put(question.text)
+            self._asked_block = question.block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._panel.begin(asked, answer)
+            self._panel.begin(question, answer)
             self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
@@ -429,10 +429,10 @@ class Screen:
 class App(Application[None]):
     """Lets the screen choose the moment of drawing after a change of size, and reports failures of drawing to it."""
 
-    def __init__(self, resized: Callable[[], None], failed: Callable[[Exception], None], **rest: Any) -> None:
+    def __init__(self, resized: Callable[[], None], failed: Callable[[Exception], None], **options: Any) -> None:
         self._resized = resized
         self._draw_failed = failed
-        super().__init__(**rest)
+        super().__init__(**options)
 
     def _redraw(self, render_as_done: bool = False) -> None:
         try:
