@@ -199,11 +199,7 @@ def _open(
         options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
     notices.extend([*recipe_notices, *unknown_tools(recipe)])
-    name = options.model or (resumed.model if resumed else "")
-    if not name:
-        raise NexusError("usage", "no model", "neither an option nor the session specifies a model", "Use --model NAME")
-    if provider is None or isinstance(provider, RetryingProvider):
-        check_model(name)
+    name = _name_model(resumed, options, provider)
     info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
@@ -254,6 +250,16 @@ def _open(
     if resumed and ledger.writes:
         _record_resume(ledger, resumed, info.name, options, session)
     return session
+
+
+def _name_model(resumed: SessionInfo | None, options: Options, provider: Provider | None) -> str:
+    """Return the name of the session's model; raise `NexusError("usage", ...)` for none or an unknown one."""
+    name = options.model or (resumed.model if resumed else "")
+    if not name:
+        raise NexusError("usage", "no model", "neither an option nor the session specifies a model", "Use --model NAME")
+    if provider is None or isinstance(provider, RetryingProvider):
+        check_model(name)
+    return name
 
 
 def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
