@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_643, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_877, 0, 5),
+    "cli": (47_887, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_758, 0, 55),
     "config": (35_571, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_434, 49_784)
+SUM = (973_444, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -53,6 +53,8 @@ class Watch:
             trigger = self._trigger if first else Trigger(LATER, "stdin", schema=self._trigger.schema)
             yield replace(trigger, text=f"{trigger.text}\n\n{block}")
             first = False
+        if first:
+            self._tell("stdin ended without a line; no request was made")
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:
         """Subtract what a turn used from the limits; return False if the stream shall not go on."""
