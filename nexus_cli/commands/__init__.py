@@ -114,7 +114,8 @@ def use_slash_names(text: str) -> str:
     is_client = IS_CLIENT.get()
     named = _shell_names(is_client=is_client).sub(shorten, text)
     is_elsewhere = is_client and _shell_names().sub(shorten, named) != named
-    return f"{named} (in a shell on the server's machine)" if is_elsewhere else named
+    end = named[len(named.rstrip(". \n")) :]
+    return f"{named.removesuffix(end)} (in a shell on the server's machine){end}" if is_elsewhere else named
 
 
 def parse(text: str) -> tuple[str, str] | None:

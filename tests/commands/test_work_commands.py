@@ -250,7 +250,9 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     value = shown(context, "config max_steps")
     assert list(value["settings"]) == ["limits.max_steps"]
     text = find_form("settings")(value, 80)
-    assert "limits.max_steps = 200\n" in text and "/config KEY VALUE" in text and value["path"] in "".join(text.split())
+    assert (
+        "limits.max_steps = 200\n" in text and "config set KEY VALUE" in text and value["path"] in "".join(text.split())
+    )
     assert len(shown(context, "config")["settings"]) > 5
     with pytest.raises(NexusError, match="no matching setting"):
         context.run("config nosuch")

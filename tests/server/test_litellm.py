@@ -68,6 +68,10 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
         import litellm
     finally:
         gc.enable()
+    from litellm.llms.openai import openai as adapter
+    from openai import AsyncOpenAI
+
+    monkeypatch.setattr(adapter, "AsyncOpenAI", AsyncOpenAI)  # other tests of this process replace it
     monkeypatch.setattr(litellm, "suppress_debug_info", True)
     monkeypatch.setattr(litellm, "disable_aiohttp_transport", False)
 

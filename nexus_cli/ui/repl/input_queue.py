@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
+from nexus_cli.commands.command import Command
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
@@ -80,7 +81,7 @@ class InputQueue:
         commands = []
         while self.held and _opens_another(self.held[0]):
             commands.append(self.held.popleft())
-        self.is_behind = bool(commands)
+        self.is_behind = any(_moves(command) for command in commands)
         self.later.extendleft(reversed(commands))
 
     def list_own(self) -> list[TypedMessage]:
@@ -158,11 +159,22 @@ def queued_line(message: TypedMessage | QueuedMessage) -> str:
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
     """True for a command that opens another session or model."""
+    called = _find_called(queued)
+    return called is not None and (called.group == "sessions" or called.name in ("model", "effort"))
+
+
+def _moves(queued: TypedMessage | QueuedMessage) -> bool:
+    """True for a command behind which messages are for another session."""
+    called = _find_called(queued)
+    return called is not None and called.name in ("clear", "resume")
+
+
+def _find_called(queued: TypedMessage | QueuedMessage) -> Command | None:
+    """Return the command that a message calls, if it calls one."""
     command = parse(queued.text) if isinstance(queued, TypedMessage) else None
     with suppress(NexusError):
-        called = find(command[0], discover()) if command else None
-        return called is not None and (called.group == "sessions" or called.name in ("model", "effort"))
-    return False
+        return find(command[0], discover()) if command else None
+    return None
 
 
 def _named(names: Sequence[str], between: str) -> str:

@@ -38,7 +38,7 @@ class PlanHandOver:
         """Ask, if the finished job was a turn in plan mode with an answer, and no other work follows."""
         levels = offer_levels(outcome, self.agent.status)
         if levels and ended.kind == "turn" and self.jobs.current is None:
-            self.jobs.start(KIND, "", self._ask(levels))
+            self.jobs.start(KIND, "", self._ask_person(levels))
 
     def withdraw(self) -> bool:
         """Withdraw the question because the person does something else; False if it is not open."""
@@ -47,7 +47,7 @@ class PlanHandOver:
         self.jobs.stop()
         return True
 
-    async def _ask(self, levels: Mapping[str, str]) -> None:
+    async def _ask_person(self, levels: Mapping[str, str]) -> None:
         keys = [
             AnswerKey(answer[0], answer, level, lasts=bool(level), takes_words=not level)
             for level, answer in levels.items()

@@ -392,6 +392,8 @@ class Repl:
             else:
                 self._send(later.typed, later)
             self.backend.store_queue()  # a command is not run a second time after a kill
+        if self.jobs.current is None:  # the released commands have run
+            self.input_queue.is_behind = False
 
     def _command(self, name: str, arguments: str, typed: TypedMessage) -> None:
         try:

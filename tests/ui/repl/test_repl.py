@@ -500,9 +500,16 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
         assert stage.repl.take_back() == "words for the old one"
         third = await stopped("/clear", "words for the new one")
         assert stage.session.id != third and stage.repl.queued() == ["queued: words for the new one"]
+        for command in ("/effort low", "/rename prices", "/resume no-such-one"):
+            stage.repl.take_back()
+            await stopped(command, f"words behind {command}")
+            stage.type("/clear")
+            await stage.idle()
+            assert stage.repl.queued() == [], command
 
     stage.play(scene())
     assert "kept for when you resume the previous session: words for the old one" in stage.text
+    assert "kept for when you resume the previous session: words behind /rename prices" in stage.text
 
 
 @pytest.mark.matrix
