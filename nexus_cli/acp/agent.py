@@ -169,9 +169,13 @@ class EditorSession:
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         """Return the key of the choice that the person picks, None without one. The question is shown as a call, below
         all updates before."""
-        await self.updates.join()
         call = schema.ToolCallUpdate(tool_call_id=secrets.token_hex(4), title=sanitize(title), status="pending")
-        self.choosing = asyncio.ensure_future(self.approver.choose(call, choices))
+
+        async def ask_below() -> str | None:
+            await self.updates.join()
+            return await self.approver.choose(call, choices)
+
+        self.choosing = asyncio.ensure_future(ask_below())  # at once: it can be cancelled from now on
         await asyncio.wait([self.choosing])
         self.send([progress(call.tool_call_id, status="completed")])
         return None if self.choosing.cancelled() else self.choosing.result()
@@ -453,6 +457,7 @@ class EditorAgent:
             except RpcError as error:
                 if error.code != REFUSED:
                     raise
+                await editor_session.updates.join()
                 return schema.PromptResponse(stop_reason="cancelled")
         await editor_session.updates.join()
         return self._end_turn(outcome) if outcome else schema.PromptResponse(stop_reason="end_turn")
@@ -467,7 +472,7 @@ class EditorAgent:
         levels = offer_levels(outcome, session.status())
         if levels and dispatcher.state == "idle":
             level = await editor_session.choose(PROMPT, [*map(Choice, levels, levels.values())])
-            if level is None:
+            if editor_session.choosing.cancelled():
                 raise RpcError(REFUSED, "the question was cancelled")
             if level:
                 session.set_level(level)

@@ -361,6 +361,16 @@ class Database:
         except sqlite3.ProgrammingError:
             pass  # closed: nothing to roll back
 
+    def is_busy(self) -> bool:
+        """True if another process is writing now."""
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.connection.execute("ROLLBACK")
+            except sqlite3.OperationalError as error:
+                return primary_code(error) in _BUSY
+            return False
+
     def run_later(self, sql: str, *values: Any) -> None:
         """Run a statement with the next transaction; it may be lost."""
         with self._lock:

@@ -66,7 +66,7 @@ class FileJournal(SessionJournal):
 
     def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
         with self._lock:
-            if time.monotonic() >= self._retry_at:
+            if self._file and time.monotonic() >= self._retry_at and not self._file.is_busy():
                 self._return_to_file()
             if self.is_saving:
                 try:
@@ -109,9 +109,11 @@ class FileJournal(SessionJournal):
             raise problem from error
         file = self.db
         self._copy_to_memory()
-        self._file = file if self.has_past else None  # nothing is added to a file that cannot be read
+        if self.has_past and problem is error:  # nothing is added to a file that cannot be read
+            self._file = file
         self._retry_at = time.monotonic() + RETRY_SECONDS
-        lost = "is kept in memory only and will be lost on exit, unless the ledger can be written by then"
+        unless = ", unless the ledger can be written by then" if self._file else ""
+        lost = f"is kept in memory only and will be lost on exit{unless}"
         self.warn(f"{problem.message}; {subject} {lost}; in a chat, /export FILE saves a copy")
 
     def _copy_to_memory(self) -> None:

@@ -24,17 +24,18 @@ class MessageEncoder:
     """Encodes the messages of requests that grow at the end: what the last one held is not encoded again."""
 
     def __init__(self) -> None:
-        self._known: list[JsonObject] = []
-        self._lines: list[bytes] = []
+        self._known: tuple[Sequence[JsonObject], list[bytes]] = [], []
+        """The messages of the last request, and their lines."""
 
     def encode(self, messages: Sequence[JsonObject]) -> bytes:
         """Return `messages` as JSON, without null fields."""
-        if self._known != messages[: len(self._known)]:
-            self._known, self._lines = [], []
-        for message in messages[len(self._known) :]:
-            self._known.append(message)
-            self._lines.append(canonical({key: value for key, value in message.items() if value is not None}))
-        return b"[%b]" % b",".join(self._lines)
+        known, lines = self._known
+        if [*known] != [*messages[: len(known)]]:
+            known, lines = [], []
+        plain = ({key: value for key, value in m.items() if value is not None} for m in messages[len(known) :])
+        lines = [*lines, *map(canonical, plain)]
+        self._known = [*messages], lines
+        return b"[%b]" % b",".join(lines)
 
 
 def fill_body(request: Any) -> None:

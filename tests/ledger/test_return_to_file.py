@@ -320,3 +320,20 @@ def test_a_file_that_lost_its_past_is_not_written_again(tmp_path: Path, monkeypa
     live.log.close()
     assert not live.log.is_saving and live.ledger.log(live.session).last_id() == 1
     live.close()
+
+
+def test_no_attempt_waits_for_a_file_that_another_process_writes(tmp_path: Path) -> None:
+    live = Live(tmp_path / "ledger.db")
+    live.fill(True)
+    live.log.append(user(1))
+    live.fill(False)
+    with closing(sqlite3.connect(str(live.ledger.path), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        real, live.ledger.db.write = live.ledger.db.write, None  # type: ignore[assignment, method-assign]
+        live.log.append(user(2))
+        live.ledger.db.write = real  # type: ignore[method-assign]
+        assert not live.log.is_saving and live.log._journal._file is not None  # type: ignore[attr-defined]
+        other.execute("ROLLBACK")
+    live.log.append(user(3))
+    assert live.log.is_saving
+    live.close()

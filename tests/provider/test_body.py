@@ -163,3 +163,11 @@ def test_the_request_is_left_as_it_was(model_server: ScriptedServer) -> None:
 
 def _call(name: str) -> dict[str, Any]:
     return {"id": name, "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}
+
+
+def test_a_message_that_cannot_be_encoded_is_not_left_out_of_the_next_request() -> None:
+    encoder, messages = MessageEncoder(), [{"content": "one"}, {"content": "two\ud800"}]
+    for _ in range(2):
+        with pytest.raises(UnicodeEncodeError):
+            encoder.encode(messages)
+    assert json.loads(encoder.encode(messages[:1])) == messages[:1]
