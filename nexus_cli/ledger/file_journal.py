@@ -60,8 +60,11 @@ class FileJournal(SessionJournal):
                 if self.in_memory and log.lane not in self._cut:
                     from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
 
+                    put_off = tuple(self.db.pending)
                     cut_lane(self.db, self.session, log.lane, log.last_id())
                     self._cut.add(log.lane)
+                    if self._file:
+                        self._waiting.append((lambda db: None, None, put_off))
         return self.db
 
     def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:

@@ -337,3 +337,17 @@ def test_no_attempt_waits_for_a_file_that_another_process_writes(tmp_path: Path)
     live.log.append(user(3))
     assert live.log.is_saving
     live.close()
+
+
+def test_what_was_put_off_is_kept_where_another_lane_is_read_in_memory(tmp_path: Path) -> None:
+    live = Live(tmp_path / "ledger.db")
+    live.log.append(user(1))
+    open_side(live)
+    live.fill(True)
+    live.log.append(user(2))
+    live.log._journal._retry_at = sys.float_info.max  # type: ignore[attr-defined]
+    live.log.calibrate("m", Calibration(1.5, 1))
+    live.lanes[1].read(1, 1)
+    live.fill(False)
+    live.close()
+    assert len(dump(live)["calibrations"]) == 1
