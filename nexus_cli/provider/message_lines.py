@@ -24,13 +24,13 @@ class MessageEncoder:
     """Encodes the messages of requests that grow at the end: what the last one held is not encoded again."""
 
     def __init__(self) -> None:
-        self._known: tuple[Sequence[JsonObject], list[bytes]] = [], []
+        self._known: tuple[list[JsonObject], list[bytes]] = [], []
         """The messages of the last request, and their lines."""
 
     def encode(self, messages: Sequence[JsonObject]) -> bytes:
         """Return `messages` as JSON, without null fields."""
         known, lines = self._known
-        if [*known] != [*messages[: len(known)]]:
+        if known != [*messages[: len(known)]]:
             known, lines = [], []
         plain = ({key: value for key, value in m.items() if value is not None} for m in messages[len(known) :])
         lines = [*lines, *map(canonical, plain)]
