@@ -247,22 +247,25 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree(path)))
 
 
-def modules_of(path: Path, node: ast.AST) -> list[str]:
-    """Full names of what an import statement of `path` imports; [] for any other node."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        package = ("nexus_cli", *path.relative_to(PRODUCT).parts[:-1])
-        start = list(package[: len(package) - node.level + 1]) if node.level else []
-        base = ".".join([*start, *([node.module] if node.module else [])])
-        return [f"{base}.{alias.name}" for alias in node.names]
-    return []
+@cache
+def import_statements(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, list[str]], ...]:
+    """Return the import statements of a file in the order of `ast.walk`, each with the full names that it imports."""
+    package = ("nexus_cli", *path.relative_to(PRODUCT).parts[:-1])
+    statements: list[tuple[ast.Import | ast.ImportFrom, list[str]]] = []
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            statements.append((node, [alias.name for alias in node.names]))
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            statements.append((node, [f"{base}.{alias.name}" for alias in node.names]))
+    return tuple(statements)
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in nodes(path):
-        for module in modules_of(path, node):
-            yield getattr(node, "lineno", 0), module
+    for node, modules in import_statements(path):
+        for module in modules:
+            yield node.lineno, module
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -374,10 +377,10 @@ def test_imports_inside_functions_are_listed() -> None:
         if room(path) in LAZY_ROOMS:
             continue
         for function in functions(path):
-            for node in ast.walk(function):
-                for module in modules_of(path, node):
-                    if module.split(".")[0] not in LAZY.get(name(path), set()):
-                        wrong.append(f"{name(path)}:{getattr(node, 'lineno', 0)} imports {module} in {function.name}")
+            for line, module in imports(path):
+                inside = function.lineno <= line <= (function.end_lineno or 0)
+                if inside and module.split(".")[0] not in LAZY.get(name(path), set()):
+                    wrong.append(f"{name(path)}:{line} imports {module} in {function.name}")
     assert not wrong, "add a row to LAZY, or import at the top:\n" + "\n".join(sorted(set(wrong)))
 
 
@@ -563,15 +566,14 @@ def names_read_from(path: Path) -> Iterator[tuple[str, str]]:
     """Yield module and name of everything that a file takes from the product, by import or as `module.name`."""
     files = product_modules()
     taken: dict[str, str] = {}
-    for node in nodes(path):
-        aliases = node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
-        for alias, module in zip(aliases, modules_of(path, node), strict=True):
+    for node, modules in import_statements(path):
+        for alias, module in zip(node.names, modules, strict=True):
             if module in files:
                 taken[alias.asname or alias.name] = module
             elif module.startswith("nexus_cli."):
                 home, _, imported = module.rpartition(".")
                 yield home, imported
-    for node in nodes(path):
+    for node in nodes(path) if taken else ():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in taken:
             yield taken[node.value.id], node.attr
 
