@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
 from nexus_cli.config.worktree_record import read_git_file
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Environ
@@ -77,7 +78,7 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
     working folder). In another repository than that of the working folder it gets none of `_GIT_PLACES`: with what a
     hook of git has, it would commit to the repository of that hook."""
-    env = dict(environ)
+    env = copy_environ(environ)
     venv, folder = own_environment(), folder or working_folder()
     if (variables := [name for name in _GIT_PLACES if name in env]) and project_root(real_path(folder)) != project_root(
         real_path(working_folder())

@@ -24,6 +24,7 @@ from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import is_below, is_home_or_root, places, project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.real_files import follow_path, real_path
 from nexus_cli.core.shared_types import Environ
 
@@ -181,7 +182,8 @@ def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str
 
 def git_environment(folder: Path, environ: Environ = os.environ) -> dict[str, str]:
     """Return the environment of git in `folder`: no network, no prompt, and of git's variables only `_GIT_KEPT`."""
-    env = {name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _GIT_KEPT}
+    variables = copy_environ(environ).items()
+    env = {name: value for name, value in variables if not name.startswith("GIT_") or name in _GIT_KEPT}
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
 

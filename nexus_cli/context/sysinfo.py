@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.shared_types import Environ, Paths
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
@@ -42,7 +43,7 @@ class Host:
         name = os.uname()
         release = _first_text((MAC_VERSION_FILE,) if name.sysname == "Darwin" else RELEASE_FILES)
         kernel = f"{name.release} {_first_text((KERNEL_FILE,))}" if name.sysname == "Linux" else name.release
-        return cls(name.sysname, kernel.strip(), release, dict(os.environ), name.machine, name.nodename)
+        return cls(name.sysname, kernel.strip(), release, copy_environ(), name.machine, name.nodename)
 
 
 def working_folder() -> Path | None:

@@ -10,11 +10,11 @@ may be code or prose, and the rules are stricter. Time is linear: every repetiti
 from __future__ import annotations
 
 import binascii
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.errors import REDACTED
 from nexus_cli.core.shared_types import Environ
 
@@ -268,7 +268,7 @@ def redact(text: str, *, opaque: bool = False, environ: Environ | None = None) -
 
     `opaque` also redacts long random words: use it for error messages, not for conversations, which need their hashes.
     """
-    text = _without_values(text, os.environ if environ is None else environ)
+    text = _without_values(text, copy_environ() if environ is None else environ)
     known_id = AWS_ID.search(text)
     text = _without_named(text)
     text = KEY_LIKE.sub(_replace_match, text)
@@ -279,7 +279,7 @@ def redact(text: str, *, opaque: bool = False, environ: Environ | None = None) -
 
 def make_redactor() -> Callable[[str], str]:
     """Return `redact` for the many texts of a session: it searches the environment once."""
-    keys = {name: value for name, value in os.environ.items() if NAMED_SECRET.search(name.upper())}
+    keys = {name: value for name, value in copy_environ().items() if NAMED_SECRET.search(name.upper())}
     return lambda text: redact(text, environ=keys)
 
 

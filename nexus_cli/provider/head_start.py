@@ -11,7 +11,6 @@ from the settings or from `HOSTS`, never from a template.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import ssl
 import sys
@@ -25,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.core.certificates import client_context
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request, Sending
 from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_key
@@ -167,7 +167,7 @@ def _origin(endpoint: Endpoint) -> tuple[str, int, bool] | None:
 
 def _has_own_way() -> bool:
     """True if the environment, or the system, names a proxy, other rules for TLS, or headers, which may be secret."""
-    if any(value and _OWN_WAY.fullmatch(name.lower()) for name, value in os.environ.items()):
+    if any(value and _OWN_WAY.fullmatch(name.lower()) for name, value in copy_environ().items()):
         return True
     if sys.platform == "linux":
         return False

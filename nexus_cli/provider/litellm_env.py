@@ -1,22 +1,20 @@
 """The environment and settings under which litellm is imported and called: offline, no output, no own retries.
 
-The environment variables are set only while litellm reads them, so programs that a tool starts do not inherit them.
+The environment variables are set only while litellm reads them, and programs that start meanwhile do not inherit them.
 `litellm_backend` imports and calls litellm.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import platform
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 from nexus_cli.core.certificates import certificate_file
+from nexus_cli.core.environ import changed_environ
 
 SETTINGS = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads the .env of the folder that holds the virtual environment
@@ -29,33 +27,12 @@ LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
 CERTIFICATES = "SSL_CERT_FILE"
 """The variable from which litellm takes the file of trusted certificates, for contexts made at its import and later."""
 
-_lock = threading.Lock()
-_depth = 0
-_before: dict[str, str | None] = {}
 
-
-@contextmanager
-def litellm_environment() -> Iterator[None]:
-    """Set the environment for litellm within the block; nested and overlapping blocks are counted."""
-    global _depth
-    with _lock:
-        if _depth == 0:
-            _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND, CERTIFICATES)})
-            os.environ.update(SETTINGS)
-            if trusted := certificate_file():
-                os.environ[CERTIFICATES] = trusted
-            _keep_platform_from_starting_programs()
-        _depth += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _depth -= 1
-            if _depth == 0:
-                for name, value in _before.items():
-                    os.environ.pop(name, None)
-                    if value is not None:
-                        os.environ[name] = value
+def litellm_environment() -> AbstractContextManager[None]:
+    """Return a context manager that sets the environment of litellm within its block."""
+    _keep_platform_from_starting_programs()
+    trusted = certificate_file()
+    return changed_environ(SETTINGS | ({CERTIFICATES: trusted} if trusted else {}), *LEFT_BEHIND)
 
 
 def _keep_platform_from_starting_programs() -> None:

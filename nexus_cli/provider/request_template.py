@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.call_arguments import build_arguments
@@ -90,7 +91,7 @@ def digest_inputs(request: Request, endpoint: Endpoint, info: ModelInfo) -> str:
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(endpoint, key="key" if endpoint.key else None)
     arguments = build_arguments(plain, keyless, info, walk=False)
-    variables = {n: "" if is_provider_key(n) else v for n, v in os.environ.items() if not VOLATILE.fullmatch(n)}
+    variables = {n: "" if is_provider_key(n) else v for n, v in copy_environ().items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_reader
@@ -114,7 +115,7 @@ class Confinement:
             argv = bound_reader(argv)
             if temp := self._temps.get(threading.get_ident()):
                 options["env"] = {
-                    **(options.get("env") or os.environ),
+                    **(options.get("env") or copy_environ()),
                     **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temp),
                 }
         match self.backend:

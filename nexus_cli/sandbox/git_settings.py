@@ -13,6 +13,7 @@ from pathlib import Path
 from nexus_cli.config.git_configuration import personal_files, personal_folder, read_configuration
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.core.version_memo import read_version
@@ -130,7 +131,7 @@ def _run_git(environ: Environ, project: Path, file: Path | None) -> Iterable[tup
     git = find_program("git", project, environ)
     if git is None:
         return None
-    alone = {**environ, "GIT_CONFIG_NOSYSTEM": "1"}
+    alone = copy_environ(environ) | {"GIT_CONFIG_NOSYSTEM": "1"}
     source = ["--file", str(file)] if file else []
     query = ("config", *source, "--includes", "--show-origin", "--null", "--list")
     output = run_git_outside(git, project, alone, *query, seconds=_SECONDS)

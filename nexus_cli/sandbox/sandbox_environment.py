@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.sandbox.git_settings import read_git_settings
@@ -53,6 +54,7 @@ def sandbox_environment(
 
     Secrets are removed in every profile, `none` too, except those in `passed` (`sandbox.env_pass`).
     """
+    environ = copy_environ(environ)
     removed = _secret_names(environ, passed)
     env = _move_paths({name: value for name, value in environ.items() if name not in removed}, profile.project)
     if profile.temp is not None:
@@ -123,6 +125,7 @@ def mask_secrets(text: str, environ: Environ, passed: Collection[str] = ()) -> t
     typed or stored in this process.
     """
     names = {value: name for value, name in protected_secrets().items() if value in text}
+    environ = copy_environ(environ)
     for name in _secret_names(environ, passed):
         value = environ[name].strip()
         if len(value) >= SHORTEST_SECRET and value in text:
