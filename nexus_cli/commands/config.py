@@ -136,7 +136,7 @@ async def configure(
 
 async def _apply(context: CommandContext) -> None:
     """Apply a changed setting to the open session."""
-    if context.session.engine.control.running:
+    if context.session.busy:
         context.say("Run /reload after the turn to apply the change.")
     else:
         await apply_settings(context)

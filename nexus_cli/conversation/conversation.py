@@ -271,35 +271,28 @@ class Conversation:
                 return item.message.content
         return ""
 
-    def add(self, entry: Entry) -> None:
-        """Append a recorded entry to the window."""
+    def append(
+        self,
+        kind: Kind,
+        message: Message,
+        actor: str,
+        notes: Notes | None = None,
+        outcome: tuple[int, Usage, str, bool, str] | None = None,
+    ) -> Entry:
+        """Record an entry at the end of log and window; `notes` are its memos by kind. That of a reply has the
+        `outcome` of its request, see `Log.record_reply`."""
+        entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
+        if outcome is not None:
+            self.log.record_reply(entry, *outcome)
+        else:
+            self.log.append(entry, [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()])
         self._entries[entry.id] = entry
         self.tail.append(WindowItem.of(entry))
         self.messages_tokens += entry.tokens
         self.version = next(VERSIONS)
-        if entry.kind is Kind.USER:
+        if kind is Kind.USER:
             self.run = entry.id
-
-    def append(self, kind: Kind, message: Message, actor: str, notes: Notes | None = None) -> Entry:
-        """Record an entry at the end of log and window; `notes` are its memos by kind."""
-        entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
-        memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
-        self.log.append(entry, memos)
-        self.add(entry)
         return entry
-
-    def append_reply(
-        self, message: Message | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
-    ) -> None:
-        """Record the reply to the request of `step`, with its usage, at the end of log and window; without a message
-        its usage alone. See `Log.record_reply`."""
-        entry = None
-        if message is not None:
-            tokens = self._measure(message, "")
-            entry = Entry(self.last + 1, self.now(), "agent", Kind.ASSISTANT, message, tokens=tokens)
-        self.log.record_reply(entry, step, usage, finish, reported, sent_body)
-        if entry is not None:
-            self.add(entry)
 
     def attach_preamble(self, preamble: str) -> bool:
         """Add `preamble` to the message of `_preamble_slot`; False if there is none. What this epoch has sent is never

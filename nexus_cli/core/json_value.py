@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import cache, reduce
+from functools import cache
 from pathlib import PurePath
 from typing import Any, Generic, Literal, TypedDict, TypeGuard, TypeVar
 
@@ -86,16 +86,15 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
     return tuple((key, path or key) for key, _, path in (word.partition(":") for word in words))
 
 
-def _read_attribute(value: Any, name: str) -> Any:
-    return None if value is None else getattr(value, name)
-
-
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
     if is_dataclass(value) and not isinstance(value, type):
         json_object: JsonDict = {}
         for key, path in shown_paths(type(value)):
-            item = to_json_value(reduce(_read_attribute, path.split("."), value))
+            item = value
+            for name in path.split("."):
+                item = None if item is None else getattr(item, name)
+            item = to_json_value(item)
             json_object |= item if key == "*" else {key: item}
         return json_object
     if isinstance(value, Mapping):

@@ -105,7 +105,8 @@ class AgentDispatcher:
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
         """The events of questions, by the id of the question; those of answered ones stay to the end of the turn."""
-        self.approver.publish = session.engine.control.listener = self.publish
+        self.approver.publish = self.publish
+        session.listen(self.publish)
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
@@ -476,7 +477,7 @@ class AgentDispatcher:
                 "Try again when no turn or command is running",
             )
         self.session = await self._opened(options, self.session)
-        self.session.engine.control.listener = self.publish
+        self.session.listen(self.publish)
         for line in self.session.take_notices():
             self.publish(Notice(line))
 

@@ -53,7 +53,8 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
             raise
         agents = find_agents(cwd) if with_agents else {}
         if agent := index_guides(agents.values()).get(name):
-            return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
+            recipe = make_agent_recipe(agent, own_recipe("worker"), cwd)
+            return recipe, tuple(_unknown_tools(recipe))
         kinds = (GuideKind.AGENT,) * with_agents
         untrusted, why = NOT_TRUSTED.get(_trust_of(name, cwd)), explain_uncallable(cwd, kinds).get(name, "")
         agent_hint = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
@@ -62,7 +63,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         raise NexusError("usage", error.what, untrusted or why or error.why, hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
-    return recipe, (notice,) if shadowed else ()
+    return recipe, (*(notice,) * shadowed, *_unknown_tools(recipe))
 
 
 def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
@@ -117,7 +118,7 @@ def find_whole_name(cwd: Path, kind: str, name: str) -> str:
     return guide.whole_name if guide else name
 
 
-def unknown_tools(recipe: Recipe) -> Iterator[str]:
+def _unknown_tools(recipe: Recipe) -> Iterator[str]:
     """Yield a warning line for each unknown tool name in `recipe`, which may be misspelt."""
     tool_names = recipe.limits.tools
     known_tools = discover_tools() if tool_names else {}
@@ -130,6 +131,12 @@ def project_recipes(cwd: Path) -> ProjectRecipes | None:
     """Return the trusted recipes of the project that contains `cwd`, None if it has none."""
     root = project_root(cwd)
     return _recipes_in(root, trusted_configuration(root))
+
+
+def list_recipes(cwd: Path) -> list[str]:
+    """Return the names of the recipes for a run in `cwd`, without those that nexus uses internally."""
+    here = project_recipes(cwd)
+    return sorted({*FRONTS, *recipe_names(folders()[:1]), *(here.names() if here else ())})
 
 
 def describe_recipe_problems(configuration: Configuration) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import KINDS, may_have_servers
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.core.elide import one_line
@@ -26,8 +26,7 @@ from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.provider.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import describe_bad_key
 from nexus_cli.sections.contributors.capabilities import ItemState
-from nexus_cli.sections.find_recipe import FRONTS, project_recipes
-from nexus_cli.sections.recipe import recipe_names
+from nexus_cli.sections.find_recipe import list_recipes
 
 if TYPE_CHECKING:
     from nexus_cli.mcp.server_entries import ServerFiles
@@ -123,7 +122,6 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
     root = project_root(cwd)
     servers = _servers(cwd)
     memory, trouble = _facts(root)
-    own_recipes = project_recipes(cwd)
     return {
         "version": 1,
         **snapshot(cwd, settings, model, tools),
@@ -133,9 +131,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
         "model_why": "" if model else _no_model(settings),
         "servers": _list_servers(servers),
         "plugins": [plugin.name for plugin in installed_plugins()] + [plugin.entry.name for plugin in python_plugins()],
-        "recipes": sorted(
-            {*FRONTS, *recipe_names([places().config / "recipes"]), *(own_recipes.names() if own_recipes else ())}
-        ),
+        "recipes": list_recipes(cwd),
         "project": {
             "folder": str(root),
             "trust": trust_state(root, read_configuration(root, KINDS)),

@@ -12,15 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
-from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextConfig, ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
@@ -43,14 +41,13 @@ from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import RUN, SERVED, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.sections.find_recipe import find_agents, find_whole_name, unknown_tools
+from nexus_cli.sections.find_recipe import find_agents, find_whole_name
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.open_session import (
     find_session,
@@ -68,10 +65,6 @@ from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects, settle_session
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
-
-if TYPE_CHECKING:
-    from nexus_cli.engine.calls.edit_checks import EditChecks
-    from nexus_cli.engine.calls.session_hooks import SessionHooks
 
 MEMORY_TOOLS = ("remember", "search_memory")
 """Tools that a session is offered by themselves once there are facts."""
@@ -198,7 +191,7 @@ def _open(
     if kept_folders:
         options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
-    notices.extend([*recipe_notices, *unknown_tools(recipe)])
+    notices.extend(recipe_notices)
     name = _name_model(resumed, options, provider)
     info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
@@ -353,17 +346,6 @@ def _with_folders(options: Options, kept_folders: list[str], notices: list[str])
     return replace(options, add_dirs=folders)
 
 
-def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
-    """Anchor the token estimate of a resumed conversation, unless its record is damaged or that of another model."""
-    if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
-        return
-    from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (a session is resumed)
-
-    with suppress(NexusError):
-        conversation = context.conversation
-        context.estimate = anchor_on_newest(context.estimate, log, conversation.epoch, conversation.counts())
-
-
 async def _before_summary(
     dispatcher: Dispatcher, extracts: bool, engine: Engine, cause: str, instructions: str
 ) -> None:
@@ -436,26 +418,20 @@ class SessionFactory:
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options))
         log, root = self.log, self._root()
         model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
-        counter = StoredCounter(TiktokenCounter(info.encoding), log)
-        context = self._context(log, counter, model)
+        context = self._context(log, model)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, bounds, approver, services)
-        offer = self._make_offer(dispatcher, facts, counter, context.conversation)
+        offer = self._make_offer(dispatcher, facts, context)
         notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
             options,
-            info,
+            self.settings,
             self.recipe,
-            context.budget,
-            count=counter.count,
-            log=log,
-            clock=self.clock,
+            context,
+            self.control,
             started=datetime.fromisoformat(root.created).astimezone(),
-            failed=self.control.emit_notice,
-            dropped=self.control.emit_drop,
-            settings=self.settings,
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
@@ -484,7 +460,6 @@ class SessionFactory:
             step=log.known.step,
         )
         engine.readings.notices = notices
-        _anchor_estimate(engine.context, log)
         return SessionState(
             engine,
             dispatcher,
@@ -512,9 +487,7 @@ class SessionFactory:
                 self.notices.append(f"the tool {tool.name} was not added: the name is taken by another tool")
         return ToolRegistry(tools.values(), services)
 
-    def _make_offer(
-        self, dispatcher: Dispatcher, facts: SessionFacts, counter: TokenCounter, conversation: Conversation
-    ) -> ToolOffer:
+    def _make_offer(self, dispatcher: Dispatcher, facts: SessionFacts, context: ContextManager) -> ToolOffer:
         """Make what decides on the tools of each epoch; tell the person if a small window lacks some."""
 
         def called_for() -> Collection[str]:
@@ -525,8 +498,9 @@ class SessionFactory:
             return ()
 
         attended = self.options.interactive and not self.options.served
-        offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
+        offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, context.count)
         offer.is_denied = dispatcher.permission.is_tool_denied
+        conversation = context.conversation
         offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
         if line := describe_left_out(self.info.window, offer.schemas):
             self.notices.append(line)
@@ -568,45 +542,15 @@ class SessionFactory:
                 tell=lambda line: self.control.emit_aside(Notice(line, warning=False)),
             ),
         )
-
-        def make_checks() -> EditChecks:
-            from nexus_cli.engine.calls.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
-
-            return EditChecks(project, self.settings.check, permission, lambda: dispatcher.level)
-
-        dispatcher.call_changes.make_checks = make_checks
-        dispatcher.hooks = self._make_hooks(dispatcher)
+        dispatcher.use_checks(self.settings.check)
+        dispatcher.use_hooks(self.settings.hook, self.made.id, is_worker=bool(self.made.spawner))
         return dispatcher
 
-    def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
-        """Make the hooks of the session; None if no settings, plugin or file of the project can have any."""
-        folder, personal = self.options.cwd, self.settings.hook
-        has_hooks = bool(personal) or has_plugins()
-        while not has_hooks:
-            has_hooks = has_hooks or any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
-            if folder == dispatcher.project_root or folder == folder.parent:
-                break
-            folder = folder.parent
-        if not has_hooks and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
-            from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
-
-            has_hooks = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project_root))
-        if not has_hooks:
-            return None
-        from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
-
-        return SessionHooks(
-            personal,
-            dispatcher.permission,
-            self.options.cwd,
-            self.made.id,
-            lambda: dispatcher.level,
-            bool(self.made.spawner),
-        )
-
-    def _context(self, log: SessionLog, counter: TokenCounter, model: Model) -> ContextManager:
+    def _context(self, log: SessionLog, model: Model) -> ContextManager:
+        """Make the owner of the conversation, new or as the log has it."""
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
+        counter = StoredCounter(TiktokenCounter(model.info.encoding), log)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
         epoch = log.current_epoch() if self.resumed else None
         if epoch is None:
@@ -617,6 +561,11 @@ class SessionFactory:
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
+        if epoch is not None and epoch.model == model.info.name:
+            from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (it is resumed)
+
+            with suppress(NexusError):  # its record may be damaged
+                context.estimate = anchor_on_newest(context.estimate, log, epoch, context.conversation.counts())
         return context
 
     def _root(self) -> SessionInfo:

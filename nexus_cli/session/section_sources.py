@@ -25,19 +25,15 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.goals import list_goals
-from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import Clock
-from nexus_cli.core.elide import Count
-from nexus_cli.core.entry import Drop, Kind, Memo
+from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.real_files import real_path
-from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Footprint, Log, SeenFile
-from nexus_cli.core.shared_types import TakeText
+from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.core.tool import Effect
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
@@ -389,29 +385,24 @@ def _read_instructions(options: Options) -> Mapping[str, str]:
 
 def make_collector(
     options: Options,
-    info: ModelInfo,
-    recipe: Recipe,
-    budget: TokenBudget,
-    *,
-    count: Count,
-    log: Log,
-    clock: Clock,
-    started: datetime,
-    failed: TakeText,
-    dropped: Callable[[Drop], None],
     settings: Settings,
+    recipe: Recipe,
+    context: ContextManager,
+    control: Control,
+    *,
+    started: datetime,
     tools: Callable[[], Sequence[str]],
     runs: bool,
     is_run: bool,
     misses: Callable[[], Misses],
     **seams: Any,
 ) -> SectionCollector:
-    """Build the section collector of one conversation.
+    """Build the section collector of the conversation of `context`; `control` shows its notices and drops.
 
-    `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
-    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
-    `seams` are the session's fields of `Sources`.
+    `tools` returns the names of the offered tools. `runs` is true if commands may run or the person can be asked,
+    `is_run` in a structured run. `misses` is that of the collector; `seams` are the session's fields of `Sources`.
     """
+    conversation, model = context.conversation, context.model.info.name
     can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str), seams["find_denial"])
     reads_skills = SKILL_TOOL in tools()
@@ -429,29 +420,30 @@ def make_collector(
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
-            info.name,
+            model,
             tools(),
             skills=reads_skills,
             runs=can_run,
             find=catalogue.read,
         ),
     }
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
     if reads_skills:
         own |= {"skills": catalogue.offered}
     if reads_skills or can_run:  # a skill that comes later can be printed by a command
         own |= {"matching_skills": catalogue.matching}
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
     contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
     if options.system_prompt is not None:
         contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
         contributors |= given_prompt(options.system_prompt)
+    sources = Sources.of(options.cwd, started, clock=conversation.clock, **{**own, **seams})
     return SectionCollector(
         contributors,
-        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
-        View.of(info.name, recipe.name, budget, count),
-        failed,
-        SectionDrops(log, clock, dropped),
+        SectionReader(sources, partial(_is_news, options)),
+        View.of(model, recipe.name, context.budget, context.count),
+        control.emit_notice,
+        SectionDrops(conversation.log, conversation.clock, control.emit_drop),
         recipe,
-        section_budget(budget.available, recipe.section_budget),
+        section_budget(context.budget.available, recipe.section_budget),
         misses if settings.sections.learn else dict,
     )

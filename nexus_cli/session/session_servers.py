@@ -363,7 +363,7 @@ class SessionServers(ServerTools):
         if engine.control.running:
             engine.control.emit_notice(line)
         else:
-            self._session.state.notices.append(line)
+            self._session.notices.append(line)
 
 
 def describe_error(server: str, error: ServerError) -> str:

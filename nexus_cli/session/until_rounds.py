@@ -127,9 +127,8 @@ class UntilRounds(Continuation):
         last_lines = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if last_lines and not has_seen:
-            self._state.engine.control.emit_notice(f"last output of {self._named}:", warning=False)
-            for line in last_lines:
-                self._state.engine.control.emit_notice(f"| {line}", warning=False)
+            for line in (f"last output of {self._named}:", *(f"| {line}" for line in last_lines)):
+                self._state.engine.control.emit_notice(line, warning=False)
         status = last.status if last else None
         report: UntilObject = {
             "command": self._command,

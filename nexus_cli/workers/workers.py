@@ -33,6 +33,8 @@ from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.work_notes import work_note
@@ -220,7 +222,7 @@ class SessionWorkers(RunningWorkers[Session]):
         model = GuideModel.read(agent, self.session.model, self.session.engine.settings)
         for problem in model.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
-            self.session.engine.control.emit_aside(notice)
+            self._control.emit_aside(notice)
         return model.model
 
     def _refuse_without_place(self) -> None:
@@ -237,7 +239,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
         """Reserve the budget of a worker: workers that one message asks for get equal parts."""
-        dispatcher = self.session.dispatcher
+        dispatcher = self._dispatcher
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
             tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
             delegations = sum(tool is not None and tool.delegates for tool in tools)
@@ -250,7 +252,7 @@ class SessionWorkers(RunningWorkers[Session]):
         until `stays` ends."""
         from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415
 
-        dispatcher = self.session.dispatcher
+        dispatcher = self._dispatcher
         stay = await asyncio.to_thread(enter_prepared, dispatcher.project_root, worker.worktree)
         stays.append(stay)
         worker.enter(stay)
@@ -258,11 +260,19 @@ class SessionWorkers(RunningWorkers[Session]):
         worker.folder = inside if inside.is_dir() else stay.record.folder
 
     @property
+    def _dispatcher(self) -> Dispatcher:
+        return self.session.dispatcher
+
+    @property
+    def _control(self) -> Control:
+        return self.session.engine.control
+
+    @property
     def _spending(self) -> Spending:
         return self.session.engine.spending
 
     def _budget(self) -> int:
-        return min(self.session.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
+        return min(self._dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
 
     # One run of a worker
 
@@ -295,7 +305,7 @@ class SessionWorkers(RunningWorkers[Session]):
             model = worker.model or self.session.model
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage, model)
             if not worker.worktree:
-                self.session.dispatcher.changed.update(dict.fromkeys(worker.changed))
+                self._dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
             if worker.in_background:
                 self._tell(worker)
@@ -319,7 +329,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
-        if self.session.engine.control.is_ending:
+        if self._control.is_ending:
             session.end_after_step()
         try:
             worker.session_id = session.id
@@ -405,9 +415,9 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _lend_servers(self) -> list[ServiceMaker[ServerTools]]:
         """Return the makers of the service by which a worker calls the tools of the session's MCP servers."""
-        if (servers := self.session.state.services.made(ServerTools)) is None:
+        if (servers := self._dispatcher.services.made(ServerTools)) is None:
             return []
-        lender = self.session.dispatcher.registry
+        lender = self._dispatcher.registry
 
         def lend(worker: Session) -> LentServers:
             return LentServers(servers, lender, worker.dispatcher.registry)
@@ -416,7 +426,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
-        self.session.engine.control.emit_aside(marked)
+        self._control.emit_aside(marked)
 
     def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
@@ -463,7 +473,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await run_shielded(self._stop(worker))
             stopped(f"[{worker.figures()}]\n{worker.report}")
             raise
-        step = self.session.dispatcher.step
+        step = self._dispatcher.step
         step.declined = worker.declined or step.declined
         return worker.result()
 
@@ -485,7 +495,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.running is None or worker.running.done():
             return
         if worker.session is not None and worker.in_turn:  # its last event has its usage
-            worker.session.cancel(self.session.engine.control.stopped or "parent")
+            worker.session.cancel(self._control.stopped or "parent")
         elif not worker.has_ended:
             worker.running.cancel()
         await asyncio.wait([worker.running])
@@ -494,7 +504,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         if action in ("list", "read"):
-            await refresh_reviews(self.all(), self.session.dispatcher.project_root)
+            await refresh_reviews(self.all(), self._dispatcher.project_root)
         if action == "list":
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)
@@ -510,9 +520,9 @@ class SessionWorkers(RunningWorkers[Session]):
             return await self.steer(worker.id, text)
         if action in ("diff", "apply"):
             async with self._reviewing:  # calls of one message come here in their order
-                result = await review_worktree(worker, self.session.dispatcher, action, path)
+                result = await review_worktree(worker, self._dispatcher, action, path)
             if result.changed:
-                note = work_note(self.session.dispatcher.project_root, result.changed, worker.id)
+                note = work_note(self._dispatcher.project_root, result.changed, worker.id)
                 with suppress(NexusError):  # the files are written
                     self.session.conversation.memo(WORK, note)
             return result
@@ -548,7 +558,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.dispatcher.limits, spending.recipes, is_chat=spending.is_chat)
+            spending = Spending(self._dispatcher.limits, spending.recipes, is_chat=spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)
@@ -582,7 +592,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _is_over(self, worker: Worker) -> bool:
         """True if a worker accepts no message after its report."""
         recipe = recipe_for(worker.recipe, self.session.folder, with_agents=True)[0]
-        return bool((recipe.limits & self.session.dispatcher.limits).terminal_ends)
+        return bool((recipe.limits & self._dispatcher.limits).terminal_ends)
 
     def close_review(self, name: str, outcome: str) -> None:
         if worker := self.find(name):
@@ -603,7 +613,7 @@ class SessionWorkers(RunningWorkers[Session]):
             spawner = worker.spawner or self.session.id
             self.session.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
-            self.session.engine.control.emit_aside(Notice(error.message))
+            self._control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""

@@ -7,11 +7,15 @@ keeps their results in call order.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
+from nexus_cli.config.foreign_items import HOOKS
+from nexus_cli.config.paths import places
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
@@ -50,10 +54,16 @@ from nexus_cli.permission.run_limits import (
     repeat_notice,
     repeated_calls,
 )
+from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
+
+if TYPE_CHECKING:
+    from nexus_cli.config.checks import EditCheck
+    from nexus_cli.config.hook_tables import HookTable
+    from nexus_cli.engine.calls.edit_checks import EditChecks
 
 NOT_RUN = "not run: the session ended before this call started. Call it again if it is still needed."
 INTERRUPTED = "interrupted while it ran: {who}"
@@ -77,6 +87,33 @@ class Dispatcher(CallDecider):
     """True if a result may refer to the same text above it: that will not leave the window before the next request."""
     _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a result is clipped and recorded, so that each read knows what the others took."""
+
+    def use_checks(self, configured: Sequence[EditCheck] | None) -> None:
+        """Run the checks of the person's settings and of the project after edits."""
+
+        def make_checks() -> EditChecks:
+            from nexus_cli.engine.calls.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
+
+            return EditChecks(self.project_root, configured, self.permission, lambda: self.level)
+
+        self.call_changes.make_checks = make_checks
+
+    def use_hooks(self, personal: Sequence[HookTable], session: str, *, is_worker: bool) -> None:
+        """Run the hooks of the `session`, if the settings, a plugin or a file of the project can have any."""
+        folder, has_hooks = self.cwd, bool(personal) or has_plugins()
+        while not has_hooks:
+            has_hooks = any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
+            if folder == self.project_root or folder == folder.parent:
+                break
+            folder = folder.parent
+        if not has_hooks and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
+            from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
+
+            has_hooks = any(key.startswith("hook ") for key in trusted_texts(self.project_root))
+        if has_hooks:
+            from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
+
+            self.hooks = SessionHooks(personal, self.permission, self.cwd, session, lambda: self.level, is_worker)
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,

@@ -6,7 +6,7 @@ window is nearly full, which is rare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 
 from nexus_cli.context.manager import ContextManager, Model
@@ -16,7 +16,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import plural
-from nexus_cli.core.entry import Epoch, ItemForm, WindowItem, sum_tokens
+from nexus_cli.core.entry import Epoch, ItemForm, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
@@ -55,17 +55,17 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None
     if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
-    if _count_results(engine.conversation.items) <= least:
+    results = (
+        item.tokens
+        for item in engine.conversation.items
+        if item.message.role is Role.TOOL and item.form is ItemForm.FULL
+    )
+    if sum(results) <= least:  # not even whole results have as much
         return None
     from nexus_cli.engine.compaction.prune import draft_pruning, find_batch  # noqa: PLC0415  (rarely needed)
 
     stale = find_batch(engine, least, still_warm=warm)
     return draft_pruning(engine, stale, next_drop) if stale.results else None
-
-
-def _count_results(items: Iterable[WindowItem]) -> int:
-    """Return the tokens of whole tool results, the most that pruning could free."""
-    return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
 async def ensure_fits(engine: Engine, plan: RequestPlan) -> RequestPlan:

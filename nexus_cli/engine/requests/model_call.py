@@ -11,7 +11,7 @@ import asyncio
 
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
-from nexus_cli.core.entry import Manifest
+from nexus_cli.core.entry import Kind, Manifest
 from nexus_cli.core.errors import PARTIAL_KEPT, NexusError, ProviderError
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
@@ -167,8 +167,11 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
-    recorded = message if message.tool_calls or content else None
-    conversation.append_reply(recorded, engine.step, usage, reply.finish, is_reported, reply.sent_body)
+    outcome = engine.step, usage, reply.finish, is_reported, reply.sent_body
+    if message.tool_calls or content:
+        conversation.append(Kind.ASSISTANT, message, "agent", outcome=outcome)
+    else:
+        conversation.log.record_reply(None, *outcome)
     if main:
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
@@ -231,8 +234,11 @@ def _keep_partial(
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before
-    partial = _with_mark(message, mark) if message.content else None
-    engine.conversation.append_reply(partial, engine.step, usage, why, False)
+    outcome = engine.step, usage, why, False, ""
+    if message.content:
+        engine.conversation.append(Kind.ASSISTANT, _with_mark(message, mark), "agent", outcome=outcome)
+    else:
+        engine.conversation.log.record_reply(None, *outcome)
     if main:
         engine.control.emit(event.StepEnd(engine.step, why, usage))
 
@@ -247,7 +253,7 @@ def _keep_cut(
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
-    conversation.append_reply(None, engine.step, usage, finish, is_reported)
+    conversation.log.record_reply(None, engine.step, usage, finish, is_reported)
     engine.control.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 

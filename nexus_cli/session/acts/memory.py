@@ -105,10 +105,11 @@ def _facts(state: SessionState) -> list[Fact]:
 
 def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    room = int(state.engine.context.countable(state.engine.context.budget.available) * SHARE)
+    context = state.engine.context
+    room = int(context.countable(context.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= state.engine.context.count(_line(fact))
+        room -= context.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)
