@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_057, 0, 27),
     "sections": (34_860, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_557, 0, 39),
+    "session": (51_560, 0, 39),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_725, 49_784)
+SUM = (973_728, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
