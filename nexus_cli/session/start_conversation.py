@@ -95,7 +95,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
         return
     if step.calls:
         dispatcher.settle_open(engine.context, engine.control, step.calls)
-    elif not step.is_done and trigger.source != RESUME and not _shows_end(conversation):
+    elif not step.is_done and trigger.source not in (RESUME, "space") and not _shows_end(conversation):
         engine.tell_model(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.session.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)

@@ -53,6 +53,7 @@ def test_a_run_in_a_space_begins_with_its_history_and_moves_the_cursor_when_it_h
     first = [str(message.get("content")) for message in provider.seen[0].messages[-2:]]
     assert first[0].startswith('SPACE HISTORY ("Project Alpha"):') and first[1].endswith(TRIGGER_MARK)
     assert "YOUR SPACES:" in first[1] and "triggerSource: mention" in first[1]
+    assert "stopped before" not in first[1], "no turn came before this one"
     (folder / "ci.log").write_text("passed\n")
     (run,) = run_due(provider)
     resumed = sent(provider.seen[-1])
