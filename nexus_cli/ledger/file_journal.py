@@ -8,6 +8,7 @@ is raised instead. Over a ledger that is only read everything is recorded in mem
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -132,6 +133,7 @@ class FileJournal(SessionJournal):
             self.has_past = False
         with memory.write():  # other sessions may open lanes, in the file and in memory, before these are in the file
             memory.set_last_number("lanes", time.time_ns() // 1000)
+        memory.most_pending = sys.maxsize  # a commit keeps them for the file
         self.in_memory = True
         self._use(memory)
 
