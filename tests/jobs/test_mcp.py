@@ -228,6 +228,7 @@ def test_what_a_message_names_of_a_server_is_attached_with_its_source(tmp_path: 
         before = len(bodies(place))
         missing = place.ask("/mcp__notes__review_note")
         assert missing.status != 0 and "text is missing" in missing.told[0] and len(bodies(place)) == before
+        assert len(missing.told) == 1, "no session is left to resume"
 
 
 def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_size(tmp_path: Path) -> None:
