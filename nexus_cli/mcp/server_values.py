@@ -128,6 +128,11 @@ class ServerQuestion:
     url: str
 
 
+LAST_LINES = "; its last lines: "
+"""Between the reason of an error and the last lines that the server wrote to stderr, which `LINE_MARK` separates."""
+LINE_MARK = " | "
+
+
 class ServerError(Exception):
     """A server harmed one call. The message is one line for the model and the person."""
 

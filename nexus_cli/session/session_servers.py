@@ -25,7 +25,15 @@ from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
+from nexus_cli.mcp.server_values import (
+    LAST_LINES,
+    LINE_MARK,
+    ServerAnswer,
+    ServerEntry,
+    ServerError,
+    ServerQuestion,
+    ServerTool,
+)
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
@@ -264,8 +272,10 @@ class SessionServers(ServerTools):
             tool_list = await asyncio.to_thread(make_list, offer)
             await asyncio.to_thread(store_list, entry, tool_list)
         except ServerError as error:
-            self._failed[entry.sha256] = describe_error(entry.name, error)
-            self._tell(describe_error(entry.name, error))
+            self._failed[entry.sha256] = why = describe_error(entry.name, error)
+            reason, _, lines = why.partition(LAST_LINES)
+            last = lines.rpartition(LINE_MARK)[2]
+            self._tell(f"{reason}: {last}; to test it: nexus mcp test {entry.name}" if last else why)
             return
         self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)

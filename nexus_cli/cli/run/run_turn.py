@@ -119,7 +119,8 @@ class AskTurn:
     def run(self) -> int:
         """Run the turn in an event loop; return the exit status. Errors are printed on stderr, not raised.
 
-        If the status is not 0 and the session was saved with a message, the last line on stderr is the command that resumes it.
+        If the status is not 0 and the session was saved with a message, the last line on stderr is the command that
+        resumes it.
         """
         session = self._session
         self._remarks.session = session
