@@ -105,7 +105,8 @@ def set_setting(
 
 
 def _refuse_wrong_rules(key: str, value: str) -> None:
-    from nexus_cli.rules.edit_rules import DECISIONS, refuse_wrong_rule  # noqa: PLC0415  (few settings are rules)
+    from nexus_cli.rules.edit_rules import refuse_wrong_rule  # noqa: PLC0415  (few settings are rules)
+    from nexus_cli.rules.rule_set import DECISIONS  # noqa: PLC0415  (as above)
     from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415  (as above)
 
     tools, listed = rule_tools(), parse_value(key, value)

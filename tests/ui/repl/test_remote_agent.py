@@ -173,6 +173,29 @@ def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
+def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        repl.enqueue(TypedMessage("of the first", "of the first"))
+        repl.interrupt()
+        await idle(repl)
+        assert repl.queued() == ["queued: of the first"]
+        say(repl, "/fork")
+        await idle(repl)
+        assert repl.queued() == ["queued: of the first"], "a copy takes them along"
+        say(repl, "/clear")
+        await idle(repl)
+        assert repl.queued() == [] and "not sent: of the first" in view.text
+        say(repl, "second")
+        await until(lambda: "echo second" in view.text)
+        await idle(repl)
+
+    assert "echo of the first" not in play(tmp_path, scene, provider).text
+
+
 def test_on_a_restarted_server_the_session_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
 
