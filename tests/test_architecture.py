@@ -78,6 +78,7 @@ LAZY = {
     "commands/doctor.py": {"nexus_cli"},  # all that is checked
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
     "commands/permissions.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
+    "commands/config.py": {"nexus_cli"},  # the rules, which few settings are
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
@@ -471,12 +472,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_666, 0, 1),
+    "acp": (8_767, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_887, 0, 5),
-    "client": (2_261, 0, 2),
-    "commands": (42_783, 0, 55),
-    "config": (35_571, 0, None),
+    "cli": (47_934, 0, 5),
+    "client": (2_317, 0, 2),
+    "commands": (42_948, 0, 55),
+    "config": (35_615, 0, None),
     "context": (8_972, 0, 18),
     "conversation": (47_241, 0, 46),
     "core": (44_417, 0, None),
@@ -485,25 +486,25 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
-    "ledger": (53_407, 0, 34),
-    "mcp": (19_590, 0, 22),
+    "ledger": (53_463, 0, 34),
+    "mcp": (19_655, 0, 22),
     "permission": (13_763, 0, 48),
     "plugins": (8_159, 0, 22),
-    "provider": (29_123, 0, 58),
-    "reports": (89_213, 8_414, None),
-    "rpc": (17_349, 0, 18),
+    "provider": (29_200, 0, 59),
+    "reports": (89_334, 8_414, None),
+    "rpc": (17_352, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
     "sandbox": (39_057, 0, 27),
     "sections": (34_860, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_557, 0, 39),
+    "session": (51_610, 0, 39),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
-    "tools": (55_450, 27_256, 54),
+    "tools": (55_483, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_928, 0, 46),
+    "ui": (96_379, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +518,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_740, 49_784)
+SUM = (975_012, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -105,14 +105,16 @@ def set_setting(
 
 
 def _refuse_wrong_rules(key: str, value: str) -> None:
-    from nexus_cli.rules.edit_rules import refuse_wrong_rule  # noqa: PLC0415  (few settings are rules)
-    from nexus_cli.rules.rule_set import DECISIONS  # noqa: PLC0415  (as above)
+    from nexus_cli.rules.rule_set import DECISIONS, parse_rule  # noqa: PLC0415  (few settings are rules)
     from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415  (as above)
 
     tools, listed = rule_tools(), parse_value(key, value)
     for decision in DECISIONS:
         for rule in listed if isinstance(listed, tuple) and key.endswith(f".{decision}") else ():
-            refuse_wrong_rule(decision, rule, tools)
+            try:
+                parse_rule(decision, rule, tools)
+            except ValueError as error:
+                raise NexusError("config", key, str(error), "`nexus docs rules` describes rules") from None
 
 
 def _strip_sign(text: str) -> str:

@@ -140,6 +140,12 @@ class ServerError(Exception):
         super().__init__(text)
         self.fault = fault
 
+    @property
+    def brief(self) -> str:
+        """The message with the last one alone of the lines that the server wrote."""
+        reason, _, lines = str(self).partition(LAST_LINES)
+        return f"{reason}: {lines.rpartition(LINE_MARK)[2]}" if lines else reason
+
 
 AskPerson = Callable[[ServerQuestion], Awaitable[JsonObject | None]]
 """Returns the answer, None if the person declines or nobody is there."""

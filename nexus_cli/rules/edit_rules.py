@@ -24,16 +24,11 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     if decision is None:
         hint = "Example: nexus rules add allow 'bash(npm test *)'"
         raise NexusError("usage", typed, "a rule begins with allow, ask or deny", hint)
-    refuse_wrong_rule(decision, text, tools)
-    return change_list(rules_key(decision, folder), text, add=True)
-
-
-def refuse_wrong_rule(decision: Decision, text: str, tools: Mapping[str, Tool]) -> None:
-    """Raise `NexusError("usage", ...)` for what is no rule."""
     try:
         parse_rule(decision, text, tools)
     except ValueError as error:
         raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
+    return change_list(rules_key(decision, folder), text, add=True)
 
 
 def remove_rule(typed: str, in_force: RuleSet) -> list[str]:

@@ -26,8 +26,6 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import (
-    LAST_LINES,
-    LINE_MARK,
     ServerAnswer,
     ServerEntry,
     ServerError,
@@ -193,7 +191,7 @@ class SessionServers(ServerTools):
         try:
             answer = await send(*self._open(entry))
         except ServerError as error:
-            return ToolResult(error=describe_error(server, error))
+            return ToolResult(error=describe_error(server, str(error)))
         if answer.revision != self._listed.get(entry.sha256):
             self._begin_list(entry)
         text = answer.text.strip("\n")
@@ -272,10 +270,9 @@ class SessionServers(ServerTools):
             tool_list = await asyncio.to_thread(make_list, offer)
             await asyncio.to_thread(store_list, entry, tool_list)
         except ServerError as error:
-            self._failed[entry.sha256] = why = describe_error(entry.name, error)
-            reason, _, lines = why.partition(LAST_LINES)
-            last = lines.rpartition(LINE_MARK)[2]
-            self._tell(f"{reason}: {last}; to test it: nexus mcp test {entry.name}" if last else why)
+            self._failed[entry.sha256] = describe_error(entry.name, str(error))
+            more = f"; to test it: nexus mcp test {entry.name}" if error.brief != str(error) else ""
+            self._tell(describe_error(entry.name, error.brief) + more)
             return
         self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)
@@ -376,9 +373,9 @@ class SessionServers(ServerTools):
             self._session.state.notices.append(line)
 
 
-def describe_error(server: str, error: ServerError) -> str:
+def describe_error(server: str, error: str) -> str:
     """Return one line that names the server, which most errors do themselves."""
-    text = one_line(str(error))
+    text = one_line(error)
     return f"MCP server {text}" if text.startswith(f"{server}:") else text
 
 

@@ -58,7 +58,7 @@ def find_remaining(pid: int, mark: str, seconds: float = math.inf) -> set[Proces
 
 
 def _count_numbers() -> int:
-    """Return how many numbers the system gives out to processes before it begins again, at least."""
+    """Return the least count of numbers that the system gives out to processes before it begins again."""
     try:
         return int((_PROC / "sys/kernel/pid_max").read_text())
     except (OSError, ValueError):
