@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_934, 0, 5),
     "client": (2_317, 0, 2),
-    "commands": (42_948, 0, 55),
+    "commands": (43_057, 0, 55),
     "config": (35_615, 0, None),
     "context": (8_972, 0, 18),
     "conversation": (47_241, 0, 46),
@@ -504,7 +504,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_483, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (96_379, 0, 46),
+    "ui": (96_382, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -518,7 +518,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_012, 49_784)
+SUM = (975_124, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

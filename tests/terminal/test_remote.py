@@ -69,6 +69,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         ("/permissions deny bash(*)", "/permissions deny: not available over --connect"),
         ("!touch stolen", "a ! line: not available over --connect"),
         ("/nonsense", "no such command"),
+        ("/directory", "in a session on the server's machine"),
         ("/help all", "/uncompact"),
     ):
         made.send(f"{line}\r")
