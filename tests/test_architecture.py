@@ -78,6 +78,7 @@ LAZY = {
     "commands/doctor.py": {"nexus_cli"},  # all that is checked
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
     "commands/permissions.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
+    "commands/config.py": {"nexus_cli"},  # the rules, which few settings are
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
@@ -475,7 +476,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_666, 0, 1),
+    "acp": (8_767, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_887, 0, 5),
     "client": (2_261, 0, 2),
@@ -489,8 +490,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_566, 0, 10),
-    "ledger": (53_392, 0, 34),
-    "mcp": (19_590, 0, 22),
+    "ledger": (53_463, 0, 34),
+    "mcp": (19_655, 0, 22),
     "permission": (13_763, 0, 48),
     "plugins": (8_159, 0, 22),
     "provider": (28_980, 0, 58),
@@ -505,7 +506,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
-    "tools": (55_450, 27_256, 54),
+    "tools": (55_483, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
     "ui": (95_928, 0, 46),
     "workers": (10_361, 0, 1),

@@ -66,6 +66,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_held_sockets": (SYSTEM, "listdir readlink"),
     },
     "tools/process_tree.py": {
+        "_count_numbers": (SYSTEM, "read_text"),
         "_find_marked": (SYSTEM, "listdir open read_text"),
         "_from_proc": (SYSTEM, "listdir"),
         "read_stat": (SYSTEM, "open"),

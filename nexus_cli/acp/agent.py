@@ -59,6 +59,7 @@ from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
 from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
+from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.session.service_makers import ServiceMaker
@@ -379,6 +380,7 @@ class EditorAgent:
             folder = _find_folder(cwd)
             entries, problems = make_entries(servers or (), folder)
             editor_session = self._make_session(folder, added or (), resume, entries)
+            problems += describe_resumed(editor_session.session.state) if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher
         dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join
@@ -518,11 +520,14 @@ class EditorAgent:
         none; return the trigger of any other prompt."""
         line = trigger.text.strip()
         word, _, arguments = line.removeprefix("/").partition(" ")
-        if not (trigger.text.startswith("/") and word in discover()):
+        dispatcher, commands = editor_session.agent.dispatcher, discover()
+        if trigger.text.startswith("/") and word not in commands:
+            own = [command.name for command in await dispatcher.read_own_commands()]
+            word = next((name for name, verb in commands.items() if word in verb.aliases and word not in own), word)
+        if not (trigger.text.startswith("/") and word in commands):
             return trigger
         if word == "rewind" and arguments.split()[-1:] != ["files"]:
             raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
-        dispatcher = editor_session.agent.dispatcher
         return await self._repeat(
             editor_session, await dispatcher.run_command(word, arguments, asks=word not in OPEN_OTHERS)
         )

@@ -104,9 +104,17 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
     )
 
 
+@cache
+def _refused_names() -> re.Pattern[str]:
+    """Return the pattern of a slash command that a client of a server may not give."""
+    refused = [command for command in discover().values() if not (command.is_served or command.at_terminal)]
+    names = "|".join(name for command in refused for name in (command.name, *command.aliases))
+    return re.compile(rf"(?<![\w/])/(?:(?:{names})(?![\w:/-])|config [\w.]+ \w)")
+
+
 def use_slash_names(text: str) -> str:
     """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too. In a client it
-    says where the others can be given."""
+    says where the others, and slash commands that it may not give, can be given."""
 
     def shorten(match: re.Match[str]) -> str:
         return "/" if match[0] == "nexus " else match[0]
@@ -114,8 +122,9 @@ def use_slash_names(text: str) -> str:
     is_client = IS_CLIENT.get()
     named = _shell_names(is_client=is_client).sub(shorten, text)
     is_elsewhere = is_client and _shell_names().sub(shorten, named) != named
+    place = "shell" if is_elsewhere else "session" if is_client and _refused_names().search(named) else ""
     end = named[len(named.rstrip(". \n")) :]
-    return f"{named.removesuffix(end)} (in a shell on the server's machine){end}" if is_elsewhere else named
+    return f"{named.removesuffix(end)} (in a {place} on the server's machine){end}" if place else named
 
 
 def parse(text: str) -> tuple[str, str] | None:

@@ -25,7 +25,7 @@ from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, s
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_tables import SETTINGS
-from nexus_cli.config.settings_file import write_setting
+from nexus_cli.config.settings_file import parse_value, write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.settings import ConfigReport
@@ -92,6 +92,8 @@ def set_setting(
         why = "a value and --unset cannot be used together" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     value = _strip_sign(value) if value and source.live else value
+    if value and split_key(key)[0] == "rules":
+        _refuse_wrong_rules(key, value)
     is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
     done = "set" if not unset else "unset" if is_changed else "no value for"
@@ -100,6 +102,19 @@ def set_setting(
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
         line += f" Here {origin} takes precedence: {loaded.values[name]}."
     return report_act(line, *[name] * is_changed)
+
+
+def _refuse_wrong_rules(key: str, value: str) -> None:
+    from nexus_cli.rules.rule_set import DECISIONS, parse_rule  # noqa: PLC0415  (few settings are rules)
+    from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415  (as above)
+
+    tools, listed = rule_tools(), parse_value(key, value)
+    for decision in DECISIONS:
+        for rule in listed if isinstance(listed, tuple) and key.endswith(f".{decision}") else ():
+            try:
+                parse_rule(decision, rule, tools)
+            except ValueError as error:
+                raise NexusError("config", key, str(error), "`nexus docs rules` describes rules") from None
 
 
 def _strip_sign(text: str) -> str:

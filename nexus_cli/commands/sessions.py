@@ -143,7 +143,10 @@ def fork(
     """Copy a session and print the id of the copy."""
     from nexus_cli.undo import undo_files  # noqa: PLC0415  (imports the undo)
 
-    session = undo_files.fork_session(source.ledger, source.find(key), name=name)
+    original, live = source.find(key), source.live
+    session = undo_files.fork_session(source.ledger, original, name=name)
+    if live and live.id == original and live.ledger.is_kept and not live.saved:
+        source.say("only the saved messages were copied: the ledger could not be written")
     return report_act("", session.id, line=session.id)
 
 

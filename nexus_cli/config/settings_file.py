@@ -37,9 +37,12 @@ WAIT = 10.0
 
 def parse_value(key: str, text: str) -> SettingValue:
     """Parse `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or an invalid value."""
-    rule = rule_for(split_key(key))
+    parts = split_key(key)
+    rule = rule_for(parts)
     if rule is None:
         raise unknown_key_error(key)
+    if any(part.startswith(("'", '"')) and f".{part}" in key for part in parts):
+        raise NexusError("config", key, "a quote in the key is not closed", "Close the quote, or omit it")
     value: Any = text
     if rule.kind is bool:
         value = {"true": True, "false": False}.get(text.lower(), text)

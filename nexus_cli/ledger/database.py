@@ -26,7 +26,6 @@ BUSY_SECONDS = 30.0
 POLL_SECONDS = 0.25
 """SQLite's own timeout. Within it the pauses between two tries grow: the longer a process has waited, the less it would
 get, so that the wait is begun anew."""
-_MOST_PENDING = 256
 _LOOK_SECONDS = 0.1
 """Seconds between two checks for a change."""
 _RECENT_SECONDS = 1.0
@@ -129,6 +128,8 @@ class Database:
     """SQL for the role whose rights a run has."""
     own_run = "1 = 1"
     """The condition for runs with the rights of this role, or of none."""
+    most_pending = 256
+    """The number of pending statements that are run without waiting for the next transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -375,7 +376,7 @@ class Database:
         """Run a statement with the next transaction; it may be lost."""
         with self._lock:
             self.pending.append((sql, *values))
-            full = len(self.pending) >= _MOST_PENDING
+            full = len(self.pending) >= self.most_pending
         if full:
             with self.write():
                 pass

@@ -8,6 +8,7 @@ is raised instead. Over a ledger that is only read everything is recorded in mem
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -95,8 +96,9 @@ class FileJournal(SessionJournal):
             return super().notes(log, kind)
 
     def close(self) -> None:
-        with self._lock:
-            self._return_to_file()
+        self._return_now()
+        if self._file:
+            self._file.unsaved.pop(self.session, None)
         if self.in_memory:
             self.db.close()
 
@@ -114,6 +116,7 @@ class FileJournal(SessionJournal):
         self._copy_to_memory()
         if self.has_past and problem is error:  # nothing is added to a file that cannot be read
             self._file = file
+            file.unsaved[self.session] = self._return_now
         self._retry_at = time.monotonic() + RETRY_SECONDS
         unless = ", unless the ledger can be written by then" if self._file else ""
         lost = f"is kept in memory only and will be lost on exit{unless}"
@@ -132,8 +135,13 @@ class FileJournal(SessionJournal):
             self.has_past = False
         with memory.write():  # other sessions may open lanes, in the file and in memory, before these are in the file
             memory.set_last_number("lanes", time.time_ns() // 1000)
+        memory.most_pending = sys.maxsize  # a commit keeps them for the file
         self.in_memory = True
         self._use(memory)
+
+    def _return_now(self) -> None:
+        with self._lock:
+            self._return_to_file()
 
     def _return_to_file(self) -> None:
         """Try to commit in the file what waits for it, and continue there. It refuses numbers that another process has
@@ -153,6 +161,7 @@ class FileJournal(SessionJournal):
             ended = time.monotonic()
             self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))
             return
+        del file.unsaved[self.session]
         self._file, self.in_memory = None, False
         self._waiting.clear()
         self._cut.clear()

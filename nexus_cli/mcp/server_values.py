@@ -128,12 +128,23 @@ class ServerQuestion:
     url: str
 
 
+LAST_LINES = "; its last lines: "
+"""Between the reason of an error and the last lines that the server wrote to stderr, which `LINE_MARK` separates."""
+LINE_MARK = " | "
+
+
 class ServerError(Exception):
     """A server harmed one call. The message is one line for the model and the person."""
 
     def __init__(self, fault: Fault, text: str) -> None:
         super().__init__(text)
         self.fault = fault
+
+    @property
+    def brief(self) -> str:
+        """The message with the last one alone of the lines that the server wrote."""
+        reason, _, lines = str(self).partition(LAST_LINES)
+        return f"{reason}: {lines.rpartition(LINE_MARK)[2]}" if lines else reason
 
 
 AskPerson = Callable[[ServerQuestion], Awaitable[JsonObject | None]]

@@ -20,7 +20,7 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 from nexus_cli.config.programs import end_group, start_program_async
 from nexus_cli.core.elide import clip_text
-from nexus_cli.mcp.server_values import Fault
+from nexus_cli.mcp.server_values import LAST_LINES, LINE_MARK, Fault
 
 MAX_MESSAGE = 10_000_000
 """Most bytes of one message of a server."""
@@ -60,7 +60,7 @@ class ServerProcess:
     def last_words(self) -> str:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
-            return f"; its last lines: {' | '.join(list(self.errors)[-3:])}"
+            return f"{LAST_LINES}{LINE_MARK.join(list(self.errors)[-3:])}"
         return f"; it wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
 
 

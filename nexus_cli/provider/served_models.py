@@ -125,6 +125,8 @@ class ModelServer:
 
 
 _find_record = cache(ModelServer)
+_statuses: dict[str, int] = {}
+"""By address, the HTTP status of the newest answer."""
 
 
 def served_model_info(
@@ -179,9 +181,16 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     try:
         payload = None if body is None else json.dumps(body)
         with send_request(opened, time.monotonic() + SECONDS, headers, payload) as answer:
+            _statuses[url] = answer.status
             return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
     except (OSError, HTTPException, ValueError, RecursionError):
         return {}
+
+
+def find_refusal(base: str) -> int:
+    """Return the HTTP status with which the server at `base` has refused this process a list of its models for want of
+    a key, 0 if it has not."""
+    return next((_statuses[url] for path in (LIST, VERSIONED) if _statuses.get(url := base + path) in (401, 403)), 0)
 
 
 def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None:

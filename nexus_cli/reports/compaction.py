@@ -35,11 +35,10 @@ def compaction_text(value: JsonObject, width: int) -> Lines:
         yield from [*filled(text, width), *_pin_rows(value["pins"], width)]
         return
     summary, goes = value["summary"], value["goes"]
-    yield from filled(
-        f"{number(value['before'])} tokens would shrink to at most {number(value['after'])} "
-        f"(budget: {number(value['budget'])}). Nothing was sent or changed.",
-        width,
-    )
+    effect = f"{number(value['before'])} tokens would shrink to at most {number(value['after'])}"
+    if value["after"] >= value["before"]:
+        effect = f"A compaction may not free any of the {number(value['before'])} tokens"
+    yield from filled(f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed.", width)
     rows = [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:
         rows.append(("record", record, "", "", "files, commands and goals (maximum)"))

@@ -55,6 +55,7 @@ from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import BASE_VARIABLES, local_servers
 from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.served_models import find_refusal
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.instructions import instructions_report
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
@@ -257,8 +258,14 @@ def _model(settings: Settings, model: str) -> Check:
 
 
 def _local(settings: Settings) -> Check:
-    servers = [f"{server.name} at {server.url}" for server in local_servers()]
-    return Check("model servers", "ok", f"reached: {', '.join(servers)}" if servers else "none was reached")
+    servers, refusals = list[str](), list[int]()
+    for server in local_servers():
+        refusals += filter(None, [refused := find_refusal(server.url.rstrip("/"))])
+        why = f", which refused to list its models (HTTP status {refused})" if refused else ""
+        servers.append(f"{server.name} at {server.url}{why}")
+    detail = f"reached: {', '.join(servers)}" if servers else "none was reached"
+    hint = "Check its key in the environment, or store one with `nexus login`" if refusals else ""
+    return Check("model servers", "note" if refusals else "ok", detail, hint)
 
 
 def _network(settings: Settings, model: str) -> Check:

@@ -118,7 +118,7 @@ class ServedContext:
         copied = before.is_copied_to(options.resume)
         await self._reopen(options)
         if self.session.id != before.id:
-            self._call("reopened", shows=resumed and not copied)
+            self._call("reopened", shows=resumed and not copied, copied=copied)
             if not resumed:
                 self.say(describe_opened(self.session))
 

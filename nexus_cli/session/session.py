@@ -142,7 +142,10 @@ class Session:
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-        if self.state.ledger is not None and self.ledger.is_kept and not self.saved:
+        if self.state.ledger is None:
+            return
+        self.ledger.save(self.id)
+        if self.ledger.is_kept and not self.saved:
             why = "not all of the session is saved; the rest exists only in this process"
             raise NexusError(
                 "ledger", f"cannot leave session {self.id}", why, "Save a copy with /export, then use /exit"

@@ -140,7 +140,8 @@ def bare_state(
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
     window, reply = context.config.max_tokens, context.config.reserve_tokens
-    name = str(getattr(provider, "model", "") or "model")
+    stored = getattr(logger, "session", None)
+    name = str(getattr(provider, "model", "") or getattr(stored, "model", "") or "model")
     context.use_model(Model(ModelInfo(name, "openai", window, reply)), TokenBudget(window, reply, 0))
     context.conversation.sent = SentRequests()
     limits = Limits(max_steps=200, allow=ASK)
@@ -156,5 +157,4 @@ def bare_state(
         CallPermission(folder, project),
         services=SessionServices({kind: partial(registry.services.get, kind) for kind in registry.services}),
     )
-    session_id = str(getattr(getattr(logger, "session", None), "id", ""))
-    return SessionState(engine, dispatcher, session_id=session_id)
+    return SessionState(engine, dispatcher, session_id=str(getattr(stored, "id", "")))

@@ -22,8 +22,8 @@ from nexus_cli.config.programs import end_group, run_program, start_helper
 RUNNING: set[tuple[int, str]] = set()
 """Pid and mark of each running child of this process."""
 _PROC = Path("/proc")
-_CYCLE = 0.1
-"""Seconds within which a system does not give out all numbers of processes: two cores take half a second for 32,768."""
+_NUMBERS_PER_SECOND = 327_680
+"""More numbers of processes than a system gives out in a second: two cores take half a second for 32,768."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,18 @@ def find_tree(pid: int, mark: str = "") -> set[Process]:
 def find_remaining(pid: int, mark: str, seconds: float = math.inf) -> set[Process]:
     """Return the running processes of the group that `pid` led, and those with `mark`; `pid` was started `seconds` ago.
     Cheap if there are none."""
-    marked = _find_marked(mark, pid if seconds < _CYCLE else 0)
+    marked = _find_marked(mark, pid if seconds < _count_numbers() / _NUMBERS_PER_SECOND else 0)
     if not marked:
         return find_group(pid)
     return {process for number, (process, _, leader) in _read_table().items() if leader == pid or number in marked}
+
+
+def _count_numbers() -> int:
+    """Return the least count of numbers that the system gives out to processes before it begins again."""
+    try:
+        return int((_PROC / "sys/kernel/pid_max").read_text())
+    except (OSError, ValueError):
+        return 32_768
 
 
 def find_group(pid: int) -> set[Process]:
@@ -95,7 +103,7 @@ def kill_all() -> None:
 
 def _find_marked(mark: str, first: int = 0) -> set[int]:
     """Return the pids of processes with `mark` in their environment, as far as that is readable. None of them is older
-    than the process `first`, if that is given, which was started within the last `_CYCLE` seconds."""
+    than the process `first`, if that is given, since whose start the system cannot have given out all numbers."""
     processes: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
         return processes

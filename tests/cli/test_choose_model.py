@@ -182,6 +182,31 @@ def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexu
             assert f"--model {provider}/NAME" in refused and "a local server answered" in refused
 
 
+def test_doctor_names_a_server_that_refuses_its_list_of_models(nexus: Run) -> None:
+    import json
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    asked = list[str]()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(401)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        env = {"OPENAI_API_BASE": f"http://127.0.0.1:{server.server_port}/v1", "OPENAI_API_KEY": "sk-1"}
+        checks = json.loads(nexus("doctor", "--json", env=env).stdout)["checks"]
+        server.shutdown()
+    (check,) = (one for one in checks if one["name"] == "model servers")
+    assert check["status"] == "note" and "HTTP status 401" in check["detail"] and "key" in check["hint"]
+    assert asked == ["/v1/models"], "that of the choice of a model; doctor itself asks nothing"
+
+
 @pytest.mark.matrix
 def test_an_unknown_window_is_told_once_a_day_with_the_line_that_sets_it(nexus: Run) -> None:
     from nexus_cli.config.paths import places

@@ -71,8 +71,8 @@ def test_late_input_beside_a_prompt_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reader, writer = os.pipe()
-    monkeypatch.setattr(ask, "SILENT", 0.02)
-    monkeypatch.setattr(ask, "Reader", lambda *_: Reader(reader, "stdin"))
+    monkeypatch.setattr(reading, "SILENT", 0.02)
+    monkeypatch.setattr(ask, "Reader", lambda *values: Reader(reader, *values[1:]))
     prompt = ask.PromptReader(["hi"], [], resumes=False, is_stream=False, timeout=None)
     writing = os.fdopen(writer, "wb", buffering=0)
 
@@ -85,6 +85,35 @@ def test_late_input_beside_a_prompt_is_waited_for(
     assert prompt.read()[0].text == "hi\n\n<stdin>\nlate\n</stdin>"
     os.close(reader)
     assert capfd.readouterr().err.count("waiting for stdin") == 1
+
+
+@pytest.mark.parametrize("words", [["hi"], []])
+def test_an_input_that_begins_and_pauses_is_reported_once(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    monkeypatch.setattr(reading, "PAUSED", 0.02)
+    monkeypatch.setattr(ask, "Reader", lambda *values: Reader(reader, *values[1:]))
+    prompt = ask.PromptReader(words, [], resumes=False, is_stream=False, timeout=None)
+    threading.Timer(0.3, os.close, (writer,)).start()
+    prompt.check()
+    prompt.report_silence()
+    prompt.read()
+    os.close(reader)
+    assert capfd.readouterr().err.count("waiting for the end of stdin") == 1
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_named_pipe_that_does_not_end_ends_with_the_timeout(engine: Run, tmp_path: Path, has_writer: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    held = os.open(tmp_path / "pipe", os.O_RDWR) if has_writer else -1
+    if has_writer:
+        os.write(held, b"x")
+    done = engine("echo", "ask", "--timeout", "0.2", "-f", "pipe", "hi", cwd=tmp_path)
+    if has_writer:
+        os.close(held)
+    assert (done.returncode, done.stdout) == (3, b"") and b"limit timeout reached: pipe was open" in done.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])

@@ -334,6 +334,23 @@ def test_unset_removes_a_setting_and_its_default_applies_again(nexus: Run) -> No
     assert json.loads(nexus("config", "unset", "limits.max_steps", "--json").stdout)["ids"] == []
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("rules.allow", '["bash(make *)", "(("]', b"`((` is not a rule"),
+        ('rules."~/src".deny', "read_file(", b"`read_file(` is not a rule"),
+        ('alias."x', "openai/y", b"quote in the key is not closed"),
+        ("models.'foo.window", "5000", b"quote in the key is not closed"),
+    ],
+)
+def test_a_wrong_rule_or_a_key_with_an_open_quote_is_not_stored(
+    nexus: Run, here: Places, key: str, value: str, why: bytes
+) -> None:
+    done = nexus("config", "set", key, value)
+    assert done.returncode == 2 and why in done.stderr and done.stderr.count(b"\n") == 1
+    assert not here.settings.exists()
+
+
 def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus: Run) -> None:
     for arguments in (["ask", "--effort", "silly", "hi"], ["config", "set", "effort", "silly"]):
         done = nexus(*arguments)

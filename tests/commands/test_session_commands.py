@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands.conftest import FakeContext
-from ledger.conftest import fail_writes
+from ledger.conftest import fail_writes, user
 from server.play import closed_port
 from session.played import MODEL, the_ledger
 
@@ -247,18 +247,35 @@ def test_a_message_of_the_list_is_gone_back_to_and_nothing_is_forked_before_it_i
     assert context.session.id != source and filled == "first words"
 
 
-def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_again(context: FakeContext) -> None:
+def test_a_session_whose_ledger_failed_is_copied_whole_once_it_can_be_written_again(context: FakeContext) -> None:
     context.turn("kept")
     ledger = context.session.ledger
     assert ledger is not None
     ledger.db.run("PRAGMA query_only = ON")
     context.turn("kept in memory")
     assert not context.session.saved
-    ledger.db.run("PRAGMA query_only = OFF")
     with pytest.raises(NexusError, match="cannot leave"):
         context.run("fork a copy")
+    ledger.db.run("PRAGMA query_only = OFF")
+    source = context.session.id
+    made = context.run(f"sessions fork {source}").said[-1]
+    context.run("fork a copy")
     with the_ledger() as other:
-        assert [info.id for info in other.sessions()] == [context.session.id]
+        assert [other.session(one).turns for one in (source, made, context.session.id)] == [2, 2, 2]
+
+
+def test_a_copy_of_what_was_saved_alone_says_so(context: FakeContext) -> None:
+    context.turn("kept")
+    ledger, source = context.session.ledger, context.session.id
+    ledger.db.run("PRAGMA query_only = ON")
+    context.turn("kept in memory")
+    ledger.db.run("PRAGMA query_only = OFF")
+    with the_ledger() as other:  # a number that the session used in memory
+        other.log(source).append(user(other.log(source).last_id() + 1))
+    said, made = context.run(f"sessions fork {source}").said[-2:]
+    assert "only the saved messages were copied" in said.lower()
+    with the_ledger() as other:
+        assert other.session(made).turns == 2
 
 
 def test_a_copy_that_cannot_be_gone_on_with_is_not_left_behind(

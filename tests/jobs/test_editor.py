@@ -201,9 +201,12 @@ def test_a_level_is_a_mode_too_and_each_change_of_it_is_told(place: Stage) -> No
                 with pytest.raises(RequestError):
                     await agent.set_session_mode(mode_id=wrong, session_id=opened.session_id)
             again = await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
-            assert again is not None and again.modes is not None
+            assert again is not None and again.modes is not None and again.modes.current_mode_id == "ask"
+            await agent.prompt(opened.session_id, [text("/tokens")])
+            await editor.until(lambda: "This session's level was plan; it continues at ask" in str(editor.updates))
 
     live(work)
+    assert "next request" in editor.said(), "an alias is a command too"
     assert not editor.questions and "return 2" in (place.folder / "price.py").read_text()
     told = [one.current_mode_id for one in editor.updates if isinstance(one, schema.CurrentModeUpdate)]
     assert told == ["edit", "ask", "plan"]

@@ -197,6 +197,17 @@ def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> Non
         assert place.ask("--allow", "all", "change", "none").text.startswith("note 1"), "as it was trusted it works"
 
 
+def test_a_broken_server_is_named_with_its_last_line_alone_and_its_test_shows_the_others(tmp_path: Path) -> None:
+    with stage(tmp_path, model) as place:
+        lines = "echo Traceback >&2; echo File x >&2; echo no module y >&2; exit 3"
+        place.settings(f'model = "{MODEL}"\n{QUICK}[mcp.broken]\ncommand = ["/bin/sh", "-c", "{lines}"]\n')
+        told = [line for line in place.ask("hi").told if "broken" in line]
+        line = "nexus: MCP server broken: it exited with status 3: no module y; to test it: nexus mcp test broken"
+        assert told in ([], [line]), "the turn may end before the server does"
+        tested = place.run("mcp", "test", "broken")
+        assert tested.status == 1 and "Traceback | File x | no module y" in tested.told[-1], tested
+
+
 def last_message(place: Stage, role: str = "user") -> Any:
     return [one for one in bodies(place)[-1]["messages"] if one["role"] == role][-1]["content"]
 
@@ -228,6 +239,7 @@ def test_what_a_message_names_of_a_server_is_attached_with_its_source(tmp_path: 
         before = len(bodies(place))
         missing = place.ask("/mcp__notes__review_note")
         assert missing.status != 0 and "text is missing" in missing.told[0] and len(bodies(place)) == before
+        assert len(missing.told) == 1, "no session is left to resume"
 
 
 def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_size(tmp_path: Path) -> None:

@@ -351,3 +351,15 @@ def test_what_was_put_off_is_kept_where_another_lane_is_read_in_memory(tmp_path:
     live.fill(False)
     live.close()
     assert len(dump(live)["calibrations"]) == 1
+
+
+def test_any_number_of_statements_that_were_put_off_in_memory_is_kept(tmp_path: Path) -> None:
+    live = Live(tmp_path / "ledger.db")
+    live.fill(True)
+    live.log.append(user(1))
+    for number in range(300):
+        live.log.calibrate(f"m{number}", Calibration(1.5, 1))
+    live.fill(False)
+    live.log.append(user(2))
+    live.close()
+    assert len(dump(live)["calibrations"]) == 300

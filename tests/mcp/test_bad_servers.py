@@ -194,3 +194,12 @@ def test_a_server_that_ignores_the_end_of_its_input_and_sigterm_is_killed_with_i
     pids = list(map(int, play.call(server).split()))
     play.run(play.host.aclose())
     assert all(map(is_gone, pids))
+
+
+def test_the_brief_reason_has_the_last_line_of_a_server_alone(play: Play) -> None:
+    lines = "echo Traceback >&2; echo File x >&2; echo no module y >&2; exit 3"
+    with pytest.raises(ServerError) as caught:
+        play.run(play.host.list_offer(ServerEntry("broken", ("/bin/sh", "-c", lines))))
+    assert str(caught.value).endswith("status 3; its last lines: Traceback | File x | no module y")
+    assert caught.value.brief == "broken: it exited with status 3: no module y"
+    assert ServerError("died", "broken: it ended").brief == "broken: it ended"

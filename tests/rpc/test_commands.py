@@ -686,7 +686,7 @@ async def test_a_session_that_another_agent_has_is_not_opened_in_place_of_this_o
         assert (await served.client.get_status("a"))["session"] == one["session"]
         assert (await run(served, "clear"))["error"] is None
         assert (await served.client.get_status("a"))["session"] != one["session"]
-        assert (await run(served, f"resume {one['session']}"))["calls"][0]["params"] == {"shows": True}
+        assert (await run(served, f"resume {one['session']}"))["calls"][0]["params"] == {"shows": True, "copied": False}
 
 
 async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from session.played import Played
@@ -14,6 +16,7 @@ from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Eve
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.check_contract import check_contract
 from nexus_cli.engine.requests.model_call import call_model
+from nexus_cli.session.logger import LogConfig, SessionLogger
 from nexus_cli.session.session import Session
 
 
@@ -60,3 +63,9 @@ def test_a_fork_of_a_cut_request_has_a_drop_of_its_own_and_a_contract_counts_the
     engine, contract = session.engine, ContextContract(full_input=False, max_input=None, max_drop=0, sections=())
     with pytest.raises(NexusError, match="the request leaves out"):
         check_contract(contract, engine.settings, engine.context, engine.window_request(), True)
+
+
+def test_the_model_is_that_of_the_log_where_the_provider_names_none(tmp_path: Path) -> None:
+    with closing(SessionLogger(LogConfig(tmp_path / "ledger.db", tmp_path, model="openai/quick"))) as logger:
+        context = ContextManager(ContextConfig(40_000, 4_000), logger=logger)
+        assert Session(answering(200), context, logger).model == "openai/quick"

@@ -90,15 +90,19 @@ def test_older_processes_are_not_searched_unless_the_numbers_may_have_begun_agai
     assert process_tree._find_marked(MARK, first) == found
 
 
+@pytest.mark.parametrize(("most", "searched"), [("32768\n", [7, 0, 0]), ("4194304\n", [7, 7, 0]), ("", [7, 0, 0])])
 def test_all_processes_are_searched_after_a_time_in_which_the_numbers_may_begin_again(
-    monkeypatch: pytest.MonkeyPatch,
+    most: str, searched: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "sys" / "kernel").mkdir(parents=True)
+    (tmp_path / "sys" / "kernel" / "pid_max").write_text(most)
+    monkeypatch.setattr(process_tree, "_PROC", tmp_path)
     searches: list[int] = []
     monkeypatch.setattr(process_tree, "_find_marked", lambda mark, first: searches.append(first))
     monkeypatch.setattr(process_tree, "find_group", lambda pid: set())
-    for seconds in (0.05, 0.5):
+    for seconds in (0.05, 0.5, 20):
         process_tree.find_remaining(7, MARK, seconds)
-    assert searches == [7, 0]
+    assert searches == searched
 
 
 @by_mark

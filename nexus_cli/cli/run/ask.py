@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
-SILENT = 3.0
-"""Seconds after which a stdin that is open and sends nothing is reported."""
 
 
 def ask(
@@ -147,6 +145,7 @@ def run_ask(options: AskOptions) -> int:
         resumes=resumes,
         is_stream=options.watch is not None,
         timeout=options.limits.timeout,
+        quiet=shared.quiet,
     )
     prompt.check()
     if options.schema:
@@ -170,8 +169,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     shared = options.shared
     settings = settings_in(work.path)
     chosen = choose_model(shared.model, settings, resumes=bool(shared.resume or shared.newest))
-    if not shared.quiet:
-        prompt.report_silence()
+    prompt.report_silence()
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
         from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
@@ -204,9 +202,17 @@ class PromptReader:
     """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
     def __init__(
-        self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool, timeout: float | None
+        self,
+        words: Sequence[str],
+        files: Sequence[str],
+        *,
+        resumes: bool,
+        is_stream: bool,
+        timeout: float | None,
+        quiet: bool = False,
     ) -> None:
-        """With `is_stream`, stdin is left to another reader; else it has to end within `timeout` seconds."""
+        """With `is_stream`, stdin is left to another reader; else it, and each pipe among `files`, has to end within
+        `timeout` seconds. With `quiet` a long wait is not reported."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)
         self._files = files
@@ -214,7 +220,9 @@ class PromptReader:
         self.schema = ""
         self.inputs: list[tuple[str, str]] = []
         """Name and text of each input that was read."""
-        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout)
+        self._timeout = timeout
+        tell = None if quiet else write_stderr_line
+        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout, tell)
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
                 "usage", "nothing to ask", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'
@@ -231,8 +239,8 @@ class PromptReader:
 
     def report_silence(self) -> None:
         """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait."""
-        if self._reader and not self._from_stdin and not self._reader.wait(SILENT):
-            write_stderr_line("nexus: waiting for stdin, which is open but sends nothing; without input: < /dev/null")
+        if self._reader and not self._from_stdin:
+            self._reader.report_silence()
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""
@@ -240,7 +248,7 @@ class PromptReader:
         if self._files:
             from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
-            read = read_attachment(name, f"--file {name}")
+            read = read_attachment(name, f"--file {name}", timeout=self._timeout)
             files.append(read.record)
             if read.part:
                 parts.append(read.part)

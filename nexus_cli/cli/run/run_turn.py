@@ -119,7 +119,8 @@ class AskTurn:
     def run(self) -> int:
         """Run the turn in an event loop; return the exit status. Errors are printed on stderr, not raised.
 
-        If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
+        If the status is not 0 and the session was saved with a message, the last line on stderr is the command that
+        resumes it.
         """
         session = self._session
         self._remarks.session = session
@@ -143,7 +144,7 @@ class AskTurn:
         self._run.work.leave()
         if status and self._closed:
             self._remarks.print_notice("the reader of stdout closed it, so the turn was stopped")
-        if status and (resume := self._resume_line()):
+        if status and session.conversation.last and (resume := self._resume_line()):  # an empty session is deleted
             self._remarks.print_next_step(resume)
         return status
 

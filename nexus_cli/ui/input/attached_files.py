@@ -121,11 +121,12 @@ def _kind_of_file(path: str) -> str:
     return IMAGE if image_type(start) else "PDF" if start.startswith(PDF) else ""
 
 
-def read_attachment(name: str, label: str, folder: str = "") -> ReadFile:
+def read_attachment(name: str, label: str, folder: str = "", timeout: float | None = None) -> ReadFile:
     """Read a file (also a pipe), an image, the text of a PDF, or `a.py:3-5`: these lines (of a PDF pages), unless a
     file has that name.
 
-    `name` is relative to `folder`, else to the working folder; `label` names it in errors. Raises `NexusError("usage",
+    `name` is relative to `folder`, else to the working folder; `label` names it in errors. A pipe that has not ended
+    after `timeout` seconds is `NexusError("limit", ...)`. Raises `NexusError("usage",
     ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that cannot be sent, and
     for lines that the file does not have.
     """
@@ -138,7 +139,8 @@ def read_attachment(name: str, label: str, folder: str = "") -> ReadFile:
             raise NexusError("usage", label, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
             raise NexusError("usage", label, "not a file or a pipe", "Attach a file")
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        waits = 0 if timeout is None or not stat.S_ISFIFO(kind) else os.O_NONBLOCK  # else `open` waits for a writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | waits)
     except (OSError, ValueError) as error:
         raise _unreadable(name, label, error, folder) from error
     try:
@@ -151,7 +153,7 @@ def read_attachment(name: str, label: str, folder: str = "") -> ReadFile:
         if start.startswith(PDF):
             return _pdf_pages(descriptor, name, label, lines)
         if not kind_of_image:
-            read = Reader(descriptor, name).read()
+            read = Reader(descriptor, name, timeout).read()
             return _chosen_lines(read, name, label, lines) if lines else _whole_text(read, name, size)
         if lines is not None:
             raise NexusError("usage", label, "an image has no lines", "Attach the whole image")

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import TakeText
 
+SILENT, PAUSED = 3.0, 10.0
+"""Seconds after which an input that is open and sends nothing is reported, before its first bytes and after them."""
 PDF = b"%PDF-"
 """Beginning of a PDF."""
 KEPT = 64 * 1024 * 1024
@@ -38,10 +41,12 @@ class Input:
 class Reader:
     """Reads a descriptor once; `empty` checks its first bytes without waiting for the rest."""
 
-    def __init__(self, descriptor: int, name: str, timeout: float | None = None) -> None:
-        """A read raises `NexusError("limit", ...)` as soon as `timeout` seconds have passed from now on."""
+    def __init__(self, descriptor: int, name: str, timeout: float | None = None, tell: TakeText | None = None) -> None:
+        """A read raises `NexusError("limit", ...)` as soon as `timeout` seconds have passed from now on. `tell` is
+        called once with a line about an input that is open and sends nothing."""
         self._descriptor = descriptor
         self._name = name
+        self._tell = tell
         self._timeout = math.inf if timeout is None else timeout
         self._ends = time.monotonic() + self._timeout
         self._pieces: list[bytes] = []
@@ -55,11 +60,20 @@ class Reader:
         left = max(0, min(seconds, self._ends - time.monotonic()))
         return bool(poll.poll(min(1000 * left, _MOST_WAIT)))
 
+    def report_silence(self) -> None:
+        """Wait for bytes, and report a long wait once."""
+        if self._tell and not self.wait(PAUSED if self._pieces else SILENT):
+            what = f"the end of {self._name}" if self._pieces else self._name
+            self._tell(f"nexus: waiting for {what}, which is open but sends nothing; without input: < /dev/null")
+            self._tell = None
+
     def _read(self) -> bytes:
+        self.report_silence()
         while not self.wait(math.inf):
             if time.monotonic() >= self._ends:
                 why = f"{self._name} was open for {self._timeout:g} s and did not end; no request was made"
-                raise NexusError("limit", "limit timeout reached", why, "Raise it, or without input: < /dev/null")
+                hint = "Raise it" + ", or without input: < /dev/null" * (self._descriptor == 0)
+                raise NexusError("limit", "limit timeout reached", why, hint)
         try:
             piece = os.read(self._descriptor, _CHUNK)
         except OSError as error:

@@ -245,6 +245,8 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
     if width >= 80:
         for part in ("would shrink to at most", "summarized", "kept", "summary", "with compaction", "p1", "warm"):
             assert part in text
+        gained = find_form("compaction")({**value, "after": value["before"]}, width)
+        assert "would shrink" not in gained and "may not free any of the" in gained
 
 
 @pytest.mark.matrix

@@ -66,6 +66,15 @@ def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: 
         ),
         ("nexus mcp list; nexus mcp login x", "/mcp list; nexus mcp login x (in a shell on the server's machine)"),
         ("`nexus trust` shows it", "`nexus trust` shows it (in a shell on the server's machine)"),
+        (
+            "/add-dir DIR lets tools work there.",
+            "/add-dir DIR lets tools work there (in a session on the server's machine).",
+        ),
+        (
+            "/config ui.keys vi turns on vi keys",
+            "/config ui.keys vi turns on vi keys (in a session on the server's machine)",
+        ),
+        ("/login: not available here; /config lists", "/login: not available here; /config lists"),
     ],
 )
 def test_a_client_is_told_where_a_command_can_be_given_that_it_may_not_give(told: str, here: str) -> None:
