@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_887, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_783, 0, 55),
-    "config": (35_571, 0, None),
+    "config": (35_570, 0, None),
     "context": (8_972, 0, 18),
     "conversation": (47_241, 0, 46),
     "core": (44_417, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_725, 49_784)
+SUM = (973_724, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

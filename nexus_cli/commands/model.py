@@ -139,7 +139,7 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 async def set_effort(
     context: CommandContext,
-    level: Annotated[str, Argument("LEVEL", "The reasoning effort from now on.", choices=_CHOICES)] = "",
+    level: Annotated[str, Argument("LEVEL", "The new reasoning effort.", choices=_CHOICES)] = "",
 ) -> Act:
     """Set how much the model thinks.
 
