@@ -121,7 +121,7 @@ async def _choose_model(context: CommandContext) -> str | None:
     if not choices:
         context.show("models", listed)
         return None
-    return await context.choose(f"Model: {present}. Usable now ($ per million tokens):", choices)
+    return await context.choose(f"Model: {present}. Available now ($ per million tokens):", choices)
 
 
 def _label(row: JsonObject, present: str) -> str:

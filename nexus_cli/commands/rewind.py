@@ -114,7 +114,7 @@ def _describe(turn: _Turn) -> str:
 
 async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_Turn]) -> str:
     """Let the person choose what goes back, "" for nothing; if `turns` changed no file it is the conversation."""
-    title = f"Rewind to before message {first.number}: revert what?"
+    title = f"Rewind to before message {first.number}: what do you want to revert?"
     changed = [turn for turn in turns if turn.has_files]
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
