@@ -364,7 +364,7 @@ class Client:
         return self._http
 
 
-_NO_RESULT = "the stream ended without a result; perhaps the server stopped, or the message was removed from the queue"
+_NO_RESULT = "the stream ended without a result; the server may have stopped, or the message left the queue"
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
 

@@ -18,7 +18,7 @@ SECONDS = 10.0
 """Time that the editor has for an answer; it is asked no more when it has not answered."""
 LONGEST = 200
 """Most characters of its error."""
-SILENT, NO_TEXT = "it is not responding", "its response has no text"
+SILENT, NO_TEXT = "the editor is not responding", "the response has no text"
 
 
 class EditorFiles:

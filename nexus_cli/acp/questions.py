@@ -65,7 +65,7 @@ class EditorApprover(ClientApprover):
         keys = {choice.key or NO: choice.key for choice in shown}
         options = [_option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip())) for choice in shown]
         if left := len(choices) - len(shown):
-            call.title = f"{call.title} {left} more: name the item after the command"
+            call.title = f"{call.title} {left} more: type the item's name after the command"
         picked = await self._pick_option(call, options if NO in keys else [*options, _option(NO, "Cancel")])
         return keys.get(picked)
 

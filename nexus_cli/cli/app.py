@@ -305,7 +305,9 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments, PICK]
     try:
         if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
-            raise NexusError("usage", "the open file limit is too low", f"{file_limit} files", "Try ulimit -n 256")
+            raise NexusError(
+                "usage", "the open file limit is too low", f"{file_limit} files", "Raise it: ulimit -n 256"
+            )
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -320,12 +322,12 @@ def run(arguments: list[str]) -> int:
         if error.errno == errno.ENAMETOOLONG:
             file_name = str(error.filename or "a name")
             return _print_failure(
-                NexusError("usage", f"{file_name[:80]}...", "is too long", "Check the name"), arguments
+                NexusError("usage", f"{file_name[:80]}...", "this file name is too long", "Check the name"), arguments
             )
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
             write_stderr_line(
-                NexusError("internal", "stdout cannot be written", why, "Check where it is written to").line
+                NexusError("internal", "stdout cannot be written", why, "Check the redirection of stdout").line
             )
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (flushing its buffer at exit would fail again)
         else:

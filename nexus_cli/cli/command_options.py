@@ -111,7 +111,7 @@ class SharedOptions:
         typer.Option(
             "--continue",
             "-c",
-            help="Resume the newest interactive session of this folder; nexus ask: the newest of any kind.",
+            help="Resume the newest interactive session of this folder; with nexus ask, the newest of any kind.",
         ),
     ] = False
     resume: Annotated[
@@ -126,7 +126,7 @@ class SharedOptions:
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
     recipe: Annotated[
         str,
-        text_option("--recipe", metavar="NAME", help="The recipe of the run: its limits and context sections."),
+        text_option("--recipe", metavar="NAME", help="The recipe, which sets limits and context sections."),
     ] = ""
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")] = False
     allow: Annotated[

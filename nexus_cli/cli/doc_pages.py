@@ -111,7 +111,7 @@ def commands_page() -> str:
     for command in sorted(commands, key=lambda entry: GROUPS.index(entry.group)):
         usage = f"/{command.name} {command.usage}".rstrip()
         page += [f"- `{usage}`: {' '.join(command.help.split())}"]
-    page += ["", "## Keys", "", "| key | what it does |", "|---|---|"]
+    page += ["", "## Keys", "", "| key | action |", "|---|---|"]
     page += [f"| `{keys}` | {action} |" for keys, action in KEYS]
     return "\n".join(page)
 

@@ -42,7 +42,7 @@ def _found_text(words: str) -> str:
     if not pages:
         near = nearest_name(words, TOPICS)
         hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
-        why = "no page has this name, and no section contains all these words"
+        why = "there is no such page, and no section contains all these words"
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in pages) + 2
     lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in pages]

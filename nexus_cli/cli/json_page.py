@@ -23,7 +23,7 @@ LINES = (*get_args(LineEvent), ResultLine)
 EVENTS = tuple(methods.EVENTS.values())
 _INTRO = """# JSON
 
-`--json` prints one object, `--stream-json` one object per line. New keys and types are added without notice: ignore
+`--json` prints one object, `--stream-json` one object per line. New keys and types may appear at any time: ignore
 those that you do not know. A key marked with `?` may be absent. Times are ISO 8601 in UTC, costs are in US dollars.
 """
 _STREAM = """Each line of `nexus ask --stream-json` has these keys and those of its `type`. The last line is always the

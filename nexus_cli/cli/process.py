@@ -154,7 +154,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
         why = reason_of(error)
         status = status or 1
         try:
-            os.write(2, f"nexus: stdout cannot be written: {why}. Check where it is written to.\n".encode())
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check the redirection of stdout.\n".encode())
         except OSError:
             pass
     try:

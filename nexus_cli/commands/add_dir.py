@@ -17,8 +17,8 @@ async def add_folder(
 ) -> Act:
     """Add a folder to work in, or list added folders.
 
-    DIR has the same permissions and protection as the project, and /undo covers it, also when the session is resumed.
-    The settings and instructions of DIR do not apply, and workers cannot access it.
+    DIR has the same permissions and protection as the project. /undo covers it, and a resumed session keeps it. The
+    settings and instructions of DIR do not apply, and workers cannot access it.
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine

@@ -32,18 +32,18 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     row = _find_row(source, worker)
     if not row["session"]:
         raise NexusError(
-            "usage", f"agents {row['id']}", "this worker has not started", "`nexus agents list` shows the workers"
+            "usage", f"worker {row['id']}", "this worker has not started", "`nexus agents list` shows the workers"
         )
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
-        raise NexusError("usage", f"agents {row['id']}", f"its session cannot be read: {error.message}") from error
+        raise NexusError("usage", f"worker {row['id']}", f"its session cannot be read: {error.message}") from error
     report.value["name"] = f"worker {row['id']} ({describe_state(row['state'])})"
     return report
 
 
 def build_list(source: Source) -> Report[WorkersReport]:
-    """List the workers of a session, and the agents that the model can hand work to."""
+    """List the workers of a session, and the agents that the model can delegate work to."""
     folder = Path(source.ledger.session(source.session()).folder) if source.named else source.folder()
     agents, untrusted = list_agents(folder)
     value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
@@ -94,7 +94,7 @@ async def steer_worker(
     worker: WorkerId,
     words: Annotated[str, Argument("WORDS", "The message.", is_text=True)],
 ) -> Act:
-    """Send a message to a worker. A running worker gets it with its next step; an ended worker resumes."""
+    """Send a message to a worker. A running worker gets the message with its next step; an ended worker resumes."""
     row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
@@ -117,7 +117,7 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> Act:
 
 
 async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
-    """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
+    """Show the changes in a worker's worktree, then ask whether to apply or discard them."""
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
     source, arguments = read_source(context), f"review {worker}"

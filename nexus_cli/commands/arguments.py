@@ -65,7 +65,7 @@ def warn_if_stale(context: CommandContext) -> None:
     except NexusError:
         until = "the last recorded request"
     now = f"the window now contains about {status.used:,} of {status.budget:,} tokens"
-    context.say(f"Not all of this session is saved: this report ends with {until}; {now}.")
+    context.say(f"Part of this session is not saved: this report ends with {until}; {now}.")
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:

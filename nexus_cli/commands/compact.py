@@ -24,8 +24,8 @@ async def compact(
 ) -> Compacted:
     """Summarize older messages to free context.
 
-    The newest of your messages and a record of files and commands are kept, and /drops shows the replaced messages. A
-    summary that fails or is not smaller changes nothing. /uncompact undoes a compaction.
+    Your newest messages and a record of files and commands are kept; /drops lists the replaced messages. If the summary
+    fails or is not smaller, nothing changes. /uncompact undoes a compaction.
     """
     if is_preview or instructions == PREVIEW:
         return await _preview(context, instructions if is_preview else "")
@@ -52,8 +52,8 @@ async def _preview(context: CommandContext, instructions: str) -> Compacted:
 async def uncompact(context: CommandContext) -> Act:
     """Undo the last compaction.
 
-    Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. Fails
-    if the messages no longer fit.
+    Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. The
+    command fails if the messages no longer fit.
     """
     await run_act(context, "undo", uncompaction())
     return print_act(_cost(context.session.engine.next_request()), context.session.id)

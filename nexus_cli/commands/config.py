@@ -46,7 +46,7 @@ def show_settings(
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
 ) -> Report[Annotated[Any, ConfigReport]]:
-    """Print all settings that have a value; in a session, with the origin of those that are not defaults."""
+    """Print all settings that have a value. In a session, also print where values other than defaults come from."""
     loaded = _load(source)
     settings = {
         key: {"value": value, "origin": loaded.origins[key]}
@@ -86,8 +86,8 @@ def set_setting(
     value: Annotated[str | None, Argument("[VALUE]", "The new value.", is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting and restore its default.")] = False,
 ) -> Act:
-    """Write one setting to the personal config.toml and keep comments. In a session the change applies at once, during
-    a turn only after /reload."""
+    """Write one setting to the personal config.toml and keep its comments. In a session the change applies at once;
+    during a turn, it applies after /reload."""
     if unset == (value is not None):
         why = "a value and --unset cannot be used together" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")

@@ -10,9 +10,9 @@ from nexus_cli.reports.diff import DiffReport, SessionChanges, diff_report, fold
 def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
     """Show changes to files as a diff.
 
-    The diff is that of turn N, by default the newest turn with changes; with PATH, only of changes to PATH. In a
-    session, without N and PATH, it is that of the working folder, including untracked files; without git, the files
-    that the session changed are listed. In a shell, for the changes since the last commit: `git diff HEAD`.
+    By default the diff shows the newest turn with changes; N selects a turn, and PATH limits the diff to some files. In
+    a session, without N and PATH, it shows all changes in the working folder, including untracked files; without git,
+    it lists the files that the session changed. In a shell, `git diff HEAD` shows the changes since the last commit.
     """
     if source.live and not path and turn is None:
         return Report("diff", folder_diff(source.folder(), source.ledger, source.session()))

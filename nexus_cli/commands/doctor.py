@@ -17,7 +17,7 @@ def build_checks(
     Annotated[Any, "reports.environment_checks.DoctorReport"]
     | Annotated[Any, "reports.instructions.InstructionsReport"]
 ]:
-    """Check everything that nexus needs; exit 1 only if something is broken."""
+    """Check everything that nexus needs. Exit status 1 only if something is broken."""
     from nexus_cli.imports.waiting_setups import find_waiting  # noqa: PLC0415
     from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)
 

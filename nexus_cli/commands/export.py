@@ -72,8 +72,8 @@ def export_session(
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
     The page is a single self-contained file with the conversation and the tokens of each request by section. The page
-    and Markdown redact secrets in text; images are not redacted. Without a format option the suffix of FILE decides.
-    See nexus docs moving for the session folder of Claude Code.
+    and Markdown redact secrets in text, but not in images. Without a format option, the suffix of FILE selects the
+    format. See nexus docs moving for the session folder of Claude Code.
     """
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, is_set in flags.items() if is_set)} - {""}
@@ -89,10 +89,10 @@ async def export_open_session(
 ) -> None:
     """Write the whole session to a file.
 
-    md is Markdown, html a page with the context timeline, both with redacted secrets; jsonl is JSON Lines, claude is a
-    session that Claude Code can resume. FILE is relative to the working folder; without it, or if it is a folder, a
-    name is chosen. Existing files are never overwritten: the new one gets a number. Without a format the suffix of FILE
-    decides; a single word without a suffix is read as the format.
+    The formats are md (Markdown), html (a page with the context timeline), jsonl (JSON Lines), and claude (a session
+    that Claude Code can resume). md and html redact secrets. FILE is relative to the working folder. If FILE is missing
+    or a folder, nexus chooses a name. Existing files are never overwritten: the new file gets a number. Without a
+    format, the suffix of FILE selects it; a single word without a suffix is read as the format.
     """
     first, _, more = words.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)

@@ -37,16 +37,16 @@ async def set_goal(
     context: CommandContext,
     text: Annotated[str, Argument("TEXT", "The goal, in your own words.", is_text=True)] = "",
     until: Annotated[
-        str, Option("COMMAND", "Continue until COMMAND exits 0; quote it if TEXT follows.", is_text=True)
+        str, Option("COMMAND", "Continue until COMMAND exits with 0; quote it if TEXT follows.", is_text=True)
     ] = "",
 ) -> Report[SessionGoals]:
     """Set a goal, or list the goals.
 
-    The model breaks a goal down into steps, in a separate request, and sees the goal as long as it is open. /goal alone
+    The model breaks the goal down into steps in a separate request, and sees the goal while it is open. /goal alone
     lists the goals.
 
-    With --until, there are no steps: the model continues until the command exits 0, within the limits of a turn; it
-    stops when two rounds in a row bring nothing new.
+    With --until, there are no steps: the model continues until the command exits with 0, within the limits of a turn.
+    It stops if two rounds in a row bring nothing new.
     """
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."

@@ -22,7 +22,7 @@ async def show_help(
 ) -> None:
     """List the commands and keys, or explain a command.
 
-    /help alone explains the basic commands and names the others.
+    /help alone explains the basic commands and lists the others.
     """
     if name:
         command = find(name.removeprefix("/"), context.commands)

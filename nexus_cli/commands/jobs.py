@@ -26,7 +26,7 @@ JobId = Annotated[str, Argument("ID", "The job's id.")]
 
 
 def build_list(source: Source) -> Report[JobsReport]:
-    """List the background commands of a session. All of them end with the session."""
+    """List the background commands of a session. They end with the session."""
     from nexus_cli.session.session_jobs import recorded_jobs  # noqa: PLC0415  (the tools: few sessions have jobs)
 
     session = source.session()
@@ -48,7 +48,7 @@ async def open_job(context: CommandContext, job: JobId) -> Report[JobsReport | A
 
 
 async def stop_job(context: CommandContext, job: JobId) -> Report[JobsReport | ActReport]:
-    """End a job."""
+    """Stop a background command."""
     return await _manage(context, "stop", job)
 
 

@@ -32,7 +32,7 @@ Name = Annotated[str, Argument("NAME", "The name of the server.")]
 
 
 def build_list(source: Source, directory: Directory = "") -> Report[ServersReport]:
-    """List the active servers with their tools and the tokens of their schemas. It starts no server."""
+    """List the active servers with their tools and the tokens of their schemas. No server is started."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)
     if source.live and (running := source.live.state.services.made(ServerTools)):
@@ -69,7 +69,9 @@ def add(
     if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
         url = next((word for word in target if word.startswith(SCHEMES)), "URL")
         hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
-        raise NexusError("usage", f"wrong usage: {one_line(option)}", "neither a name nor a program", hint)
+        raise NexusError(
+            "usage", f"wrong usage: {one_line(option)}", "expected a server name, then a URL or command", hint
+        )
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and "://" in words[0]
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
@@ -112,12 +114,12 @@ def remove(source: Source, name: Name) -> Act:
 
 
 def test_server(source: Source, name: Name, directory: Directory = "") -> Report[ServerToolsReport]:
-    """Print the tools of a server and the time it took to answer. Exit status 1 if it does not answer."""
+    """Print the tools of a server and its response time. Exit status 1 if the server does not answer."""
     return list_tools(_find(source, name, directory))
 
 
 def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
-    """Log in to a server with OAuth: prints a URL to open in a browser."""
+    """Log in to a server with OAuth. Prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     if not entry.url:
         raise NexusError(
@@ -173,7 +175,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     hint = suggest_name(name, catalogue.entries, "`nexus mcp list` shows all servers")
-    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
+    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "there is no such server", hint)
 
 
 def _complete_servers(source: Source) -> Sequence[str]:

@@ -76,7 +76,7 @@ def forget_facts(
 ) -> Report[FactsReport]:
     """Remove a fact and its text from memory. This cannot be undone.
 
-    Sessions that contain the fact keep it until you delete them; they are listed.
+    Sessions that contain the fact keep it until you delete them; the command lists these sessions.
     """
     facts = source.ledger.facts
     facts_by_id = {fact.id: fact for fact in map(facts.get, _names(key))}

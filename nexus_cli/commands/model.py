@@ -121,7 +121,7 @@ async def _choose_model(context: CommandContext) -> str | None:
     if not choices:
         context.show("models", listed)
         return None
-    return await context.choose(f"Model: {present}. Usable now ($ per million tokens):", choices)
+    return await context.choose(f"Model: {present}. Available now ($ per million tokens):", choices)
 
 
 def _label(row: JsonObject, present: str) -> str:
@@ -139,7 +139,7 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 async def set_effort(
     context: CommandContext,
-    level: Annotated[str, Argument("LEVEL", "The reasoning effort from now on.", choices=_CHOICES)] = "",
+    level: Annotated[str, Argument("LEVEL", "The new reasoning effort.", choices=_CHOICES)] = "",
 ) -> Act:
     """Set how much the model thinks.
 

@@ -51,7 +51,9 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
     if not rules.problems:
         return rules, None
     place, _, why = rules.problems[0].partition(": ")
-    return rules, NexusError("config", place, why, "Correct the rule in its file; `nexus config edit` opens your own")
+    return rules, NexusError(
+        "config", place, why, "Correct the rule in its file; `nexus config edit` opens your settings"
+    )
 
 
 def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesReport"]]:
@@ -132,7 +134,7 @@ def _accept_definitions(source: Source, rule: str) -> None:
 def remove_rule(source: Source, rule: RuleText) -> Act:
     """Remove a rule from the personal config.toml, or in a session revoke a granted permission, by its listed name.
 
-    Write the rule as `nexus rules list` prints it; allow, ask or deny may be omitted.
+    Write the rule as `nexus rules list` prints it; you may omit allow, ask or deny.
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
@@ -193,7 +195,7 @@ async def ask(
     context: CommandContext,
     rule: Annotated[str, Argument("[RULE]", "A tool, or TOOL(PATTERN).", is_text=True, permits=True)] = "",
 ) -> Permissions:
-    """Add a rule that makes calls need your approval; without RULE, set the level ask."""
+    """Add a rule that requires approval for calls; without RULE, set the level ask."""
     if not rule:
         return await set_level(context, ASK)
     report = await asyncio.to_thread(add_rule, read_source(context), ["ask", rule])

@@ -24,9 +24,9 @@ def pin_text(
 ) -> Report[Annotated[Any, PinsReport | ActReport]]:
     """Keep text or a message through every compaction; without an argument, list the pins, and your newest messages.
 
-    A number means the message with that number; anything else is the text itself. Pins are kept word for word below the
-    summary, together in at most 5 % of the budget. Short text also reaches the model with the next request, even while
-    the session works in another terminal.
+    A number selects the message with that number; any other argument is the text to pin. Pins are kept verbatim below
+    the summary, and together take at most 5 % of the budget. Short text also reaches the model with the next request,
+    even if another terminal is working in the session.
     """
     if not text:
         return build_list(source)

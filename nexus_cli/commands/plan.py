@@ -15,8 +15,8 @@ async def plan_mode(
 ) -> Act:
     """Turn plan mode on or off.
 
-    In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab reaches plan mode
-    too. `/plan on` turns it on, `/plan off` turns it off.
+    In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab also turns plan mode
+    on. `/plan on` turns it on, `/plan off` turns it off.
     """
     session = context.session
     is_on = session.status().allow == PLAN

@@ -23,9 +23,8 @@ async def write_instructions(
     """Write NEXUS.md: tested commands, and pitfalls.
 
     The file has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and
-    testing, and writes the file; your permission level applies to each step. Then nexus checks the file: it counts the
-    tokens, and names commands that did not run with exit status 0; the model corrects such problems once. An existing
-    NEXUS.md is revised.
+    testing, and writes the file; your permission level applies to each step. Then nexus counts the tokens and lists
+    commands that did not exit with 0; the model corrects such problems once. An existing NEXUS.md is revised.
     """
 
     def start(text: str, *, is_last: bool) -> None:

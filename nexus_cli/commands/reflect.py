@@ -13,7 +13,7 @@ from nexus_cli.session.acts.memory import reflection
 async def reflect(context: CommandContext) -> Report[ReflectionReport]:
     """Have the model review its work and save lessons.
 
-    The lessons are saved to memory, slot agent; those that you did not state yourself wait there until you accept them
+    nexus saves the lessons to memory, slot agent. Lessons that you did not state yourself wait until you accept them
     (see /memory). The conversation is not changed, so its next request still hits the cache.
     """
     replies: list[str] = []

@@ -12,8 +12,8 @@ def replay_session(
     source: Source,
     step: Annotated[int | None, Option("N", "Only request N, from 1.", least=-MAX_INT, is_positional=True)] = None,
 ) -> Report[Annotated[Any, "reports.replay.ReplayReport"]]:
-    """Rebuild the requests of a session and compare them byte for byte with what was sent. If one differs, print the
-    first different line and exit with status 1."""
+    """Rebuild the requests of a session and compare them byte for byte with what was sent. If a request differs, print
+    its first different line and exit with status 1."""
     from nexus_cli.session.replay import check  # noqa: PLC0415  (few sessions ask for it)
 
     session = source.session()

@@ -53,11 +53,11 @@ async def rewind(
     number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
     part: Annotated[str, Argument(help="What to revert.", choices=(BOTH, CONVERSATION, FILES))] = "",
 ) -> Rewound:
-    """Go back to before one of your messages.
+    """Return to a point before one of your messages.
 
     Restores files, the conversation, or both; without N, choose a turn from a list that shows its changes. Files are
     restored as with /undo. The conversation continues in a copy of the session that ends before message N, with the
-    todo list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
+    todo list, goals and notices of that time; the message returns to the input box. To go forward again, /resume the
     previous session and use /redo.
     """
     record, arguments = read_log(read_source(context)), f"{number or ''} {part}".strip()
@@ -114,7 +114,7 @@ def _describe(turn: _Turn) -> str:
 
 async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_Turn]) -> str:
     """Let the person choose what goes back, "" for nothing; if `turns` changed no file it is the conversation."""
-    title = f"Rewind to before message {first.number}: revert what?"
+    title = f"Rewind to before message {first.number}: what do you want to revert?"
     changed = [turn for turn in turns if turn.has_files]
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):

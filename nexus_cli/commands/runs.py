@@ -87,7 +87,7 @@ def cancel_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Cancel a run, all open runs, or those of a schedule, space or agent; a process that executes such a run stops.
+    """Cancel a run, all open runs, or those of a schedule, space or agent. A process that executes such a run stops.
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
@@ -113,9 +113,9 @@ def pause_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunsReport]:
-    """Pause a run, all open runs, or those of a schedule, space or agent; an active run stops after its step.
+    """Pause a run, all open runs, or those of a schedule, space or agent. An active run stops after its step.
 
-    `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
+    `nexus runs resume` continues the run. A schedule still starts new runs: see nexus schedule pause.
     """
     runs, now = source.ledger.runs, utc_now()
     selected = select_runs(source, run, every, plan, space, agent)
@@ -128,7 +128,7 @@ def pause_run(
 
 
 def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[RunsReport]:
-    """Resume the paused runs of a selection, with the next nexus serve."""
+    """End the pause of the selected runs. They continue with the next nexus serve."""
     runs, now = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
     paused = [run for run in selected if run.is_paused and runs.is_own(run)]
@@ -214,7 +214,7 @@ async def resume_run(
 ) -> Report[RunReport | RunsReport]:
     """Continue a waiting or failed run: the run of this session here, other runs with the next nexus serve.
 
-    With --all, --plan, --space or --agent the pause of these runs ends.
+    --all, --plan, --space and --agent end the pause of the selected runs.
     """
     source = read_source(context)
     if not run:

@@ -60,7 +60,7 @@ def add_scheduled(
     max_cost: Annotated[float | None, Option("USD", "Maximum cost of a run in dollars.")] = None,
     max_cost_day: Annotated[float | None, Option("USD", "Maximum cost of all runs in a day, in dollars.")] = None,
     max_steps: Annotated[int | None, Option("N", "Maximum number of model requests in a run.")] = None,
-    until: Annotated[str, Option("COMMAND", "Continue each run until this command exits 0.")] = "",
+    until: Annotated[str, Option("COMMAND", "Continue each run until this command exits with 0.")] = "",
     worktree: Annotated[bool, Option(None, "Let each run work in its own git worktree.")] = False,
     ask: Annotated[
         bool, Option(None, "Let a run wait for your approval of calls that the level does not allow.")
@@ -82,10 +82,10 @@ def add_scheduled(
     """Schedule a run in this folder, once or repeatedly.
 
     Calls that --allow (default: ask) does not permit are refused and listed in the run's report; with --ask the run
-    waits for your answer instead (nexus runs list). With --until the run continues until the command exits 0; it fails
-    if a limit stops it first. With --agent the run uses the name, spaces and model of that agent, but not its level.
-    When clocks are set forward, a skipped local time runs at the next valid time; when they are set back, a repeated
-    time runs once.
+    waits for your answer instead (nexus runs list). With --until the run continues until the command exits with 0; the
+    run fails if a limit stops it first. With --agent the run uses the name, spaces and model of that agent, but not its
+    level. When clocks are set forward, a skipped local time runs at the next valid time; when they are set back, a
+    repeated time runs once.
     """
     from nexus_cli.runs.plan_service import NewPlan, add_plan  # noqa: PLC0415
 

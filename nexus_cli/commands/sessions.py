@@ -108,7 +108,7 @@ def stop_session(
 ) -> Act:
     """Stop a session that is open in another terminal, or cancel a run. Completed steps are kept.
 
-    The process of the session gets SIGTERM: it stops the turn, saves and ends.
+    nexus sends SIGTERM to the process of the session, which stops the turn, saves and exits.
     """
     from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
 
@@ -195,8 +195,8 @@ async def resume_session(
 ) -> Report[Listed | ActReport]:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument,
-    choose from the sessions of this folder, with --all from all sessions, including runs of `nexus ask`. The
+    ID is an id, its start or end, or a name. nexus searches for WORDS in titles, then in messages. Without an argument,
+    choose from the sessions of this folder; with --all, from all sessions, including runs of `nexus ask`. The
     conversation is shown again. --running lists active and waiting sessions of all terminals; --stop ID stops one of
     them.
     """
@@ -310,7 +310,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
 async def clear_session(context: CommandContext) -> Act:
     """Start a new session; this one is kept.
 
-    The model, effort and permission level are kept. /resume returns to the previous session.
+    The new session has the same model, effort and permission level. /resume returns to the previous session.
     """
     before = context.session
     has_entries = context.session.ledger.session(before.id).entries > 0

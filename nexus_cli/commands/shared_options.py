@@ -19,4 +19,4 @@ Allow = Annotated[
 Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C", permits=True)]
 Effort = Annotated[str, Option("LEVEL", f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.")]
 Model = Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")]
-Recipe = Annotated[str, Option("NAME", "The recipe of the run: its limits and context sections.")]
+Recipe = Annotated[str, Option("NAME", "The recipe, which sets limits and context sections.")]

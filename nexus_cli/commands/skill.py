@@ -34,8 +34,7 @@ def check_skills(
     source: Source,
     path: Annotated[str, Argument("[PATH]", "A SKILL.md file, a skill's folder, or a project.")] = "",
 ) -> Text:
-    """List unsupported features of skills and commands, with line numbers. Nothing is run, and no trust is
-    required."""
+    """List unsupported features of skills and commands, with line numbers. Runs nothing and requires no trust."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
     checked = source.folder() / Path(path)

@@ -139,7 +139,7 @@ def set_goals(
     priority: Annotated[int | None, Option("N", "Priority of a new goal, 1 (highest) to 9.")] = None,
     long_term: Annotated[bool, Option(None, "Add an ongoing goal.")] = False,
 ) -> Report[Annotated[Any, "spaces.agent_goals.GoalsReport"]]:
-    """List, add or finish goals of an agent. All of its runs get them, in order of priority."""
+    """List, add or finish goals of an agent. Every run of the agent gets the goals, in order of priority."""
     from nexus_cli.spaces import agent_goals  # noqa: PLC0415
     from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 

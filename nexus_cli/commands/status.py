@@ -68,9 +68,9 @@ def session_tools() -> list[str]:
 
 
 def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsReport"]]:
-    """List tools with their effect, the tokens of their schema in each request, and the level below which they ask.
+    """List tools with their effect, the tokens of their schema, and the level below which they need approval.
 
-    In a shell these are the tools of a new session.
+    In a shell, these are the tools of a new session.
     """
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 

@@ -13,8 +13,8 @@ from nexus_cli.reports.sessions import last_exchange
 async def continue_turn(context: CommandContext) -> None:
     """Resume an unfinished turn.
 
-    A turn is unfinished if a call has no result, a message has no answer, or the answer broke off. A call that
-    had started when nexus ended is never repeated automatically.
+    A turn is unfinished if a call has no result, a message has no answer, or the answer broke off. nexus never repeats
+    a call that was running when nexus exited.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
         raise usage_error("continue", "", "no turn was interrupted", "Type a message")
@@ -28,7 +28,7 @@ async def open_editor(
 ) -> None:
     """Write the next message in your editor.
 
-    Opens $VISUAL or $EDITOR with TEXT. The saved text is put into the input box; nothing is sent before Enter.
+    Opens $VISUAL or $EDITOR with TEXT. The saved text is put into the input box; nothing is sent until you press Enter.
     """
     context.fill(await context.edit(text))
 

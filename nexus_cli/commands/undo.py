@@ -46,11 +46,11 @@ def undo_files(
 ) -> Undone:
     """Undo a turn's changes to files: edits, and files that its commands changed, moved or deleted.
 
-    Your later changes are kept: nexus merges them, or if that fails writes the earlier version to NAME.nexus-undo and
-    exits with status 1. Repeat to undo earlier turns. Branches, tags, stashes and git's index are restored too, unless
-    they changed since. The model is notified. A file that changed while a command ran, but that the command did not
-    name, may be your change: nexus asks you, and keeps the file without a terminal. Instead of a session, --session
-    takes run-N, or worktree-NAME after `nexus worktree apply`.
+    Your later changes are kept: nexus merges them. If that fails, it writes the earlier version to NAME.nexus-undo and
+    exits with status 1. Repeat to undo earlier turns. Branches, tags, stashes and git's index are also restored, unless
+    they changed since. nexus notifies the model. A file that changed while a command ran, but that the command did not
+    name, may be your change: nexus asks you, or keeps the file if there is no terminal. Instead of a session, --session
+    accepts run-N, or worktree-NAME after `nexus worktree apply`.
     """
     from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415

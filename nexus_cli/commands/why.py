@@ -31,9 +31,9 @@ def explain(
         report = decision_report(log, call)
         if report is not None:
             return Report("decision", report)
-        what, hint = f"no call of session {log.session_id} has this id", "`nexus why` lists the newest decisions"
+        what, hint = f"no call in session {log.session_id} matches", "`nexus why` lists the newest decisions"
         if state is not None:
-            what = "no call of this session has this id, and no limit has this name"
+            what = "no call in this session and no limit matches"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
         raise NexusError(
             "usage",

@@ -62,9 +62,9 @@ def build_diff(
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
 ) -> Report[Annotated[Any, "reports.diff.DiffReport"]]:
-    """Show the changes made in a worktree, without changes that the project had when the worktree was created.
+    """Show the changes made in a worktree, excluding changes that the project had when the worktree was created.
 
-    In a pipe the output is a patch for git apply, including binary files.
+    In a pipe, the output is a patch for git apply, including binary files.
     """
     from nexus_cli.worktrees.carry_ignored import read_carried  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import diff_worktree  # noqa: PLC0415

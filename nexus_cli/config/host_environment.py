@@ -62,7 +62,7 @@ def refuse_endless_runs(environ: Environ) -> None:
             "limit",
             "not started",
             f"{MOST_NESTED + 1} runs of nexus are waiting for this one, each started by the one before",
-            "Does a hook or script call nexus, and nexus call it again?",
+            "Check for a hook or script that calls nexus and is called by nexus",
         )
 
 

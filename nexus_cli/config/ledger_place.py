@@ -27,7 +27,9 @@ def ledger_place() -> LedgerPlace:
     folders = places()
     if os.environ.get(HIDDEN_DATA) == str(folders.data):
         why = "sandboxed commands cannot access your conversations"
-        raise NexusError("ledger", "the ledger is not accessible in the sandbox", why, "Run this outside the sandbox")
+        raise NexusError(
+            "ledger", "the ledger is not accessible in the sandbox", why, "Run this command outside the sandbox"
+        )
     try:
         has_url = b"url" in folders.settings.read_bytes()
     except OSError:

@@ -115,7 +115,7 @@ def check_value(key: str, value: Any, source: str = "") -> SettingValue:
     folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
     if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
         raise NexusError(
-            "config", source or "the settings", f"{key} does not name an absolute path", "Use an absolute path or ~/..."
+            "config", source or "the settings", f"{key} is not an absolute path", "Use an absolute path or ~/..."
         )
     try:
         fit = rule.read(value) if rule else None

@@ -52,7 +52,7 @@ def places() -> Places:
     except RuntimeError as error:
         home, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a writable folder"
         what = f"NEXUS_HOME {home}" if home else "no home folder"
-        why = "it names no known home folder" if home else f"HOME is not set, and user {os.getuid()} has none"
+        why = "the home folder in its path is unknown" if home else f"HOME is not set, and user {os.getuid()} has none"
         raise NexusError("config", what, why, hint) from error
 
 
@@ -145,5 +145,5 @@ def working_folder(directory: str = "", option: str = "--cd") -> Path:
             raise NexusError("usage", f"{option} {directory}", "there is no such folder", "Name an existing folder")
         return Path(os.path.realpath(folder))
     except OSError as error:
-        why = error.strerror or "it cannot be entered"
+        why = error.strerror or "the folder cannot be entered"
         raise NexusError("usage", "the working folder", why, "Change to another folder") from error

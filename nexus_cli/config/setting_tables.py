@@ -44,9 +44,11 @@ def _limit(default: int | float | None, rule: Rule, text: str, example: Any = No
 
 _TABLES: Mapping[str, Mapping[str, Setting]] = {
     "rules": {
-        "allow": Setting(None, TEXTS, "Run without asking.", ["bash(npm test *)", "bash(make lint)"]),
-        "ask": Setting(None, TEXTS, "Ask always.", ["bash(git commit *)"], "adds"),
-        "deny": Setting(None, TEXTS, "Refuse always.", ["bash(git push *)", "read_file(secrets/**)"], "adds"),
+        "allow": Setting(None, TEXTS, "Calls that run without asking.", ["bash(npm test *)", "bash(make lint)"]),
+        "ask": Setting(None, TEXTS, "Calls that always need approval.", ["bash(git commit *)"], "adds"),
+        "deny": Setting(
+            None, TEXTS, "Calls that are always refused.", ["bash(git push *)", "read_file(secrets/**)"], "adds"
+        ),
     },
     "limits": {
         "max_steps": _limit(STEPS.max_steps, COUNT, "Maximum number of model requests in one turn."),
@@ -98,7 +100,7 @@ def _plain(rule: Rule, example: Any) -> Setting:
 
 NAMED_TABLES: Mapping[str, NamedTable] = {
     "models": NamedTable(
-        "Facts about a model, missing or wrong in the packaged table. Prices are US dollars per million tokens.",
+        "Model data that is missing or wrong in the packaged table. Prices are in US dollars per million tokens.",
         '"openai/my-model"',
         {
             "window": _plain(whole_number(1000, MAX_INT, " of tokens"), 128_000),
@@ -112,7 +114,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "agents": NamedTable(
-        "Agents that take part in spaces: the options of their runs, and topics for the router.",
+        "Agents that take part in spaces, with options for their runs and topics for the router.",
         "Ana",
         {
             "model": _plain(TEXT, "openai/gpt-5.4-mini"),
@@ -130,7 +132,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "services": NamedTable(
-        "Services: events sent by `POST /trigger/NAME` to `nexus serve` start runs. The request body is the payload.",
+        "Services, which start a run when `nexus serve` gets `POST /trigger/NAME`. The request body is the payload.",
         "ci-failed",
         {
             "instruction": _plain(
@@ -155,15 +157,15 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "rules": Setting(
                 None,
                 TEXTS,
-                "Rules that allow calls in addition to the level `allow`, commands also with network or outside the "
-                "sandbox if the model requests it.",
+                "Rules that allow more calls than the level `allow`, and let commands use the network or run outside "
+                "the sandbox if the model requests it.",
                 ["bash(git push origin nightly)"],
             ),
             "sender": Setting(
                 None,
                 one_of("github", "gitlab", "slack"),
-                'Sender of the events: "github", "gitlab" or "slack". Signatures (of GitLab: the token) and delivery '
-                "ids are checked.",
+                'Sender of the events: "github", "gitlab" or "slack". nexus checks signatures (for GitLab, the token) '
+                "and delivery ids.",
                 "github",
             ),
             "token_header": Setting(
@@ -200,7 +202,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "hosts": NamedTable(
-        "Keys that `wait_for` sends to a host, to other machines only over TLS: an environment variable, or a key "
+        "Keys that `wait_for` sends to a host (to other machines, only over TLS): an environment variable, or a key "
         "stored by `nexus login GITHUB_TOKEN`.",
         '"api.github.com"',
         {
@@ -215,13 +217,13 @@ OPEN_TABLES: Mapping[str, Setting] = {
     "rule_examples": Setting(
         {},
         TEXTS,
-        "Test commands that a rule must match, or with `!` must not match, checked when rules are read: "
+        "Commands that a rule must match, or not match (`!`). nexus checks them when it reads the rules: "
         '"bash(npm test *)" = ["npm test -- -u", "! npm run build"]',
     ),
     "alias": Setting({}, NAME, 'Short names for models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),
     "bindings": Setting({}, ACTION, 'Your own keys: "c-y" = "level", "c-x m" = "/compact" (`nexus docs personal`).'),
     "folder_keys": Setting(
-        {}, KEY_OF_FOLDER, 'Per folder, the name of the keys for its projects (`nexus login --as`): "~/work" = "work"'
+        {}, KEY_OF_FOLDER, 'The name of the keys for the projects in a folder (`nexus login --as`): "~/work" = "work"'
     ),
     "default_models": Setting(
         {
@@ -236,8 +238,8 @@ OPEN_TABLES: Mapping[str, Setting] = {
             "CHATGPT_LOGIN": "chatgpt/gpt-5.4",
         },
         NAME,
-        "The model for each provider, if no model is set and its key is the only one in the environment or, without "
-        "any there, the only stored one. The names with _LOGIN stand for `nexus login github-copilot` and "
+        "The model for each provider, used if no model is set and the provider's key is the only one in the "
+        "environment or, if there is none, the only stored key. *_LOGIN stands for `nexus login github-copilot` and "
         "`nexus login chatgpt`.",
     ),
 }
@@ -247,9 +249,9 @@ REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "w
 
 TABLE_HELP: Mapping[str, str] = {
     "rules": (
-        "Rules that allow, ask about or refuse calls. Deny wins over ask, ask over allow, every rule over the level "
-        '`allow`; at the level "all" only deny rules count. A rule is TOOL or '
-        "TOOL(PATTERN): for bash the beginning of a command, with `*` for further arguments; for files a path. "
+        "Rules that allow, ask about or refuse calls. Deny takes precedence over ask, ask over allow, and every rule "
+        'over the level `allow`; at the level "all", only deny rules apply. A rule is TOOL or TOOL(PATTERN). PATTERN '
+        "is the beginning of a command for bash, with `*` for further arguments, or a path for files. "
         '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] holds rules for the '
         "projects in a folder."
     ),

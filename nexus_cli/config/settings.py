@@ -58,12 +58,12 @@ class CompactSettings:
     model: str = declare(
         "",
         TEXT,
-        'The model that writes summaries. "": the session model, which can reuse its cache while that is warm.',
+        'The model that writes summaries. "": the session model, which can reuse its warm cache.',
     )
     seconds: float = declare(
         300.0,
         SECONDS,
-        "Time limit of a summary in seconds. If it is exceeded, the messages are not changed.",
+        "Time limit of a summary in seconds. A summary that exceeds the limit changes nothing.",
         in_projects="replaces",
     )
     prune: bool = declare(
@@ -88,7 +88,7 @@ class SectionSettings:
         True,
         YES_OR_NO,
         "Learn from recalls: in later sessions, a project section that the model recalled after it was left out weighs "
-        "up to twice as much, a section never recalled as little as half. `nexus context` shows the weights.",
+        "up to twice as much, and one that it never recalled as little as half. `nexus context` shows the weights.",
     )
 
 
@@ -142,7 +142,7 @@ class UiSettings:
         "Ring the bell, set the window title and notify the desktop when a turn ends or needs an answer, if you have "
         "pressed no key for 10 seconds.",
     )
-    notify_command: str = declare("", TEXT, "A command to also run at each notification (`nexus docs personal`).")
+    notify_command: str = declare("", TEXT, "A command that also runs at each notification (`nexus docs personal`).")
     status_command: str = declare(
         "", TEXT, "A command whose first line of output is shown in the status line (`nexus docs personal`)."
     )
@@ -162,15 +162,16 @@ class SandboxSettings:
         "auto",
         one_of("auto", "bwrap", "landlock", "seatbelt", "off", "required"),
         'Sandbox for commands: "bwrap" (bubblewrap), "landlock" (in the Linux kernel), "seatbelt" (macOS), or "auto" '
-        'for the one that works here; "required" is "auto" but refuses to run without a sandbox; "off" disables it.',
+        'for the one that works here; "required" is like "auto", but nexus does not start without a sandbox; '
+        '"off" disables it.',
     )
     env_pass: tuple[str, ...] = declare(
         (),
         NAMES,
-        "Variables passed to commands although their names look secret (*_TOKEN, *_KEY, *_SECRET, *PASSWORD*).",
+        "Variables to pass to commands even if their names look secret (*_TOKEN, *_KEY, *_SECRET, *PASSWORD*).",
     )
     write: tuple[str, ...] = declare(
-        (), PATHS, "Additional folders and files that commands may write, besides the project and build tool caches."
+        (), PATHS, "Additional folders and files that commands may write to, besides the project and build tool caches."
     )
     unix_sockets: bool = declare(
         False,
@@ -205,14 +206,14 @@ class SpaceSettings:
     max_runs: int = declare(
         12,
         COUNT,
-        "Maximum number of agent runs that one message of a person starts, including those that agents' messages "
-        "start. Then the space pauses until a person writes again, and says so.",
+        "Maximum number of agent runs that one message from a person can cause, including runs started by agents' "
+        "messages. The space then says so and pauses until a person writes again.",
     )
     max_cost: float = declare(
         2.0,
         DOLLARS,
-        "Maximum cost, in US dollars, of all agent runs that one message of a person starts. Then the space pauses, as "
-        "with max_runs.",
+        "Maximum cost, in US dollars, of all agent runs that one message from a person can cause. The space then "
+        "pauses, as with max_runs.",
     )
 
 
@@ -233,13 +234,13 @@ class RunSettings:
     max_wait: float = declare(
         604_800.0,
         SECONDS,
-        "Default limit in seconds of a wait for a file, process, address, event or message: a week.",
+        "Default time limit, in seconds, for waiting for a file, process, address, event or message. 604800 is a week.",
     )
     wait_provider: float = declare(
         43_200.0,
         SECONDS,
-        "Maximum seconds to wait for a provider that is overloaded, rate-limited or unreachable: 12 hours. "
-        "Retries after 1, 2, 5, 15 and 30 minutes, then every hour, or when the provider says.",
+        "Maximum seconds to wait for a provider that is overloaded, rate-limited or unreachable. nexus retries "
+        "after 1, 2, 5, 15 and 30 minutes, then every hour, or at the time that the provider gives.",
     )
 
 
@@ -251,7 +252,7 @@ class WorktreeSettings:
         (),
         TEXTS,
         "Patterns (as in .gitignore) of ignored files to copy into a worktree, besides node_modules, .venv, venv, "
-        '*.egg-info and .env files. "!node_modules/" excludes one. A project can list further patterns in '
+        '*.egg-info and .env files. "!node_modules/" excludes a folder. A project can list further patterns in '
         ".worktreeinclude.",
         in_projects="adds",
     )
@@ -325,8 +326,8 @@ class Settings:
         "",
         TEXT,
         "The model if neither --model nor NEXUS_MODEL is set: a litellm model name or an alias. "
-        '"": the model in [default_models] for the only provider with a key in the environment, or else for the only '
-        "stored key; if its server lists other models, the only one or one with a similar name.",
+        '"": the [default_models] entry of the only provider with a key in the environment, or else of the only stored '
+        "key. If the provider's server lists other models, nexus uses the only one, or one with a similar name.",
     )
     effort: str = declare(
         "",
@@ -365,7 +366,7 @@ class Settings:
             parse=_parse_check,
         ),
         "A command that checks the files edited in a step; the model gets the new findings (`nexus docs "
-        "checks`). Without such a table ruff, tsc, go vet and cargo check run where a project uses them; `check = []` "
+        "checks`). Without such a table, ruff, tsc, go vet and cargo check run if a project uses them; `check = []` "
         "at the top of the file turns all checks off.",
         example=("[[check]]", {"glob": "*.py", "command": "ruff check --quiet {files}", "seconds": 20}),
         in_projects="adds",

@@ -191,8 +191,8 @@ def _key(project: Path) -> str:
 def _refuse_worktree(project: Path) -> None:
     source = trusted_folder(project)
     if source != project:
-        why = f"it is a worktree of {source} and shares its trust"
-        raise NexusError("config", f"{project} has no trust of its own", why, f"Run: nexus trust {source}")
+        why = f"a worktree shares the trust of its project, {source}"
+        raise NexusError("config", f"{project} cannot be trusted separately", why, f"Run: nexus trust {source}")
 
 
 def _texts_of(project: Path) -> RecordFile:

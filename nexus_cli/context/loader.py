@@ -240,7 +240,7 @@ def _parse_file(path: Path, parse: Callable[[str], JsonObject]) -> JsonObject | 
     try:
         return parse(file_text.text) if file_text.text.strip() else {}
     except (ValueError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        why = "the file is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise NexusError("config", one_line(str(path)), why, "Correct the file or move it away") from error
 
 

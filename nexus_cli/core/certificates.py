@@ -69,7 +69,7 @@ def find_certificate_error(errors: Iterable[BaseException]) -> BaseException | N
 
 def describe_certificate_error(error: BaseException, host: str) -> tuple[str, str]:
     """Return the reason for which the certificate of `host` was refused, and the advice."""
-    reason = str(getattr(error, "verify_message", "")) or "it cannot be verified"
+    reason = str(getattr(error, "verify_message", "")) or "verification failed"
     if getattr(error, "verify_code", 0) in _NOT_VALID:
         return f"the certificate of {host} is not valid: {reason}", "Check the address and the system clock"
     name, value = named_file()

@@ -82,7 +82,7 @@ def check_name(name: str, label: str, *, colons: bool = False) -> str:
     if name and len(name) <= LONGEST_NAME and not _UNFIT.search(checked) and name.isprintable():
         return name
     unfit = "'@' or '\\'" if colons else "'@', ':' or '\\'"
-    why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, {unfit}"
+    why = f"a name has 1 to {LONGEST_NAME} printable characters, without quotes, brackets, {unfit}"
     raise NexusError("usage", f"{label} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 

@@ -132,8 +132,8 @@ async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
     if engine.conversation.log.ends_unfinished():
         await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
-        why = "there is no prompt, and the last answer of this session is complete"
-        raise NexusError("usage", "nothing to ask", why, "Add a prompt")
+        why = "the last answer of this session is complete"
+        raise NexusError("usage", "no prompt", why, "Add a prompt")
 
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:

@@ -52,7 +52,7 @@ def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine
     os.close(reader)
     os.close(writer)
     lines = done.stderr.decode().splitlines()
-    assert done.returncode == 3 and "waiting for stdin" in lines[0] and lines[0].endswith("< /dev/null")
+    assert done.returncode == 3 and "waiting for input on stdin" in lines[0] and lines[0].endswith("< /dev/null")
     assert "limit timeout reached: stdin was open for 0.2 s" in lines[1]
 
 
@@ -84,7 +84,7 @@ def test_late_input_beside_a_prompt_is_waited_for(
     prompt.report_silence()
     assert prompt.read()[0].text == "hi\n\n<stdin>\nlate\n</stdin>"
     os.close(reader)
-    assert capfd.readouterr().err.count("waiting for stdin") == 1
+    assert capfd.readouterr().err.count("waiting for input on stdin") == 1
 
 
 @pytest.mark.parametrize("words", [["hi"], []])

@@ -66,7 +66,8 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
     assert (
-        len(lines) == 1 and "not serving schedules, services and waiting runs: correct this, then restart" in lines[0]
+        len(lines) == 1
+        and "schedules, services and waiting runs are not served. Correct this, then restart" in lines[0]
     )
 
 

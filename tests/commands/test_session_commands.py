@@ -203,7 +203,7 @@ def test_a_session_that_goes_on_without_saving_keeps_its_name(context: FakeConte
     with pytest.raises(NexusError, match="changes to this session are not saved"):
         unsaved.run("rename mine")
     unsaved.run("cost")
-    assert unsaved.said[-1].startswith("Not all of this session is saved: this report ends with request 1; ")
+    assert unsaved.said[-1].startswith("Part of this session is not saved: this report ends with request 1; ")
     asyncio.run(unsaved.session.aclose())
     with the_ledger() as ledger:
         assert ledger.session(context.session.id).name == ""

@@ -99,7 +99,7 @@ def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: F
     for number, line in enumerate(reports, 1):
         context.run(line)
         assert len(context.said) == number
-        assert context.said[-1].startswith("Not all of this session is saved: this report ends with request 2; ")
+        assert context.said[-1].startswith("Part of this session is not saved: this report ends with request 2; ")
         assert f"about {used:,} of " in context.said[-1]
     assert context.shown[-2][0] == "between" and context.shown[-2][1]["step"] == 2
     with pytest.raises(NexusError, match="has sent 2 requests"):

@@ -155,7 +155,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert {limit["name"] for limit in shown(context, "why")["in_force"]["limits"]} == {"max_steps", "allow"}
     text = find_form("why")(shown(context, "why mode"), 80)
     assert text == "mode has no limit."
-    with pytest.raises(NexusError, match="no call of this session has this id, and no limit has this name"):
+    with pytest.raises(NexusError, match="no call in this session and no limit matches"):
         context.run("why nonsense")
 
 

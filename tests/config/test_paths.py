@@ -78,7 +78,7 @@ def test_a_user_without_a_home_folder_is_told_what_to_set(tmp_path: Path, monkey
     assert "a bug in nexus" in report_bug(ValueError()).line, "it is told although there is no log file"
     for named in ("~", "~nobody-of-this-name/nexus"):
         monkeypatch.setenv("NEXUS_HOME", named)
-        with pytest.raises(NexusError, match=f"NEXUS_HOME {named}: it names no known home folder"):
+        with pytest.raises(NexusError, match=f"NEXUS_HOME {named}: the home folder in its path is unknown"):
             places()
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path))
     assert places().data == tmp_path / "data"

@@ -29,7 +29,7 @@ def test_a_complete_reply_that_ends_in_our_mark_is_complete(mark: str, tmp_path:
     resumed = opened(Steps(ANSWER), tmp_path, session.id)
     assert last_exchange(resumed)["finished"]
     _, outcome = say(resumed, "")
-    assert outcome.error and outcome.error["message"].startswith("nothing to ask")
+    assert outcome.error and outcome.error["message"].startswith("no prompt")
 
 
 @pytest.mark.parametrize("fork", [False, True])

@@ -225,7 +225,7 @@ def test_in_a_worktree_the_trusted_hooks_of_its_source_run_whatever_its_files_sa
     check("")
     (folder / ".nexus").symlink_to("/")
     check("")
-    with pytest.raises(NexusError, match=f"it is a worktree of {project}/sub and shares its trust"):
+    with pytest.raises(NexusError, match=f"a worktree shares the trust of its project, {project}/sub"):
         trust(folder / "sub")
     write_claude(project, guard | {"timeout": 2})
     (folder / ".nexus").unlink()

@@ -99,7 +99,7 @@ def test_two_people_with_clones_of_one_repository(team: Clones) -> None:
     assert team.sessions("mira") == [] and team.agents_of_runs("mira") == []
 
     told = team.run("ana", "ledger", "share", ".", "mira").stderr.decode()
-    assert "mira sees your sessions of github.com/acme/shop#" in told, told
+    assert "mira can now see your sessions of github.com/acme/shop#" in told, told
     assert "nexus ledger share . ana" in told, "what Mira has to do"
 
     assert "I know it from ana: ." in team.run("mira", "ask", "When does the till close?").text
@@ -114,7 +114,7 @@ def test_two_people_with_clones_of_one_repository(team: Clones) -> None:
     hits = team.run("ana", "sessions", "search", "When does the till", "--json").result["hits"]
     assert hits == [], "Mira has not shared hers"
     told = team.run("mira", "ledger", "share", ".", "ana").stderr.decode()
-    assert "ana and you see each other's sessions" in told, told
+    assert "ana and you can now see each other's sessions" in told, told
     assert len(team.run("ana", "sessions", "search", "When does the till", "--json").result["hits"]) == 2
     team.run("mira", "ledger", "unshare", ".", "ana")
     assert team.sessions("mira") == [] and team.agents_of_runs("mira") == []

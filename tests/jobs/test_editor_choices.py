@@ -138,7 +138,7 @@ def test_a_command_lets_the_person_choose_and_a_cancel_chooses_nothing(place: St
     live(work)
     asked, keys, _ = editor.questions[0]
     assert str(asked.title).startswith(f"Model: {MODEL}.") and keys[-1] == "no" and len(keys) == 13
-    assert str(asked.title).endswith(" 4 more: name the item after the command")
+    assert str(asked.title).endswith(" 4 more: type the item's name after the command")
     assert "Using openai/gpt-4o." in editor.said()
 
 

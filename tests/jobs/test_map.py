@@ -268,7 +268,7 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
     sample(
         [
             (("map",), "PROMPT"),
-            (("map", " ", "0.py"), "the prompt is empty"),
+            (("map", " ", "0.py"), "the text is empty"),
             (("map", "x", "-0", "0.py"), "--null"),
             (("map", "x", "-j", "0", "0.py"), "at least 1"),
             (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),

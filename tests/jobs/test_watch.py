@@ -60,7 +60,7 @@ def test_a_batch_has_at_most_so_many_lines_and_json_is_one_object_each(place: St
     assert len({one["session"] for one in made}) == 1 and done.told == []
     empty = place.ask("--watch", PROMPT, stdin=b"")
     assert empty.status == 0 and empty.text == "" and len(place.server.requests) == 3
-    assert empty.told == ["nexus: stdin ended without a line; no request was made"]
+    assert empty.told == ["nexus: stdin ended without input; nothing was sent"]
 
 
 def test_the_dollar_limit_holds_over_all_batches(place: Stage) -> None:

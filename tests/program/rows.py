@@ -68,7 +68,7 @@ ROWS = (
     Row("allow", 2, "usage", arguments=("--allow", "some", "hi"), session=False, requests=0, says="auto or all"),
     Row("option", 2, "usage", arguments=("--max-stepz", "2", "hi"), session=False, requests=0, says="--max-steps"),
     Row("value", 2, "usage", arguments=("--max-steps", "x", "hi"), session=False, requests=0),
-    Row("nothing", 2, "usage", arguments=(), session=False, requests=0, says="nothing to ask"),
+    Row("nothing", 2, "usage", arguments=(), session=False, requests=0, says="no prompt"),
     Row("folder", 2, "usage", arguments=("-C", "nowhere", "hi"), session=False, requests=0, says="no such folder"),
     Row("no_session", 2, "usage", arguments=("-c", "hi"), session=False, requests=0, says="there is no session"),
     Row("no_such_session", 2, "usage", arguments=("-r", "x9", "hi"), session=False, requests=0),

@@ -119,7 +119,7 @@ def seen_cold(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_an_empty_stdin_is_nothing_to_ask(seen: Seen) -> None:
     for done in seen["empty"]:
         assert (done.status, done.stdout) == (2, b"") and clean(done)
-        assert len(done.told) == 1 and done.told[0].startswith("nexus: nothing to ask: ")
+        assert len(done.told) == 1 and done.told[0].startswith("nexus: no prompt: ")
 
 
 def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
@@ -187,4 +187,4 @@ def test_a_closed_stdin_is_no_trouble_and_a_closed_stdout_is_a_failure(seen: See
     no_stdin, none, nothing = seen["closed"]
     assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")
     assert (none.status, none.stdout, none.stderr) == (1, b"", b"")
-    assert nothing.status == 2 and "nothing to ask" in nothing.told[0]
+    assert nothing.status == 2 and "no prompt" in nothing.told[0]

@@ -83,5 +83,5 @@ def test_a_reply_that_broke_off_is_asked_for_again(seen: Seen, name: str) -> Non
 def test_a_session_with_nothing_left_to_do_says_so(seen: Seen) -> None:
     plain, as_json = seen["complete"]
     assert (plain.status, plain.stdout) == (2, b"") and clean(plain)
-    assert plain.told[0].startswith("nexus: nothing to ask: ")
+    assert plain.told[0].startswith("nexus: no prompt: ")
     assert (as_json.status, as_json.kind) == (2, "usage")

@@ -192,7 +192,7 @@ async def test_a_stream_whose_message_is_taken_back_ends_with_an_error(tmp_path:
         await served.client.create_agent("a")
         first = asyncio.create_task(served.client.send("a", "first"))
         await until(lambda: provider.asked)
-        with pytest.raises(ConnectionError, match="removed from the queue"):
+        with pytest.raises(ConnectionError, match="left the queue"):
             async for event in served.client.stream("a", "two"):
                 assert event["type"] == "notice"
                 assert await served.client.unqueue("a") == {"texts": ["two"]}

@@ -40,7 +40,7 @@ Until = Annotated[
     typer.Option(
         metavar="COMMAND",
         callback=refuse_empty,
-        help="Continue until this shell command exits 0, within the limits; otherwise exit with status 3.",
+        help="Continue until this shell command exits with 0; exit status 3 if a limit is reached first.",
     ),
 ]
 Schema = Annotated[
@@ -48,7 +48,7 @@ Schema = Annotated[
     typer.Option(
         metavar="SCHEMA",
         callback=refuse_empty,
-        help="Require an answer in JSON that matches this JSON Schema: a file, the schema itself, or a pydantic "
+        help="Require a JSON answer that matches this JSON Schema: a file, the schema itself, or a pydantic "
         "MODULE:CLASS. The model may correct its answer twice; exit status 3 if it never matches.",
     ),
 ]
@@ -70,7 +70,7 @@ ExplainContext = Annotated[
     typer.Option("--explain-context", help="Before each request, print on stderr what it contains and why."),
 ]
 
-_PANEL = "Context contract (if the first request violates it: exit status 4, nothing is sent)"
+_PANEL = "Context contract (a first request that violates it is not sent: exit status 4)"
 FullInput = Annotated[
     bool,
     typer.Option(
@@ -84,7 +84,7 @@ MaxInput = Annotated[
         "--max-input",
         callback=whole_number(),
         metavar="N",
-        help="Maximum input tokens of each request; a later request above it ends the turn with exit status 3.",
+        help="Maximum input tokens of each request; a later request above this ends the turn with exit status 3.",
         rich_help_panel=_PANEL,
     ),
 ]

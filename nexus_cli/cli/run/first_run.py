@@ -127,7 +127,7 @@ class FirstRun:
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._settings)) or "none"
-        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
+        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none reachable"
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
 
@@ -196,7 +196,7 @@ class FirstRun:
                 write_setting(own_places, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            self._say(f"Model or permission level could not be saved: {why}. To save them later: `nexus config set`.")
+            self._say(f"The model or permission level could not be saved: {why}. Save them with `nexus config set`.")
             return
         self._say(
             f"Settings written to {own_places.settings}. Change them with `nexus config set` or `nexus config edit`."

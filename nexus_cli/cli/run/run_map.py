@@ -283,7 +283,7 @@ class _Map:
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
-            return "The answers were not saved; with --resume FILE the next run saves its answers"
+            return "The answers were not saved; add --resume FILE to save those of the next run"
         resume_option = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
         return f"Resume with: the same command{resume_option}"
 

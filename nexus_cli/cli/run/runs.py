@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
-    """List the runs; in a terminal, also ask for the approvals that they wait for."""
+    """List the runs. In a terminal, also ask for the approvals that runs wait for."""
     report: Report[Any] = build_list(source)
     asks = not source.is_json and _make_approver(Stream(2))
     for run in source.ledger.runs.waiting()[::-1] if asks else []:
@@ -48,12 +48,12 @@ def resume_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Continue a run now, in this terminal, without waiting further; if it waits for an approval, nexus asks you.
+    """Continue a run now, in this terminal, without waiting further.
 
-    A failed run continues in its session with its level, rules and model, and its limits apply in full again. Without a
-    terminal, answer with --answer. Exit status: 0 success, 1 if the run failed, 3 if the run waits again or a limit
-    stopped it, 130 after Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of runs; nexus
-    serve continues the runs.
+    If the run waits for an approval, nexus asks you; without a terminal, answer with --answer. A failed run continues
+    in its session with its level, rules and model, and its limits start again. Exit status: 0 success, 1 if the run
+    failed, 3 if the run waits again or a limit stopped it, 130 after Ctrl+C (resume it again). --all, --plan, --space
+    and --agent only end the pause of the selected runs; nexus serve then continues them.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")

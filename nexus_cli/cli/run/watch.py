@@ -54,7 +54,7 @@ class Watch:
             yield replace(trigger, text=f"{trigger.text}\n\n{block}")
             first = False
         if first:
-            self._tell("stdin ended without a line; no request was made")
+            self._tell("stdin ended without input; nothing was sent")
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:
         """Subtract what a turn used from the limits; return False if the stream shall not go on."""

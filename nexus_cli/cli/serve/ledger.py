@@ -53,8 +53,8 @@ def copy(
         Argument("TO", "The target, which must be empty: a file, or postgresql://USER@HOST/NAME.", least=0),
     ],
 ) -> Act:
-    """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error nothing is
-    copied."""
+    """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error, nothing
+    is copied."""
     begun = time.monotonic()
     from_place, to_place = _place(original), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
@@ -118,8 +118,9 @@ def _place(text: str) -> LedgerPlace:
 
 
 def share(source: Source, project: Project, role: Role) -> Act:
-    """Let a database role read, continue and delete your sessions, facts and runs in a project. You see theirs once
-    they share them with you. An administrator shares in both directions, for all who have worked in the project."""
+    """Let a database role read, continue and delete your sessions, facts and runs in a project. You see the role's
+    sessions once it shares them with you. An administrator shares in both directions, for everyone who has worked in
+    the project."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise NexusError(
@@ -141,10 +142,8 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     with ledger.db.write():
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
-        return f"{role} and you see each other's sessions of {project}."
-    return (
-        f"{role} sees your sessions of {project}. To see theirs, {role} runs in the project: nexus ledger share . {own}"
-    )
+        return f"{role} and you can now see each other's sessions of {project}."
+    return f"{role} can now see your sessions of {project}. To see theirs, {role} runs: nexus ledger share . {own}"
 
 
 def _share_all(ledger: Ledger, project: str, role: str) -> str:
@@ -189,8 +188,8 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
 
 
 def unshare(source: Source, project: Project, role: Role) -> Act:
-    """Stop sharing a project with a role, in both directions. An administrator also stops it between
-    this role and everybody else."""
+    """Stop sharing a project with a role, in both directions. For an administrator, this also ends the sharing between
+    the role and everyone else."""
     with closing(_open_server()) as ledger:
         identity = _identity(project, ledger, must_exist=False)
         own_role = "" if ledger.db.is_administrator() else ledger.spaces.own_role()

@@ -144,7 +144,7 @@ class _Work:
             services, problems = load_services(settings.services, folder)
             ledger = Ledger.open(ledger_place())
         except NexusError as error:
-            warn(f"{error.message}; not serving schedules, services and waiting runs: correct this, then restart")
+            warn(f"{error.message}; schedules, services and waiting runs are not served. Correct this, then restart")
             return None
         for line in problems:
             warn(line)
@@ -273,7 +273,8 @@ class _Run:
         """Print the address in one line on stdout, and a line for each service on stderr."""
         if self._host not in {"", *LOOPBACK}:
             write_stderr_line(
-                f"nexus: listening on {self._host}: anyone who can read the traffic gets the token; prefer a tunnel"
+                f"nexus: listening on {self._host}: anyone who can read the traffic can get the token; "
+                "use a tunnel instead"
             )
         listed = [service_value(service, url) for service in services]
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
@@ -290,7 +291,7 @@ class _Run:
         """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             write_stderr_line(
-                f"nexus: waiting for {name_first(names, 1)} to finish a step, at most {STEP_SECONDS:g} s; "
+                f"nexus: waiting up to {STEP_SECONDS:g} s for {name_first(names, 1)} to finish a step; "
                 "a second signal stops the server immediately"
             )
 

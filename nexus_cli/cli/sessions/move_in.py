@@ -179,7 +179,7 @@ def _choose(subject: str, answers: Sequence[str]) -> str:
     """Ask which to keep; Esc and an empty line keep the person's."""
     keys = [AnswerKey(answer[0], answer, answer) for answer in answers]
     question = AskedQuestion(
-        f"{subject} differs. Which one to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}"
+        f"{subject} differs. Which version do you want to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}"
     )
     reply = ask_terminal(question)
     return str(reply.meaning) if reply is not None else MINE

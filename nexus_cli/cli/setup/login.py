@@ -53,11 +53,11 @@ def login(
         str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
 ) -> Act:
-    """Store the key of PROVIDER, pasted at a prompt that does not show the key, or read from stdin.
+    """Store the key of PROVIDER, pasted at a hidden prompt or read from stdin.
 
     Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
     precedence. PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For
-    a subscription (github-copilot, chatgpt) sign in on a web page with the printed code.
+    a subscription (github-copilot, chatgpt), nexus prints a code; enter it on a web page to sign in.
     """
     provider, *further = words or ("",)
     if further:
@@ -66,7 +66,7 @@ def login(
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
         hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"
-        raise NexusError("usage", "wrong usage", "no provider is named", hint)
+        raise NexusError("usage", "wrong usage", "the provider is missing", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):
         return _sign_in(subscription, key_name)

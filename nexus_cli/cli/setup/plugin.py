@@ -71,7 +71,7 @@ def update(
 ) -> Report[Annotated[Any, PluginsReport]]:
     """Update a plugin: copy its folder again, show the differences, and ask about each inactive item.
 
-    Without SOURCE the branch or tag that the plugin was added from is resolved again. A plugin that was added from a
+    Without SOURCE, nexus resolves the plugin's branch or tag again. A plugin that was added from a
     commit keeps that commit until you name another one.
     """
     installed = find_plugin(name)

@@ -29,9 +29,9 @@ def tour(
     yes: Annotated[bool, Option(None, "Run without pauses and answer every question with yes.", "--yes -y")] = False,
     keep: Annotated[bool, Option(None, "Keep the tour's folder.")] = False,
 ) -> int:
-    """Run a demo without a key: the real engine with a scripted model in its own folder.
+    """Run a demo without a key: the real engine with a scripted model, in a temporary folder.
 
-    In a terminal it pauses after each step. Your own sessions and settings are not touched.
+    In a terminal, the demo pauses after each step. It does not touch your sessions and settings.
     """
     stream, theme = Stream(1), "auto"
     with suppress(NexusError):  # a tour needs no settings

@@ -93,7 +93,7 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
         return same
     added = Quote(entry, text, pin=f"p{1 + newest}")
     if room is not None and (tokens := added.labelled_tokens(count)) > room:
-        why = f"it has {tokens:,} tokens; the limit for all pins together is {room:,}"
+        why = f"the text has {tokens:,} tokens; the limit for all pins together is {room:,}"
         raise NexusError("usage", f"nexus pin add {_short(target)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
@@ -150,7 +150,7 @@ def _short(target: str) -> str:
 def _entry(conversation: Conversation, number: int) -> Entry:
     entry = next(iter(conversation.read(number, number)), None) if number <= conversation.last else None
     if entry is None:
-        has = f"its messages are 1 to {conversation.last}" if conversation.last else "it has none yet"
+        has = f"the messages are 1 to {conversation.last}" if conversation.last else "no message was sent yet"
         why = f"this session has no message {number}: {has}"
         raise NexusError("usage", f"nexus pin add {number}", why, FIND)
     return entry

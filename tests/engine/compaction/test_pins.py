@@ -97,7 +97,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
     async def live() -> None:
         async with living(tmp_path, Summariser(), "long words " * 400, *TURNS) as session:
             for what in ("1", "other words " * 400):
-                with pytest.raises(NexusError, match=r"it has [\d,]+ tokens; the limit for all pins together is") as no:
+                with pytest.raises(NexusError, match=r"the text has [\d,]+ tokens; the limit for all pins") as no:
                     session.engine.compactor.pin(what)
                 assert (
                     no.value.exit_status == 2

@@ -91,10 +91,10 @@ def rewound(p: Person) -> None:
         seat.say("third")
         with seat.doing("> /rewind 2; Enter", 0):
             seat.type("/rewind 2")
-            seat.screen.wait_for("revert what?")
+            seat.screen.wait_for("what do you want to revert?")
             seat.screen.wait_quiet(0.3)
             seat.screen.send(ENTER)
-            seat.screen.wait_for(lambda one: "revert what?" not in one.text)
+            seat.screen.wait_for(lambda one: "what do you want to revert?" not in one.text)
         seat.say(" again")
         seat.say("/fork branch", 0)
         seat.say("in the fork")
