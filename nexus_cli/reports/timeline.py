@@ -107,13 +107,15 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from filled(_title(value), width)
     if value["earlier"]:
         row_limit = min(len(rows) * 5, len(rows) + value["earlier"])
-        yield from filled(f"{plural(value['earlier'], 'earlier row')} not shown: --last {row_limit}", width)
+        yield from filled(
+            f"{plural(value['earlier'], 'earlier row')} not shown (--last {row_limit} shows more).", width
+        )
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         yield from ["", cut_line(day, width)] if day else [""]
         for row in several:
             yield from _row(row, width)
     if not rows:
-        yield from filled("Nothing happened yet.", width)
+        yield from filled("No events yet.", width)
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")
@@ -124,7 +126,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
         members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_NAMED)
-        new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
+        new = f" · (new): unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"

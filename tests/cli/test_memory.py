@@ -94,11 +94,11 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     ("arguments", "why"),
     sample(
         [
-            (["accept", "m9"], b"fact m9: no fact has this id"),
-            (["forget", "m9"], b"fact m9: no fact has this id"),
+            (["accept", "m9"], b"fact m9: there is no such fact"),
+            (["forget", "m9"], b"fact m9: there is no such fact"),
             (["accept", ""], b"ID: the value is empty"),
             (["forget", " "], b"ID: the value is empty"),
-            (["forget", "all"], b"fact all: no fact has this id"),
+            (["forget", "all"], b"fact all: there is no such fact"),
             (["add", " "], b"the fact cannot be stored"),
             (["add", "user"], b"Usage: nexus memory add --slot user TEXT"),
             (["add", "x" * 2001], b"at most 2,000 characters"),

@@ -118,7 +118,7 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
     value = shown(context, "reflect")
     assert value["waiting"] == ["m1"] and value["older"] == 0
     assert find_form("reflection")(value, 120).splitlines()[-1] == (
-        "1 new lesson (m1): /memory to review, /memory accept m1 to keep."
+        "1 new lesson (m1): review with /memory, keep with /memory accept m1 to keep."
     )
     context.provider.script = lambda request: lessons[1:] if request.messages[-1]["role"] == "user" else "two lessons"
     value = shown(context, "reflect")

@@ -123,7 +123,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         "permissions.allow (2 rules) is ignored",
         "permissions.deny Task(x*) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv was not found",
-        "plan_w_team.md: hooks is not applied",
+        "plan_w_team.md: hooks is ignored",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told

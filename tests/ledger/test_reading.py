@@ -199,7 +199,7 @@ def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNa
     writer.log(session).append(make.user(2))
     assert database.one("SELECT count(*) FROM entries") == (1,), "it stands in the log alone"
     writer.close()
-    with pytest.raises(NexusError, match="the file has changed in the meantime"):
+    with pytest.raises(NexusError, match="another process changed the file meanwhile"):
         database.all("SELECT count(*) FROM entries")
     database.close()
 

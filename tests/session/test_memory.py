@@ -556,7 +556,7 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
     with the_ledger() as ledger:
         acts = (lambda: ledger.facts.get("m9"), lambda: accept_proposals(ledger, ["m9"], "/p", AT))
         for act in acts:
-            with pytest.raises(NexusError, match="fact m9: no fact has this id") as caught:
+            with pytest.raises(NexusError, match="fact m9: there is no such fact") as caught:
                 act()
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="the fact cannot be stored"):

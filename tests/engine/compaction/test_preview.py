@@ -203,9 +203,9 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
             (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
             value = await looked(session)
             assert not value["possible"] and re.search(
-                r"not be smaller \(.+\) with a cap of 1,\d{3} tokens$", value["why"]
+                r"not be smaller \(.+\), with a summary of up to 1,\d{3} tokens$", value["why"]
             )
-            assert "A compaction may be refused: " in find_form("compaction")(value, 80)
+            assert "nexus may refuse a compaction: " in find_form("compaction")(value, 80)
             assert ended(await session.compact()).ok
 
     asyncio.run(live())
