@@ -331,7 +331,7 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
     hint = f"Check {proxy.variable} (http://USER:PASSWORD@HOST:PORT); to bypass the proxy: NO_PROXY={host}"
     if f.status == PROXY_LOGIN or f.has({"ProxyError"}):
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
-        wants = "wrong user name or password" if proxy.headers else "user name and password required"
+        wants = "user name or password rejected" if proxy.headers else "user name and password required"
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
         return f"{way} did not connect to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):

@@ -126,7 +126,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
         members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_NAMED)
-        new = f" · (new): unread by {value['reader']}" if value["reader"] else ""
+        new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"

@@ -156,7 +156,7 @@ def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_non
         ("drops", "show", "d1"): ORIGINAL,
         ("replay",): "has not sent a request",
         ("sessions", "list"): "please",
-        ("memory", "list"): "Nothing is remembered",
+        ("memory", "list"): "No facts are remembered",
     }
     for arguments, text in told.items():
         done = nexus(*arguments, preexec_fn=no_room)

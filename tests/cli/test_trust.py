@@ -34,7 +34,7 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     for line in (
         "limits.max_steps = 7: instead of 200",
         "allow = all: no effect (your setting is ask)",
-        "model: a project cannot set this",
+        "model: ignored, because a project cannot set it",
         ".nexus/recipes/careful.toml",
         ".nexus/mcp.json",
         "Trusted. Active: settings, recipes.",

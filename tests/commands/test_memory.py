@@ -47,7 +47,7 @@ def propose(context: FakeContext, text: str, quote: str = "") -> None:
 
 
 def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
-    assert "Nothing is remembered" in shown(context.run("memory"))
+    assert "No facts are remembered" in shown(context.run("memory"))
     context.run("memory add Deploys with fly").run("memory add user Likes tabs").run(
         "memory add agent Reads logs first"
     )

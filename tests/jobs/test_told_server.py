@@ -183,7 +183,7 @@ def test_the_next_call_runs_by_the_words_of_now_whenever_its_server_changed_them
     ("later", "told", "said"),
     [
         ([], "MCP server rug removed note", "it no longer offers the tool note"),
-        (None, "MCP server rug: ", "its tools changed after nexus decided on this call"),
+        (None, "MCP server rug: ", "rug changed after nexus decided on this call"),
     ],
 )
 def test_a_tool_that_its_server_takes_back_or_no_longer_lists_does_not_run(

@@ -224,7 +224,7 @@ def test_a_colleague_can_end_a_run_and_change_nothing_else_of_it(room: Room) -> 
         "made_by = 'ben'",
     ):
         room.refuse(f"UPDATE runs SET {change}")
-    with pytest.raises(NexusError, match="it belongs to ana"):
+    with pytest.raises(NexusError, match="only its owner, ana"):
         room.ben.runs.set_paused(run.key, True, AT)
     assert room.ana.runs.get(run.key).state == WAITING
     room.ben.runs.cancel(run.key, AT)

@@ -166,7 +166,7 @@ def test_a_list_without_end_is_cut(play: Play) -> None:
 
 def test_a_list_of_hundreds_of_megabytes_harms_no_other_server(play: Play) -> None:
     first = play.call(raw("child"))
-    with pytest.raises(ServerError, match="its list of tools is larger than 10 MB") as caught:
+    with pytest.raises(ServerError, match="its list of tools exceeds the maximum of 10 MB") as caught:
         play.run(play.host.list_offer(raw("pages")))
     assert caught.value.fault == "protocol"
     assert play.call(raw("child")).split()[0] == first.split()[0], "the other one still runs"

@@ -39,8 +39,8 @@ def test_an_ask_that_waits_ends_with_news_and_goes_on_in_serve_once(tmp_path: Pa
         assert asked.status == 3 and (error["kind"], asked.result["exit"]) == ("waiting", 3)
         assert error["message"] == "run-1 waits: ci.log changes" and "nexus runs resume run-1" in error["hint"]
         assert [line for line in asked.stderr.decode().splitlines() if "waits" in line] == [
-            "nexus: run-1 waits: ci.log changes. When the wait is over, `nexus serve` or `nexus serve --once` resumes "
-            "the run; to resume it now: nexus runs resume run-1."
+            "nexus: run-1 waits: ci.log changes. `nexus serve` or `nexus serve --once` resumes the run when the wait "
+            "is over; to resume it now: nexus runs resume run-1."
         ]
         (listed,) = place.run("runs", "list", "--json").result["runs"]
         assert (listed["id"], listed["state"], listed["waits_for"]) == ("run-1", "waiting_reply", "ci.log changes")

@@ -105,7 +105,7 @@ def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixtu
     listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
     assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
     assert listed["version"] == 1 and listed["session"] == missed
-    assert "were read from the cache" in " ".join(printed().split())
+    assert "came from the cache" in " ".join(printed().split())
     assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
     assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
     assert printed("why", "3").count("\n") < printed("why", "3", "--all").count("\n")
@@ -147,7 +147,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
     rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
     for width in (40, 80, 150):
         text = " ".join(find_form("cache")(value | {"requests": rows}, width).split())
-        assert "10 requests for summaries: " in text and "% of them cached" in text
+        assert "10 requests for summaries: " in text and "% cached)" in text
         assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
 

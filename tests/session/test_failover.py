@@ -172,8 +172,8 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
     act(log)
     log.append(entry(log.last_id() + 1))
     (told,) = person.said
-    assert "deleted in the meantime" in told and "in memory" in told and "cannot go on" not in told
-    with pytest.raises(NexusError, match="deleted in the meantime") as caught:
+    assert "another process has deleted it" in told and "in memory" in told and "cannot go on" not in told
+    with pytest.raises(NexusError, match="another process has deleted it") as caught:
         act(strict)
     assert caught.value.kind == "ledger"
 

@@ -203,7 +203,7 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "the model proposes this wording (to accept: nexus memory accept m1): Deploy] without" in find_form(
+        assert "the model proposes another (to accept: nexus memory accept m1): Deploy] without" in find_form(
             "memory"
         )(value, 400)
         ledger.delete_session(value["facts"][0]["session"])
@@ -406,7 +406,7 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = find_form("fact")(value, 100)
-        assert text.startswith("Forgotten: m1 (project)") and "3 sessions still contain it" in text
+        assert text.startswith("Forgotten: m1 (project)") and "read this fact in 3 sessions" in text
         assert [line.strip() for line in text.splitlines()[-3:]] == [
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]

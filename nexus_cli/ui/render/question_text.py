@@ -150,7 +150,7 @@ def _confinement_text(question: Question) -> str:
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
-    sign = f"it contains a hidden character ({hidden})" if hidden else ""
+    sign = f"the command contains a hidden character ({hidden})" if hidden else ""
     stays = "runs in the background" if question.call.arguments.get("background") else ""
     rule = mark_on_one_line(question.rule)
     rule = f"may match {rule}" if rule.startswith("deny ") else rule  # a certain match is refused, not asked about

@@ -125,7 +125,7 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     ("command", "told", "why"),
     [
         ("make && git diff --stat", {}, "git needs approval unless the whole command line is read-only"),
-        ('echo "$VAR"', {}, "it has a variable; the value of $VAR is not known before the command runs"),
+        ('echo "$VAR"', {}, "the command contains a variable; the value of $VAR is not known before the command runs"),
         ("cat ../x; touch y", {}, "../x is outside the project"),
         ("until [ -e x ]; do ls; done", {}, ""),  # the line about the sandbox names the loop
         ("touch x", {"network": True}, ""),
