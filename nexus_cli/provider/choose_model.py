@@ -51,7 +51,7 @@ def choose_model(
         why = f"no key is set, but a local server answered: {available}"
         hint = f"Use this server: --model {reached[0].prefix.rstrip('/')}/NAME, or nexus config set model ..."
     else:
-        why = "no model is configured, no API key is set, and no local server was reached"
+        why = "no default model or API key is set, and no local server was reached"
         hint = (
             f"Store a key with `nexus login PROVIDER` (or export {first[0]}=...), choose a model (--model NAME, "
             "NEXUS_MODEL), or start a local server such as Ollama; `nexus doctor` shows what is missing"
