@@ -77,7 +77,7 @@ def test_a_server_that_fails_again_and_again_is_told_at_once_until_the_host_ends
     begun = notes.read_text().split()
     assert begun == ["begin"] * 4
     error = fails(play, server)
-    assert "it failed 4 times" in str(error)
+    assert "after 4 failures" in str(error)
     assert "no database" in str(error)
     assert notes.read_text().split() == begun
     play.run(play.host.aclose())
