@@ -170,7 +170,10 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert sorted(os.listdir(place.folder / "locked")) == ["b"] and not (place.folder / "new.lock").exists()
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
-    assert "deny write_file(locked/**)" in told and "the command writes a file covered by deny edit_file(locked/**)" in told
+    assert (
+        "deny write_file(locked/**)" in told
+        and "the command writes a file covered by deny edit_file(locked/**)" in told
+    )
     assert re.search(r"\[sandbox: deny (edit|write)_file\(locked/\*\*\) makes", told)
     assert re.search(r"\[sandbox: new\.lock: removed \(deny (edit|write)_file\(\*\.lock\)\)\]", told)
 

@@ -162,7 +162,9 @@ def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_pa
             assert asking.count("bash make") == 1 and "to answer: nexus runs resume run-1" in asking, asking
             answer_run(ledger, ledger.runs.get(run.key), ["no"], ["use ninja"], by="Ana")
         listed = place.run("runs", "list").text
-        assert "Ana said no: use ninja; the run continues when nexus serve runs" in listed and "waits" not in listed, listed
+        assert "Ana said no: use ninja; the run continues when nexus serve runs" in listed and "waits" not in listed, (
+            listed
+        )
         assert place.run("runs", "list", "--json").result["runs"][0]["came"] == "Ana said no: use ninja"
         shown = place.run("runs", "show", "1").text
         assert "Ana said no: use ninja, not processed yet" in shown and "waits:" not in shown, shown

@@ -35,7 +35,8 @@ NONE = RuleSet()
         ("f() { ls; }", "the command contains a function"),
         (
             "echo $((1 + 2))",
-            "the command contains an arithmetic expansion; the value of $((1 + 2)) is not known before the command runs",
+            "the command contains an arithmetic expansion; "
+            "the value of $((1 + 2)) is not known before the command runs",
         ),
         ("A=1; ls", "the command contains an assignment to a variable"),
     ],

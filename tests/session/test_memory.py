@@ -203,9 +203,9 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "the model proposes another (to accept: nexus memory accept m1): Deploy] without" in find_form(
-            "memory"
-        )(value, 400)
+        assert "the model proposes another (to accept: nexus memory accept m1): Deploy] without" in find_form("memory")(
+            value, 400
+        )
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits

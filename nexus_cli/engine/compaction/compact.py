@@ -112,9 +112,7 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
-        engine.control.emit_notice(
-            f"before the compaction: {error.message}", warning=False
-        )
+        engine.control.emit_notice(f"before the compaction: {error.message}", warning=False)
 
 
 async def draft_compaction(
