@@ -150,7 +150,7 @@ async def attach_changes(engine: Engine) -> None:
     if preamble.arrived and not readings.epoch_cause:
         readings.epoch_cause = "reload"
         late = f"new context finished loading: {', '.join(preamble.arrived)}"
-        line = f"{late}; the next request has that text and will miss the prompt cache"
+        line = f"{late}; the next request contains this text and will miss the prompt cache"
         engine.control.emit_notice(line, warning=False)
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()

@@ -230,7 +230,7 @@ def _project_hooks(folder: Path, source: Path, configuration: Configuration) -> 
         is_off = off and hook.state != UNTRUSTED and hook.source in RULES
         refuses = hook.table.on_timeout == "deny"  # whoever wrote the key, nobody has accepted that it is off
         state = CHANGED if refuses else UNSUPPORTED
-        yield replace(hook, state=state, why=f"{off} has {DISABLED}") if is_off else hook
+        yield replace(hook, state=state, why=f"{off} sets {DISABLED}") if is_off else hook
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
     is_known = bool(unread) and (bool(before) or trust_state(folder, configuration) in ("trusted", "changed"))
     for name in unread:

@@ -197,15 +197,15 @@ def run_hook(hook: Hook, input_data: bytes, cwd: Path, permission: CallPermissio
     if result.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
-            notice = f"a hook from {hook.source} did not run: {why}. Install the program; to list hooks: nexus hooks"
+            notice = f"a hook from {hook.source} did not run: {why}. Install the program; `nexus hooks` lists hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, notice)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
     if not has_answered:
         why = f"exit {result.status}{': ' if words else ''}{words}"
         notice = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            notice = f"a hook from {hook.source} failed, perhaps because it has no network access, which only hooks in "
-            notice += "your config.toml have. To see the error: nexus timeline"
+            notice = f"a hook from {hook.source} failed, perhaps because only hooks in your config.toml have network "
+            notice += "access; `nexus timeline` shows the error"
         return HookRun(hook, HookAnswer(), FAILED, why, seconds, notice)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)

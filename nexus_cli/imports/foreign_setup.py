@@ -101,7 +101,7 @@ class ForeignSetup:
         """Report a file that cannot be read."""
         line = f"{with_tilde(path)}: {one_line(why)[:160]}"
         if guards:
-            self.lose_unknown(f"{line}. Its rules are unknown")
+            self.lose_unknown(f"{line}. nexus does not know its rules")
         else:
             self.notes.append(line)
 
@@ -170,9 +170,7 @@ class ForeignSetup:
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose(
-                    "allow", f"{written}: it would allow more in nexus, because the rule {limit} was not imported"
-                )
+                self.lose("allow", f"{written}: would allow more in nexus, because the rule {limit} was not imported")
 
     def add_server(self, name: str, entry: JsonDict) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
@@ -236,7 +234,9 @@ class ForeignSetup:
         """Report hooks, which are not taken over."""
         if hooks:
             events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
-            self.note(f"hooks ({events[:120]}): they run commands; copy those you want (see `nexus docs hooks`)")
+            self.note(
+                f"hooks ({events[:120]}): hooks run commands; copy the hooks that you want (see `nexus docs hooks`)"
+            )
 
     def note_folders(self, home: Path, *names: str) -> None:
         """Report folders with guides: used in place where the program keeps them by default."""
@@ -252,7 +252,7 @@ class ForeignSetup:
     def note_unused(self, table: JsonObject, used: Iterable[str], location: str) -> None:
         """Report keys of a table that have no counterpart."""
         if unused_keys := [one_line(str(key))[:40] for key in table if key not in set(used)]:
-            self.notes.append(f"{location}: no counterpart in nexus for {', '.join(unused_keys[:30])}")
+            self.notes.append(f"{location}: nexus has no equivalent of {', '.join(unused_keys[:30])}")
 
 
 def server_entry(table: JsonObject, *keys: str) -> JsonDict:

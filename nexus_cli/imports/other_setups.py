@@ -106,7 +106,7 @@ def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; in nexus, all are allowed")
+        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; nexus allows all of them")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {location}")
 
 
@@ -173,7 +173,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         _set_model(setup, as_table(model).get("name") or model, plain.provider)
         for key in plain.rules:
             if key in settings:
-                setup.lose_unknown(f"{key} in {location}: its rules are not converted; use `nexus rules add`")
+                setup.lose_unknown(f"{key} in {location}: nexus does not convert these rules; use `nexus rules add`")
         for key in filter(settings.__contains__, plain.advice):
             setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {location}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():

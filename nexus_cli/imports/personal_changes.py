@@ -110,7 +110,7 @@ class _Asked:
     def choose(self, subject: str, answers: Sequence[str]) -> str:
         answer = self.ask(subject, answers)
         if answer == MINE:
-            self.plan.kept.append(f"{subject}: your own value is kept")
+            self.plan.kept.append(f"{subject}: nexus keeps your value")
         return answer
 
 
@@ -169,5 +169,5 @@ def _plan_instructions(setup: ForeignSetup, places: Places, chooser: _Asked) -> 
 
 def refuse_without_terminal() -> NexusError:
     """Return the error of an import that nobody can confirm."""
-    hint = "Use --yes to make the changes (your own values are kept), or --dry-run to show them"
+    hint = "Use --yes to make the changes and keep your values, or --dry-run to show the changes"
     return NexusError("usage", "nothing was imported", "stdin is not a terminal", hint)

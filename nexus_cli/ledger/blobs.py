@@ -49,13 +49,13 @@ def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:
     """Return the data of the columns `hash, codec, data`; raise `NexusError("ledger", ...)` if it is damaged."""
     if digest is None or stored is None:
-        raise _damage_error("it is missing")
+        raise _damage_error("the record is missing")
     try:
         data = zlib.decompress(stored) if codec == _ZLIB else stored
     except zlib.error as error:
-        raise _damage_error("it cannot be unpacked") from error
+        raise _damage_error("the record cannot be unpacked") from error
     if sha256(data).digest() != digest:
-        raise _damage_error("its content does not match its hash")
+        raise _damage_error("the content does not match the hash")
     return data
 
 

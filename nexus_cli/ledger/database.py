@@ -38,8 +38,8 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions"),
-    sqlite3.SQLITE_CANTOPEN: ("its files could not be opened", "Check the permissions of its folder"),
+    sqlite3.SQLITE_READONLY: ("the file cannot be written", "Check its permissions"),
+    sqlite3.SQLITE_CANTOPEN: ("the file could not be opened", "Check the permissions of its folder"),
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk"),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Move it away, or restore it from a backup"),
     sqlite3.SQLITE_NOTADB: ("the file is not a database", "Move it away, or restore it from a backup"),
@@ -64,7 +64,9 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person."""
     code = primary_code(error)
     if code in _BUSY:
-        return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
+        return NexusError(
+            "ledger", what, f"another process kept the ledger locked for {BUSY_SECONDS:.0f} s", "Try again"
+        )
     if getattr(error, "sqlite_errorcode", None) in _TAKEN:
         return NexusError("ledger", what, "another process continued the session", FORK)
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():

@@ -152,7 +152,7 @@ class FactTable:
         text = fact_text(text)
         old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
         if len({(fact.slot, fact.project) for fact in old}) != 1:
-            why = "they are in different slots or projects" if old else "none is named"
+            why = "the facts are in different slots or projects" if old else "none is named"
             raise NexusError("usage", "facts cannot be merged", why, "Choose facts from the same slot and project")
         slot, project = old[0].slot, old[0].project
         same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
@@ -200,7 +200,7 @@ class FactTable:
         fact = self.find(fact_id)
         if fact is None:
             shown = " ".join(replace_surrogates(fact_id).split())[:40]
-            raise NexusError("usage", f"fact {shown}", "no fact has this id", "See nexus memory list")
+            raise NexusError("usage", f"fact {shown}", "there is no such fact", "See nexus memory list")
         return fact
 
     def clear_quotes(self, session: str) -> None:

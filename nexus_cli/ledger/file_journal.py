@@ -166,7 +166,7 @@ class FileJournal(SessionJournal):
         self._waiting.clear()
         self._cut.clear()
         self._use(file)
-        self.warn("the ledger can be written again: the whole session is saved")
+        self.warn("the ledger can be written again, and the entire session is saved")
 
     def _use(self, db: Database) -> None:
         db.pending += self.db.pending

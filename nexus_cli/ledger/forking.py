@@ -21,7 +21,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         last = lanes.last_id(db, parent.main_lane)
         upto = last if entry is None else entry
         if not 0 <= upto <= last:
-            why = f"it has entries 1 to {last}" if last else "it has no entries yet"
+            why = f"the session has entries 1 to {last}" if last else "the session has no entries yet"
             raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
         upto = _before_open_group(db, parent.main_lane, upto, last)
         session = sessions.create(

@@ -53,7 +53,7 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
 def missing_session() -> NexusError:
     """Return the error for a session that was deleted."""
     return NexusError(
-        "ledger", "the saved session does not exist", "it was deleted in the meantime", "Start a new session"
+        "ledger", "the saved session no longer exists", "another process has deleted it", "Start a new session"
     )
 
 

@@ -77,9 +77,9 @@ def _make_private_file(path: Path) -> None:
     except FileExistsError:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is not a regular file") from None
+            raise OSError(0, "the path is not a regular file") from None
         if not os.access(path, os.R_OK | os.W_OK):
-            raise OSError(0, "it cannot be written") from None
+            raise OSError(0, "the file cannot be written") from None
         if stat.S_IMODE(status.st_mode) & 0o077:
             path.chmod(0o600)
 
@@ -126,7 +126,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
         why = "the database belongs to another program"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
     if version_read > len(schema.STEPS):
-        why = f"it was written by a newer nexus (schema {version_read}, supported: {len(schema.STEPS)})"
+        why = f"a newer nexus wrote the ledger (schema {version_read}, supported: {len(schema.STEPS)})"
         hint = "Upgrade nexus, or set NEXUS_HOME to another folder"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, hint)
     return version_read
@@ -168,7 +168,7 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
         connection.close()
     ready = _connect_if_current(path)
     if ready is None:
-        why = "SQLite's write-ahead log could not be enabled, perhaps because of its file system"
+        why = "SQLite could not enable its write-ahead log, perhaps because of the file system"
         raise NexusError(
             "ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another file system"
         )

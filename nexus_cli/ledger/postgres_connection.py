@@ -83,7 +83,7 @@ _WHY = {
     "23505": ("another process continued the session", FORK),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
-    "42501": ("this database role lacks the permission", "Ask the server's administrator"),
+    "42501": ("your database role lacks the permission", "Ask the server's administrator"),
     "53100": ("the server's disk is full", "Free some space on the server"),
     "55P03": ("another process held the lock too long", "Try again"),
     "57014": (
@@ -223,7 +223,10 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, objec
         raise NexusError("ledger", what, why, "Upgrade the server")
     if encoding != "UTF8":
         raise NexusError(
-            "ledger", what, f"its encoding is {encoding}", "Create the database with: createdb -E UTF8 NAME"
+            "ledger",
+            what,
+            f"the encoding of the database is {encoding}",
+            "Create the database with: createdb -E UTF8 NAME",
         )
     for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
         connection.adapters.register_loader(kind, loader)

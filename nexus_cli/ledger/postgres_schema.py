@@ -224,10 +224,10 @@ def prepare(db: PostgresDatabase) -> None:
         return
     steps = version(db)
     if steps > newest:
-        why = f"it was written by a newer nexus (schema {steps}, supported: {newest})"
+        why = f"a newer nexus wrote the ledger (schema {steps}, supported: {newest})"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
     if steps and not db.is_administrator():
-        why = f"it was written by an older nexus (schema {steps}, required: {newest})"
+        why = f"an older nexus wrote the ledger (schema {steps}, required: {newest})"
         hint = "Ask its administrator to run `nexus sessions list`, which upgrades the ledger"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
     for _ in range(newest):

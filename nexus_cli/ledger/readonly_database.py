@@ -20,7 +20,10 @@ from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's codes for a place that is read-only or full."""
-_NOTHING_IN_IT = ("it is empty and cannot be initialized", "Free some space on its disk, or make its folder writable")
+_NOTHING_IN_IT = (
+    "the file is empty and cannot be initialized",
+    "Free some space on its disk, or make its folder writable",
+)
 _WRITABLE = "Make its folder writable, or copy the folder to a writable place and set NEXUS_HOME"
 
 
@@ -62,7 +65,7 @@ class ReadOnlyDatabase(Database):
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
-            why = "SQLite could not open it; if it has a write-ahead log, that can only be read in a writable folder"
+            why = "SQLite could not open the file; it can read a write-ahead log only in a writable folder"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
             raise ledger_error(error, self._what) from error
@@ -83,7 +86,7 @@ class ReadOnlyDatabase(Database):
 
     def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
-            raise NexusError("ledger", self._what, "the file has changed in the meantime", "Try again")
+            raise NexusError("ledger", self._what, "another process changed the file meanwhile", "Try again")
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:
@@ -92,8 +95,8 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
     database = ReadOnlyDatabase(path)
     try:
         if (steps := check_version(database.connection, path)) != len(schema.STEPS):
-            old = f"its schema is too old ({steps}, required: {len(schema.STEPS)})"
-            why = f"{old}, and upgrading it needs a writable folder", _WRITABLE
+            old = f"the schema is too old ({steps}, required: {len(schema.STEPS)})"
+            why = f"{old}, and an upgrade requires a writable folder", _WRITABLE
             problem = why if steps else _NOTHING_IN_IT
             raise NexusError("ledger", f"the ledger {path} cannot be read", *problem)
     except BaseException:
@@ -108,7 +111,7 @@ def require_ledger(path: Path) -> None:
     with closing(ReadOnlyDatabase(path)) as database:
         row = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
         if row != (schema.APPLICATION, "ok"):
-            why, hint = "it is not a ledger, or is damaged", "Specify a ledger, or a new path, as TO"
+            why, hint = "the file is damaged or not a ledger", "Specify a ledger, or a new path, as TO"
             raise NexusError("ledger", f"the file {path} was left unchanged", why, hint)
         check_version(database.connection, path)
 

@@ -392,7 +392,7 @@ class RunTable:
             options = {**before.options, "paused": paused}
             if not before.has_ended and before.is_paused != paused:
                 if not self.is_own(before):
-                    why = f"it belongs to {before.principal}, and only they can pause or resume it"
+                    why = f"only its owner, {before.principal}, can pause or resume this run"
                     raise NexusError("usage", before.id, why, f"To end the run: nexus runs cancel {before.id}")
                 self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
                 self._db.notify()

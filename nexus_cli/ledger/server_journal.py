@@ -151,7 +151,7 @@ class ServerJournal(SessionJournal):
     def _holding_commits(self) -> Iterator[None]:
         """Let no other thread commit what waits in the block; `LedgerAwayError` if one waits for the server."""
         if not self._saving.acquire(timeout=_SHORT_WAIT):
-            raise LedgerAwayError("the ledger could not be written", "its server does not respond")
+            raise LedgerAwayError("the ledger could not be written", "the server does not respond")
         try:
             yield
         finally:
@@ -217,7 +217,7 @@ class ServerJournal(SessionJournal):
         attempt.add_done_callback(
             lambda finished: finished.cancelled() or finished.exception()
         )  # perhaps nobody waits any more
-        error = LedgerAwayError("the ledger could not be written", "its server does not respond")
+        error = LedgerAwayError("the ledger could not be written", "the server does not respond")
         finished, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT if waits else _END_WAIT)
         if waits and not finished:
             self._keep(error, _NOW)

@@ -111,7 +111,7 @@ class SpaceTable:
     def get_entity(self, key: int) -> Entity:
         row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
         if row is None:
-            raise NexusError("usage", f"ent-{key}", "no member has this id")
+            raise NexusError("usage", f"ent-{key}", "there is no such member")
         return _entity(row)
 
     def own_role(self) -> str:
@@ -168,7 +168,7 @@ class SpaceTable:
         if member.kind == AGENT and not self.is_own(member):
             how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
             raise NexusError(
-                "usage", f"the agent {member.name}", "it belongs to another user", f"Its owner can add it: {how}"
+                "usage", f"the agent {member.name}", "the agent belongs to another user", f"Its owner can add it: {how}"
             )
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
@@ -285,7 +285,7 @@ class SpaceTable:
         if not text.strip():
             raise NexusError("usage", "the message is empty", "there is nothing to post", "Type a message")
         if len(text) > LONGEST_MESSAGE:
-            why = f"it has {len(text):,} characters; the maximum is {LONGEST_MESSAGE:,}"
+            why = f"{len(text):,} characters; the maximum is {LONGEST_MESSAGE:,}"
             raise NexusError("usage", "the message is too long", why, "Put the text into a file and post its path")
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
@@ -515,7 +515,7 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
 
 
 def _describe_spent(root: int, dollars: float) -> str:
-    return f"the runs of msg-{root} have cost ${dollars:.2f}; spaces.max_cost allows no more"
+    return f"the runs of msg-{root} have cost ${dollars:.2f}, which reaches the limit spaces.max_cost"
 
 
 def _entity(row: Sequence[Any]) -> Entity:

@@ -134,7 +134,7 @@ def _save_file(db: Database, session: str, path: Path) -> Iterator[str]:
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
         why = f"the ledger rejected it ({error})"
-        yield f"work of another process in session {session} was not saved: {why}. It is kept in {aside}"
+        yield f"work of another process in session {session} was not saved: {why}. nexus keeps it in {aside}"
         return
     path.unlink()
     if lines:

@@ -437,7 +437,7 @@ def _find_unfit(answer: JsonDict, version: str) -> str:
         outer = 2 if error.errors()[0]["loc"][:1] == ("tools",) else 0
         return printable_line(_describe_invalid(error, outer))
     needs_task = tool.execution is not None and tool.execution.task_support == "required"
-    return "it only runs as a task, which nexus does not support" if needs_task else ""
+    return "the tool only runs as a task, which nexus does not support" if needs_task else ""
 
 
 async def _accept_result(_name: str, _result: object) -> None:

@@ -134,7 +134,7 @@ class ServerHost:
             connection = await self._connect(target)
             if do == "call" and message["revision"] not in ("", connection.revision):
                 raise ServerError(
-                    "changed", f"{target.name}: its tools changed after nexus decided on this call; repeat the call"
+                    "changed", f"the tools of {target.name} changed after nexus decided on this call; repeat the call"
                 )
             try:
                 before = connection.revision  # of a list: what the server says while it lists is not in the list
@@ -233,7 +233,7 @@ class ServerHost:
             if since < REST_SECONDS:
                 raise ServerError(
                     "died",
-                    f"{state.last}; it failed {state.failures} times and will not be restarted for up to a minute",
+                    f"{state.last}; after {state.failures} failures, nexus waits up to a minute before a restart",
                 )
             state.failures = 0
         elif state.failures > 1:
@@ -359,9 +359,7 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Calla
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         entries = [entry(row) for row in getattr(page, kind)]
         if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
-            raise OverflowError(
-                f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB, the most that nexus reads"
-            )
+            raise OverflowError(f"its list of {kind} exceeds the maximum of {_LARGEST_LIST // 1_000_000} MB")
         collected += entries
         cursor = page.next_cursor
         if not cursor or len(collected) >= _MOST_ENTRIES:

@@ -60,7 +60,7 @@ class ServerFiles:
             return ""
         label = _describe_server(name, file)
         why = (line.removeprefix(label).partition(": ")[2] for line in self.problems if line.startswith(label))
-        return next(why, "its entry disables it")
+        return next(why, "the server is disabled in its entry")
 
 
 def read_servers(
@@ -140,7 +140,7 @@ def parse_entry(
         plugin, folder = {PLUGIN_ROOT: str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
         environ = {**environ, **plugin}
     if not isinstance(value, Mapping):
-        raise ValueError("it is not a table")
+        raise ValueError("the entry is not a table")
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
@@ -148,7 +148,7 @@ def parse_entry(
             "a name can have at most 50 letters, digits, `-`, `_` and `.`, and must begin with a letter or digit"
         )
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
-        raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
+        raise ValueError("a name must not end with `_` or `.`, or contain two of them in a row")
 
     def expand(text: object, label: str) -> str:
         if not isinstance(text, str):
@@ -161,7 +161,7 @@ def parse_entry(
 
     command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))
     if bool(command) == bool(url):
-        raise ValueError("it needs exactly one of `command` and `url`")
+        raise ValueError("the entry must have either `command` or `url`")
     url = expand(url, "url") if url else ""
     if url and not url.startswith(SCHEMES):
         raise ValueError("url must begin with https:// or http://")
@@ -338,9 +338,7 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     except (ValueError, RecursionError) as error:
         if name == SETTINGS:
             return None
-        why = (
-            f" is not read: {'it is nested too deeply' if isinstance(error, RecursionError) else one_line(str(error))}"
-        )
+        why = f" is not read: {'nested too deeply' if isinstance(error, RecursionError) else one_line(str(error))}"
     else:
         if isinstance(parsed, dict):
             return parsed

@@ -52,16 +52,16 @@ class ServerProcess:
     def explain_end(self) -> str:
         """Return the reason that the server ended and its last output, in one line."""
         status = self.status
-        how = "it ended"
+        how = "the server exited"
         if status is not None:
-            how = f"it was killed by signal {-status}" if status < 0 else f"it exited with status {status}"
+            how = f"signal {-status} killed the server" if status < 0 else f"the server exited with status {status}"
         return how + self.last_words()
 
     def last_words(self) -> str:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
             return f"{LAST_LINES}{LINE_MARK.join(list(self.errors)[-3:])}"
-        return f"; it wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
+        return f"; the server wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
 
 
 @contextlib.asynccontextmanager

@@ -84,7 +84,7 @@ def make_list(offer: ServerOffer) -> ToolList:
     by_name, left_out = dict[str, ServerTool](), list(offer.left_out)
     for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
         if not tool.name:
-            left_out.append(("without a name", "a call could not name it"))
+            left_out.append(("without a name", "the model could not call it"))
         elif (first := by_name.setdefault(fit_name(tool.name), tool)) is not tool:
             left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
     offered = tuple(list(by_name.values())[:MOST_TOOLS])

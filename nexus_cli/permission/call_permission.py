@@ -186,7 +186,7 @@ class CallPermission:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
         probe = self.probe_backend()
         if probe is not None and probe.backend == "none":
-            hint = "See `nexus doctor`; `nexus config set sandbox.backend auto` makes the sandbox optional"
+            hint = "Run `nexus doctor` for details, or make the sandbox optional: nexus config set sandbox.backend auto"
             raise NexusError("config", 'sandbox.backend is "required"', probe.why, hint)
 
     def check_rules(self, level: str) -> None:
@@ -241,7 +241,9 @@ class CallPermission:
             decision = self._decide_paths(call, judged, extra)
         if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and decision.origin == BUILT_IN:
             # What only reads as a command may be anything to the job that it is written to.
-            decision = CallDecision("ask", f"it writes to job {call.arguments[WRITTEN_TO]}", "run", decision.command)
+            decision = CallDecision(
+                "ask", f"the call writes to job {call.arguments[WRITTEN_TO]}", "run", decision.command
+            )
         reads = call.tool.effect in (Effect.NONE, Effect.READ) or decision.profile == "read"
         stays = call.tool.runs_commands and call.arguments.get("background")
         if level == PLAN and not decision.is_denied and (stays or not reads or decision.asks):
@@ -617,7 +619,7 @@ class CallPermission:
         if rights.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the rest")
         if rights.denied and rights.writable and confinement.backend == "landlock":
-            notes.append("a file created in a folder that holds a denied file is not readable until the next command")
+            notes.append("a new file in a folder with a denied file is not readable until the next command")
         untold = tuple(note for note in notes if note not in self._told)
         self._told.update(untold)
 

@@ -62,21 +62,21 @@ def decide(
     """
     LEVELS.index(allow)
     if allow == ASK and tool.works_later(arguments):
-        return CallDecision("ask", "it starts work that continues after this turn and can cost money", "later")
+        return CallDecision("ask", "the call starts work that continues after this turn and can cost money", "later")
     if allow == ASK and tool.sends and not answers:
         return CallDecision("ask", "others in the space will read this message", "send")
     if allow == ALL:
         return CallDecision("allow")
     if tool.stands:
-        return CallDecision("ask", "it affects every later run of this agent", "later")
+        return CallDecision("ask", "the call affects every later run of this agent", "later")
     if tool.server:
-        return CallDecision("ask", f"it runs on the MCP server {tool.server}", "server")
+        return CallDecision("ask", f"the call runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
-        return CallDecision("ask", "it runs a command", "run")
+        return CallDecision("ask", "the call runs a command", "run")
     if tool.reaches in arguments and OF_JOB not in arguments:
         shown = tool.reaches == tool.subject
         address = "" if shown else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
-        return CallDecision("ask", f"it uses the network{address}", "network")
+        return CallDecision("ask", f"the call uses the network{address}", "network")
     if tool.effect is Effect.NONE:
         return CallDecision("allow")
     try:
@@ -96,7 +96,7 @@ def decide(
         if need is not None:
             return need
     if writes and allow == ASK:
-        return CallDecision("ask", "it changes files", "edit")
+        return CallDecision("ask", "the call changes files", "edit")
     return CallDecision("allow")
 
 
@@ -110,21 +110,21 @@ def _check_place(
         if target.is_relative_to(root):
             break
     else:
-        return CallDecision("ask", f"it {verb} outside the project: {path_name}", "outside")
+        return CallDecision("ask", f"the call {verb} outside the project: {path_name}", "outside")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return CallDecision("ask", f"it writes to nexus's configuration: {path_name}", "protected")
+        return CallDecision("ask", f"the call writes to nexus's configuration: {path_name}", "protected")
     for place in (target, _written_path(path, cwd)):
         names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
         name = protected_name(names)
         if name:
-            return CallDecision("ask", f"it writes {_describe_protected(name)}: {path_name}", "protected")
+            return CallDecision("ask", f"the call writes {_describe_protected(name)}: {path_name}", "protected")
         if obeyed_name(names):
-            return CallDecision("ask", f"it writes files that other programs run or load: {path_name}", "protected")
+            return CallDecision("ask", f"the call writes files that other programs load: {path_name}", "protected")
     if _is_in_repository(target, root):
         return CallDecision(
-            "ask", f"it writes to a folder that git may treat as a repository: {path_name}", "protected"
+            "ask", f"the call writes to a folder that git may treat as a repository: {path_name}", "protected"
         )
     return None
 
@@ -153,11 +153,12 @@ def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Pat
     is_own = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
     noun = "nexus's own files" if is_own else "credentials"
     rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
-    return f"it {verb} {noun}: {_name_path(path, target, cwd)}; only a rule in your own config.toml allows it: {rule}"
+    shown = _name_path(path, target, cwd)
+    return f"the call {verb} {noun}: {shown}; only a rule in your own config.toml allows it: {rule}"
 
 
 def _describe_protected(name: str) -> str:
-    """Return the object of "it writes ..." for a protected name."""
+    """Return the object of "the call writes ..." for a protected name."""
     if name in PROTECTED_FOLDERS:
         return f"to {name}"
     if name in INSTRUCTION_FILES:

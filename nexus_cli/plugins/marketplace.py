@@ -63,12 +63,12 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
         return None
     if chosen is None:
         there = (
-            f"Choose a plugin as SOURCE:PLUGIN: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
+            f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
             if plugins_by_name
             else "The marketplace has no plugins"
         )
         hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
-        what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was named"
+        what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was specified"
         raise NexusError("usage", what, "the source is a marketplace", hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
 

@@ -104,7 +104,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObjec
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _refusal(
             root,
-            f"`name` in {path} must be at most 64 letters, digits, `-` and `_`, the first a letter or digit",
+            f"`name` in {path} must have at most 64 letters, digits, `-` and `_`, and begin with a letter or digit",
             "Correct the name",
         )
     return _Reader(root, files, manifest).read(name, programs)
@@ -198,7 +198,7 @@ class _Reader:
                 yield "plugin.json", json.dumps(entry if key in entry else {key: entry}).encode()
             elif path is None or path not in self._files:
                 self._left_out.append(
-                    f"`{key}` in the manifest names no file of the plugin: {one_line(str(entry))[:80]}"
+                    f"`{key}` in the manifest: {one_line(str(entry))[:80]} is not a file of the plugin"
                 )
             elif path != usual:
                 yield path, self._files[path]

@@ -49,11 +49,11 @@ def choose_model(
     elif reached := servers():
         available = ", ".join(f"{server.name} at {server.url}" for server in reached)
         why = f"no key is set, but a local server answered: {available}"
-        hint = f"Use it: --model {reached[0].prefix.rstrip('/')}/NAME, or nexus config set model ..."
+        hint = f"Use this server: --model {reached[0].prefix.rstrip('/')}/NAME, or nexus config set model ..."
     else:
-        why = "none is configured, no API key is set, and no local server was reached"
+        why = "no default model or API key is set, and no local server was reached"
         hint = (
-            f"`nexus login PROVIDER` stores a key (or export {first[0]}=...); or choose a model (--model NAME, "
+            f"Store a key with `nexus login PROVIDER` (or export {first[0]}=...), choose a model (--model NAME, "
             "NEXUS_MODEL), or start a local server such as Ollama; `nexus doctor` shows what is missing"
         )
     raise NexusError("config", "no model", why, hint)

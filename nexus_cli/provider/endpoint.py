@@ -55,11 +55,11 @@ def set_key_hint(provider: str, key_name: str = "") -> str:
     if provider in SUBSCRIPTIONS:
         return f"Sign in: {login_command(provider, key_name)}"
     if key_name:
-        return f"`nexus login {provider} --as {key_name}` stores a key"
-    name, login = key_variable(provider), f"`nexus login {provider}` stores a key"
+        return f"Run `nexus login {provider} --as {key_name}` to store a key"
+    name, login = key_variable(provider), f"run `nexus login {provider}`"
     if provider not in KEY_VARIABLES:
         return f"Set {name} to a valid key"
-    return f"Correct or unset {name}; {login}" if os.environ.get(name) else f"{login}; or set {name} to a valid key"
+    return f"Correct or unset {name}, or {login}" if os.environ.get(name) else f"Set {name}, or {login}"
 
 
 def base_variable(provider: str) -> str:

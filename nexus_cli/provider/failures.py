@@ -143,9 +143,9 @@ def _hint_for(kind: str, model: str, status: int | None, wait: float | None) -> 
     if kind == "auth" and provider == "bedrock":
         return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
     if kind == "usage" and provider == "ollama_chat":
-        return f"`ollama pull {split_model_name(model)[1]}` downloads the model; see `nexus model list`"
+        return f"Download the model with `ollama pull {split_model_name(model)[1]}`, or see `nexus model list`"
     if kind == "network" and provider in LOCAL:
-        return f"Is the model server running? Its address is set by {variable}"
+        return f"Start the model server, or correct its address in {variable}"
     return {
         "auth": set_key_hint(provider, key_name),
         "usage": HOW_TO_NAME,
@@ -331,7 +331,7 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
     hint = f"Check {proxy.variable} (http://USER:PASSWORD@HOST:PORT); to bypass the proxy: NO_PROXY={host}"
     if f.status == PROXY_LOGIN or f.has({"ProxyError"}):
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
-        wants = "it rejected the user name or password" if proxy.headers else "it requires a user name and password"
+        wants = "user name or password rejected" if proxy.headers else "user name and password required"
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
         return f"{way} did not connect to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):

@@ -59,7 +59,7 @@ def find_provider(text: str) -> str:
     hint += "For other providers, set the environment variable that litellm reads for the key"
     if len(typed) > LONGEST_NAME:
         raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
-    raise NexusError("usage", f'unknown provider "{typed}"', "nexus cannot store its key", hint)
+    raise NexusError("usage", f'unknown provider "{typed}"', "nexus cannot store a key for this provider", hint)
 
 
 def find_subscription(text: str) -> str:
@@ -71,7 +71,7 @@ def find_subscription(text: str) -> str:
 def check_key_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
     if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
-        why = "it must have at most 32 characters (a-z, digits, - and _), begin with a letter, and not name a provider"
+        why = "a name has at most 32 characters (a-z, digits, - and _), begins with a letter, and is not a provider"
         raise NexusError("usage", "invalid key name", why, "Example: --as work")
 
 
@@ -87,11 +87,11 @@ def clean_key(provider: str, text: str) -> str:
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
         key = key[1:-1]
     what, again = f"{shape.title} key", f"Copy it again from {shape.page}"
-    why = f"it is too short for a key (length: {len(key)})" if len(key) < SHORTEST else ""
+    why = f"the key is too short (length: {len(key)})" if len(key) < SHORTEST else ""
     if not (key.isascii() and key.isprintable()) or " " in key:
-        why = "it contains spaces or characters that no key contains"
+        why = "the key contains spaces or invalid characters"
     if why:
-        raise NexusError("usage", what, why if key else "it is empty", again)
+        raise NexusError("usage", what, why if key else "the key is empty", again)
     if address_from_env(f"{provider}/"):
         return key
     key_start = max(
@@ -103,6 +103,6 @@ def clean_key(provider: str, text: str) -> str:
         return key
     if owner := next((name for name, key_shape in SHAPES.items() if key_start in key_shape.starts), ""):
         raise NexusError(
-            "usage", what, f"it looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
+            "usage", what, f"this looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
         )
-    raise NexusError("usage", what, f"it must begin with {' or '.join(shape.starts)}", again)
+    raise NexusError("usage", what, f"the key must begin with {' or '.join(shape.starts)}", again)

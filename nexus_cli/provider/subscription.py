@@ -39,7 +39,7 @@ LEAST_INTERVAL, SLOWER = 0.1, 5.0
 LATE = 408
 """The status with which litellm gives up waiting for the person."""
 SECRETS = ("access_token", "refresh_token", "id_token", "token")
-ENDINGS = {"access_denied": "it was declined", "expired_token": "the code has expired"}
+ENDINGS = {"access_denied": "the login was declined", "expired_token": "the code has expired"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _renew(endpoint: Endpoint, library: Any, login: Login) -> Login:
         renewed = _PROVIDERS[endpoint.provider][2](library, login)
     except Exception as error:  # the seam, as in `log_in`
         what, key_name = f"the {SUBSCRIPTIONS[endpoint.provider]} login", endpoint.login.partition("@")[2]
-        raise _failure(error, what, "it has expired or was revoked", (endpoint.provider, key_name)) from error
+        raise _failure(error, what, "the login has expired or was revoked", (endpoint.provider, key_name)) from error
     _protect(renewed)
     former = stored_key(endpoint.login)
     try:
@@ -157,7 +157,7 @@ def _failure(error: Exception, what: str, refused: str, login_place: tuple[str, 
     hint = (
         set_key_hint(*login_place)
         if has_plan
-        else f"Check the subscription of the account, then: {login_command(*login_place)}"
+        else f"Check the subscription of the account, then run {login_command(*login_place)}"
     )
     return ProviderError("auth", f"{why} (HTTP {status})", hint, what=what)
 

@@ -113,12 +113,14 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     """Explain the miss of request `step` (default: the newest miss or request), or raise `NexusError("usage", ...)`."""
     requests = read_conversations(ledger, session, settings)[0].requests
     if not requests:
-        raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Send a message first")
+        raise NexusError(
+            "usage", f"session {session}", "the session has not sent a request yet", "Send a message first"
+        )
     if step is None:
         missed = (pair for pair in reversed(requests) if pair.diagnosis.missed)
         pair = next(missed, requests[-1])
     else:
-        pair = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
+        pair = pick_request(requests, step, f"request {step}", "`nexus cache` lists the requests")
     value = {"version": 1, "session": ledger.session(session).id, **to_json_value(pair), **_details(pair)}
     return MissReport(**value, rewrites=list_rewrites(ledger, session, settings))
 
@@ -205,7 +207,7 @@ def miss_details_text(value: JsonObject, width: int) -> Lines:
         line += f" ({difference['source']})" if difference["source"] else ""
         yield from filled(f"{line}: {difference['by']}." if difference["by"] else f"{line}.", width)
     elif value["previous"]:
-        yield from filled(f"No difference from {before}; this request only adds to it.", width)
+        yield from filled(f"This request only adds to {before}; nothing else differs.", width)
     yield from rewrite_lines(value.get("rewrites", []), width)
 
 
@@ -214,7 +216,7 @@ def _summary(total: JsonObject) -> str:
     if total["hit"] is None:
         silent = total["unanswered"] != total["requests"]
         return f"{request_count}; the provider reported no token counts." if silent else f"{request_count}."
-    text = f"{share(total['hit'], 1)} of the prompt tokens of {request_count} were read from the cache."
+    text = f"{share(total['hit'], 1)} of the prompt tokens in {request_count} came from the cache."
     if not total["misses"]:
         return f"{text} No misses."
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
@@ -244,7 +246,7 @@ def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
         these = [row for row in rows if row["lane"] == lane]
         measured = [row for row in these if row["read"] is not None]
         total, read = sum(row["input"] for row in measured), sum(row["read"] for row in measured)
-        cached = f", {share(read, total)} of them cached" if total else ""
+        cached = f" ({share(read, total)} cached)" if total else ""
         text = f"{plural(len(these), 'request')} {PURPOSES.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
         missed = sum(row["missed"] for row in these)
         lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")

@@ -30,12 +30,12 @@ PLACES = {
 def compaction_text(value: JsonObject, width: int) -> Lines:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
-        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "A compaction may be refused"
-        text = f"{effect}: {value['why']} ({number(value['before'])} tokens are used)."
+        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus may refuse a compaction"
+        text = f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
         yield from [*filled(text, width), *_pin_rows(value["pins"], width)]
         return
     summary, goes = value["summary"], value["goes"]
-    effect = f"{number(value['before'])} tokens would shrink to at most {number(value['after'])}"
+    effect = f"A compaction would reduce {number(value['before'])} tokens to at most {number(value['after'])}"
     if value["after"] >= value["before"]:
         effect = f"A compaction may not free any of the {number(value['before'])} tokens"
     yield from filled(f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed.", width)
@@ -46,7 +46,7 @@ def compaction_text(value: JsonObject, width: int) -> Lines:
     yield from block("after a compaction", "part | tokens | messages | turns | includes", rows, width)
     yield from filled("Tokens are estimated.", width, "  ")
     source = SOURCES.get(summary["source"], summary["source"])
-    how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
+    how = f"{summary['model']} will write the summary from {source}: {summary['why']}."
     yield from ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
     yield from _pin_rows(value["pins"], width)
     yield from _cost(value["cost"], width)
@@ -59,8 +59,8 @@ def _row(name: str, part: JsonObject) -> tuple[Any, ...]:
 
 def _goes(goes: JsonObject) -> str:
     """List the messages to be summarized by number, the way to read them afterwards, and those among them that stay."""
-    how = "recalled" if goes["recall"] else "read with /drops"
-    text = f"Messages {goes['first']} to {goes['last']} will be replaced; they can then be {how}"
+    how = "the model can recall them" if goes["recall"] else "/drops prints them"
+    text = f"The summary will replace messages {goes['first']} to {goes['last']}; {how}"
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
@@ -94,7 +94,7 @@ def _cost(cost: JsonObject, width: int) -> Lines:
 
 def _sum(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
-    state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown now", "cold")
+    state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown", "cold")
     (one, several), price = cost["next"][:2], cost["now"][cache_state]
     parts = (
         price,
@@ -108,8 +108,8 @@ def _sum(cost: JsonObject) -> str:
     first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
     difference = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
     text = f"The cache {state}: the summary costs {dollars(price)}, the next request {difference}"
-    text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
+    text += f", each later request {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
     if later <= 0:
-        return f"{text}; a compaction does not pay for itself."
+        return f"{text}. A compaction does not pay for itself."
     number_of = max(1, 1 + math.ceil((price + first) / later))
-    return f"{text}; a compaction pays for itself after {plural(number_of, 'request')}."
+    return f"{text}. A compaction pays for itself after {plural(number_of, 'request')}."

@@ -388,7 +388,7 @@ def _layers(budget: JsonObject, width: int) -> Lines:
     parts.append(("free", max(0, budget["remaining"])))
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
-    reserved = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
+    reserved = f"reserved: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
     fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
     return [*fitting, *filled(reserved, width, "    ", "  ")]
 
@@ -403,7 +403,7 @@ def _cached(value: JsonObject, width: int) -> Lines:
     if not tokens:
         text = "cached: nothing"
     elif 2 * now < tokens:
-        text = f"cached: {number(now)} of {number(total)} tokens; {number(tokens)} were sent before"
+        text = f"cached: {number(now)} of {number(total)} tokens ({number(tokens)} sent before)"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]
@@ -415,8 +415,8 @@ def describe_rewrite(rewrite: JsonObject) -> str:
         return f"with your next message, which misses the cache: {rewrite['why']}"
     threshold = f"at {number(rewrite['at'])} tokens"
     if rewrite["by"] == "truncation":
-        return f"{threshold} the oldest messages are left out"
-    return f"{threshold} older messages are summarized"
+        return f"{threshold}, nexus removes the oldest messages"
+    return f"{threshold}, nexus summarizes older messages"
 
 
 def _history_lines(value: JsonObject, width: int) -> Lines:

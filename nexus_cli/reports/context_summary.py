@@ -60,7 +60,7 @@ def _epoch_cause(context: ContextManager) -> str:
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)
-    return "another effort" if changed else "instructions and tools are reloaded"
+    return "another effort" if changed else "nexus reloads instructions and tools"
 
 
 def context_summary_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:

@@ -171,9 +171,7 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines
     yield from block(title, *usage_rows("turn", turns), width)
     yield from price_hint(value["models"], width)
     if total.get("estimated"):
-        note = (
-            f"The provider reported no usage for {number(total['estimated'])} of the requests; that usage is estimated."
-        )
+        note = f"The usage of {number(total['estimated'])} of the requests is estimated: the provider reported none."
         yield from apart(note, width)
 
 

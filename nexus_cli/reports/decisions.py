@@ -29,7 +29,7 @@ SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decide
 ANSWERS = {
     "yes": "you said yes",
     "session": "you allowed it for the session",
-    "always": "you allowed it permanently: a rule was added",
+    "always": "you allowed it permanently with a rule",
     "no": "you said no",
     "none": "nobody answered",
 }
@@ -121,7 +121,7 @@ def _find_id(call_id: str, known_ids: Sequence[str]) -> str:
     )
     if len(matches) > 1:
         some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
-        raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Use a longer id")
+        raise NexusError("usage", call_id, f"several call ids begin with this: {some}", "Use a longer id")
     return matches[0] if matches else ""
 
 
@@ -191,7 +191,11 @@ def decisions_text(value: JsonObject, width: int) -> Lines:
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
-    before = filled(f"{value['more']:,} not shown: older, or allowed by the level.", width) if value["more"] else []
+    before = (
+        filled(f"{value['more']:,} decisions not shown (older, or allowed by the level).", width)
+        if value["more"]
+        else []
+    )
     return [*before, *table("id | decision | call | by", listed, width), *(["", *limits] if limits else [])]
 
 

@@ -90,7 +90,7 @@ def diff_text(value: JsonObject, width: int) -> Lines:
     session changed."""
     if value["source"] != "git":
         why = value["why"]
-        yield from filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
+        yield from filled(f"{why[:1].upper()}{why[1:]}. Files changed by this session:", width)
         yield from _name_lines(value["files"], width) or ["  none"]
         return
     unread = value["unread"]

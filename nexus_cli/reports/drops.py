@@ -68,7 +68,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     lines += apart(f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated.", width)
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
-        lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
+        lines += filled(f"nexus did not keep {beyond:,} bytes beyond the size limits of files and outputs.", width)
     first = drops[0]["id"]
     session_option = f" --session {session[-SHOWN_ID:]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{session_option}` prints the first drop.")

@@ -79,7 +79,7 @@ HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
-RESCUE = "Restore it from a backup, or try `sqlite3 FILE .recover`; then move the damaged file to another folder"
+RESCUE = "Restore the ledger from a backup, or try `sqlite3 FILE .recover`; then move the damaged file elsewhere"
 CHECKED_BYTES = 1 << 29
 """A larger ledger is not checked for damage, which takes a second for some hundred megabytes."""
 ROOM = 128 * 1024
@@ -176,7 +176,7 @@ def _ledger(settings: Settings) -> Check:
     if replaced := ledger.list_replaced():
         file_list = ", ".join(map(str, replaced))
         return Check(
-            "ledger", "note", f"{detail}; nexus replaced a damaged ledger, whose sessions are in {file_list}", RESCUE
+            "ledger", "note", f"{detail}; nexus replaced a damaged ledger (its sessions are in {file_list})", RESCUE
         )
     return Check("ledger", "ok", detail)
 
@@ -197,12 +197,12 @@ def _server(url: str) -> Check:
         shared = ledger.db.one("SELECT count(*) FROM project_members")
         everything = ledger.db.is_administrator()
     latency = statistics.median(seconds) * 1000
-    sees = "everything (it is the administrator)" if everything else "its own and shared sessions"
+    sees = "everything (as administrator)" if everything else "its own and shared sessions"
     detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
     detail += f"latency {latency:.1f} ms" + ("" if ledger.writes else "; read-only")
     hints = [f"{row[0]} is off on the server: commits may be lost" for row in sure]
     if everything and shared and shared[0]:
-        hints.append("Projects are shared on this server: use your own role, which does not see everything")
+        hints.append("Projects are shared on this server, so use a role that does not see everything")
     if latency > SLOW_MS:
         hints.append("Each commit needs several round trips; a server nearby is faster")
     if not ledger.writes:
@@ -236,7 +236,7 @@ def _config(settings: Settings) -> Check:
     path = places().settings
     if settings.notices:
         return Check("settings", "note", "; ".join(settings.notices))
-    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your settings would be in {path}")
+    return Check("settings", "ok", str(path) if path.exists() else f"defaults; {path} does not exist yet")
 
 
 def _keys(settings: Settings) -> Check:
@@ -245,7 +245,7 @@ def _keys(settings: Settings) -> Check:
         rows = [name if os.environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
         return Check("keys", "ok", ", ".join(rows))
     names = ", ".join(settings.default_models)
-    hint = f"`nexus login PROVIDER` stores a key ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
+    hint = f"Run `nexus login PROVIDER` ({', '.join(LOGIN_NAMES)}) to store a key, or set one of these: {names}"
     return Check("keys", "note", "none", hint)
 
 
@@ -330,9 +330,11 @@ def _mcp(settings: Settings) -> Check:
     programs = {name: entry.command[0] for name, entry in catalogue.entries.items() if entry.command}
     lost = ", ".join(f"{program} ({name})" for name, program in programs.items() if _is_missing(program))
     if lost:
-        return Check("mcp", "note", f"{names}; program not found: {lost}", "Install it, or correct the command")
+        return Check(
+            "mcp", "note", f"{names}; program not found: {lost}", "Install the program, or correct the command"
+        )
     unlisted = ", ".join(entry.name for entry in catalogue.unlisted)
-    hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
+    hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists the tools of this server" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
     return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds a server", hint)
 
@@ -383,9 +385,9 @@ def _sandbox_checks(sandbox: JsonObject, setting: str) -> Iterator[Check]:
         description = "like profile write, with network" if name == "net" else f"writes {writes}; no network"
         description += "; reads only the project, the system and tools" if name == "read" else ""
         if profile["problem"]:
-            yield Check(f"profile {name}", "broken", f"{description}; it does not start: {profile['problem']}")
+            yield Check(f"profile {name}", "broken", f"{description}; the profile does not start: {profile['problem']}")
             continue
-        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without the sandbox" if plain else "")
+        cost = f"starts in {profile['start_ms']:.1f} ms" + (f" ({plain:.1f} ms without the sandbox)" if plain else "")
         notes = "; ".join(profile["notes"])
         yield Check(f"profile {name}", "note" if notes else "ok", f"{description}; {cost}", notes)
 
@@ -447,7 +449,7 @@ def _instructions(settings: Settings, folder: Path) -> Check:
         layers = instruction_layers(folder, _is_denied(settings, folder))
     except NexusError as error:
         return Check("instructions", "broken", error.message, error.hint)
-    hint = "`nexus doctor --instructions` shows their costs and repetitions"
+    hint = "`nexus doctor --instructions` shows the costs and repetitions of instruction files"
     notices = [layer.notice for layer in layers if layer.notice]
     summary = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
     return Check("instructions", "note" if notices else "ok", summary, hint)
@@ -486,7 +488,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     project = project_root(folder)
     checks += [Check("project", "note", line) for line in list_gaps(project)]
     checks.append(_instructions(settings, folder))
-    hint = "`nexus import {}` shows the changes and asks"
+    hint = "`nexus import {}` shows the changes and asks before it writes them"
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))

@@ -155,7 +155,7 @@ def describe_compaction_end(event: CompactionDone) -> str:
         return ""
     if not event.ok:
         paid = f"; the summary cost {dollars(event.cost_usd)}" if event.cost_usd else ""
-        after = "Older messages are left out instead" if event.cut else "Nothing was changed"
+        after = "nexus removed older messages instead" if event.cut else "Nothing was changed"
         return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
     text = f"compacted: {event.before:,} -> {event.after:,} tokens"
     text += f" for {dollars(event.cost_usd)}" if event.cost_usd else ""
@@ -208,7 +208,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     if alone:
         calls = which(len(alone))
         yield (
-            f"No rule or option can allow {calls}: approve {calls} in a terminal, or allow everything that no rule "
+            f"No rule or option can allow {calls}. Approve {calls} in a terminal, or allow everything that no rule "
             f"denies ({switch} {ALL})."
         )
     if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
@@ -273,7 +273,7 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
     if not outcome.has_failed:
         return (
             f"{outcome.error['message'].rstrip('.')}. "
-            "After the wait, the session continues automatically; you can type meanwhile."
+            "The session continues automatically after the wait; you can type in the meantime."
         )
     hint = name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
     return describe_error(outcome.error.get("message", ""), hint)  # see `Repl.feed`

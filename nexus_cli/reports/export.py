@@ -104,7 +104,7 @@ def _require_inside(folder: Path, target: Path) -> None:
         raise NexusError(
             "usage",
             str(target),
-            "the file is outside the session's folder, or hidden",
+            "the file is hidden or outside the session's folder",
             "Choose a visible file in that folder",
         )
 

@@ -34,12 +34,12 @@ from nexus_cli.sections.instruction_files import BESIDE, instruction_layers
 from nexus_cli.tools.registry import rule_tools
 
 KEYS: Mapping[str, str] = {
-    "model": "is not applied: a project cannot choose the model",
-    "outputStyle": "is not applied: put style instructions in NEXUS.md",
-    "statusLine": "is not run: nexus has its own status line",
-    "enableAllProjectMcpServers": "is not applied: servers are approved with `nexus trust`",
-    "disabledMcpjsonServers": "is not applied: servers are approved with `nexus trust`",
-    "enabledMcpjsonServers": "is not applied: servers are approved with `nexus trust`",
+    "model": "is ignored: a project cannot choose the model",
+    "outputStyle": "is ignored: put style instructions in NEXUS.md",
+    "statusLine": "is ignored: nexus has its own status line",
+    "enableAllProjectMcpServers": "is ignored: `nexus trust` approves servers",
+    "disabledMcpjsonServers": "is ignored: `nexus trust` approves servers",
+    "enabledMcpjsonServers": "is ignored: `nexus trust` approves servers",
 }
 """What becomes of keys of Claude's settings."""
 APPLIED = ("hooks", "disableAllHooks", "permissions", "env", "$schema", "enabledPlugins", "extraKnownMarketplaces")
@@ -77,13 +77,15 @@ def _settings(project: Path) -> Iterator[str]:
             continue
         for key in table:
             if key not in APPLIED:
-                yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
+                yield one_line(f"{name}: {key} {KEYS.get(key, 'is ignored')}")
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
         wanted = table.get("env")
         set_here = list_variables(wanted)
         for variable in as_table(wanted):
             if variable not in set_here:
-                yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project cannot set it")
+                yield one_line(
+                    f"{name}: env {cut_at_word(variable, 100)} is ignored: a project cannot set this variable"
+                )
         yield from (f"{name}: enabledPlugins: {line}" for line in _plugins(table.get("enabledPlugins"), project))
 
 
@@ -101,7 +103,7 @@ def _permissions(table: object) -> Iterator[str]:
             yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in effect: {error}")
     for key in table:
         if key not in ("allow", "deny", "ask"):
-            yield one_line(f"permissions.{key} is not applied")
+            yield one_line(f"permissions.{key} is ignored")
 
 
 def _plugins(table: object, project: Path) -> Iterator[str]:

@@ -45,7 +45,7 @@ def goals_text(value: JsonObject, width: int) -> Lines:
         for step in goal["steps"]:
             yield from _line(step, "  ", width)
     if value.get("until"):
-        yield from filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
+        yield from filled(f"The --until command is `{value['until']}`. To remove it: /goal clear", width)
 
 
 def _line(goal: JsonObject, indent: str, width: int) -> Lines:

@@ -138,7 +138,7 @@ def instructions_report(
         cost = _read_cost(info, tokens)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
-            advice = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
+            advice = f"{tokens:,} tokens: move parts about certain files to .claude/rules, with `paths`"
             findings.append(InstructionFinding("long", name, 0, advice))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
@@ -288,7 +288,7 @@ def check_written(path: Path, count: Count, most: int, succeeded: Collection[str
     problems = [f"{path.name} has {tokens:,} tokens, {tokens - most:,} too many"] if tokens > most else []
     if untried := untried_commands(text, succeeded):
         commands = ", ".join(f"`{one_line(line)}`" for line in untried)
-        problems.append(f"Not run successfully in this session: {commands}")
+        problems.append(f"These commands did not run successfully in this session: {commands}")
     return (
         problems,
         f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request after the next session start or /reload",
@@ -318,14 +318,16 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"{file['path']} ({file['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
-        total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
+        total += f"; cached, they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}"
     yield from ["", *filled(total, width), ""]
     for finding in value["findings"]:
         location = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
         verb = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
         text = f'"{finding["text"]}" {verb} {finding["other"]}' if verb else finding["text"]
         yield from filled(f"{location}: {text}" if location else text, width, "  ")
-    summary = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
+    summary = (
+        plural(len(value["findings"]), "finding") if value["findings"] else "No repetitions or contradictions found"
+    )
     yield f"{summary}."
 
 

@@ -68,7 +68,7 @@ def why_text(value: JsonObject, width: int) -> Lines:
     if not signals["bind"]:
         return
     failed = plural(signals["recent_errors"], "consecutive call")
-    state = f"Use of the context window is {signals['token_pressure']}; {failed} could not run"
-    state += f"; the turn counts as {signals['event_class']}" if signals["event_class"] else ""
+    state = f"Context window use: {signals['token_pressure']}. {failed} could not run"
+    state += f". Kind of turn: {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
     yield from apart(f"{state}. {ends}", width)

@@ -61,8 +61,8 @@ def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     if not value["servers"]:
         notes.insert(0, NONE)
     if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
-        how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
-        notes.append(f"Schemas of {tokens:,} tokens: {how}")
+        how = "requests contain every tool" if value["sent"] == "each" else "requests contain `use_tool` instead"
+        notes.append(f"The schemas take {tokens:,} tokens, so {how}")
     lines = table("name | tools | tokens | from | server", rows, width)
     return [*lines, *(line for note in notes for line in filled(note, width))]
 

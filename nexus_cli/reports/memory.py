@@ -136,16 +136,16 @@ def memory_text(value: JsonObject, width: int) -> Lines:
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
-        nothing = "Nothing is remembered yet."
+        nothing = "No facts are remembered yet."
         if value.get("project"):
-            nothing = "Nothing is remembered for this project yet; --all lists the facts of every project."
+            nothing = "No facts are remembered for this project yet. --all lists the facts of every project."
         yield from filled("No remembered facts match." if "text" in value else nothing, width)
     if waiting:
         yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
     if value.get("whole"):
         yield from _whole(kept, width)
         if value.get("more"):
-            yield from apart(f"Showing the best {len(facts)}; more match.", width)
+            yield from apart(f"Only the best {len(facts)} matches are shown.", width)
     elif kept:
         rows = [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
         yield from table("id | slot | since | from | text", rows, width)
@@ -170,9 +170,9 @@ def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
     heading = "Forgotten" if sessions else "Forgotten permanently"
     yield from filled(f"{heading}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if sessions:
-        which = "1 session still contains it; its model can read it until you delete the session:"
+        which = "The model can still read this fact in 1 session until you delete the session:"
         if len(sessions) > 1:
-            which = f"{len(sessions):,} sessions still contain it; their models can read it until you delete them:"
+            which = f"The model can still read this fact in {len(sessions):,} sessions until you delete them:"
         yield from filled(which, width, "    ", "")
         yield from [
             name_commands(f"    nexus sessions delete {session_id}{HERE if session_id == here else ''}")
@@ -193,7 +193,7 @@ def _whole(facts: list[JsonObject], width: int) -> Lines:
         yield from [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
-            how = f"active as you worded it; the model proposes this wording (to accept: {accept}): {fact['text']}"
+            how = f"active in your wording; the model proposes another (to accept: {accept}): {fact['text']}"
             yield from filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             is_by_agent = fact["actor"] == "agent"

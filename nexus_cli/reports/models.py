@@ -22,7 +22,7 @@ from nexus_cli.provider.model_table import check_model, provider_of, subscriptio
 from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Lines, apart, filled, number, table
 
-NO_MODEL = "No model is available: no key or local server offers a model. `nexus login PROVIDER` stores a key."
+NO_MODEL = "No model is available: no key or local server offers a model. To store a key: nexus login PROVIDER"
 COVERED = "covered by the subscription"
 PRICES = (
     ("input_price", "input"),
@@ -127,7 +127,7 @@ def models_text(value: JsonObject, width: int) -> Lines:
         return filled(NO_MODEL, width)
     rows = [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
-    foot = f"$ per million tokens; - means unknown.{incl} * is the default."
+    foot = f"Prices in $ per million tokens (-: unknown).{incl} * marks the default."
     return [*table(" | model | window | $ in | $ out | cache | because", rows, width), *apart(foot, width)]
 
 

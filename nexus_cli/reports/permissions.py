@@ -18,7 +18,7 @@ _RUNS = {
     ASK: "reading inside the project, and commands that only read; everything else needs approval",
     EDIT: "also editing project files, except .git, .nexus, instruction files and files that other programs load",
     AUTO: "also commands in the sandbox, which can write only in the project and have no network",
-    ALL: "everything that no rule denies, without the sandbox and without approval",
+    ALL: "everything that no rule denies, without sandbox or approval",
     PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {

@@ -184,7 +184,7 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
             yield from filled(f"{key}{description}{state}{problem}", width, " " * 6, mark)
         for omission in plugin["left_out"]:
-            yield from filled(f"left out: {omission}", width, " " * 6, "  ")
+            yield from filled(f"skipped: {omission}", width, " " * 6, "  ")
         if plugin["problem"]:
             yield from filled(plugin["problem"], width, "  ", "  ")
     for place, plugin in enumerate(value.get("python", ()), len(value["plugins"])):

@@ -27,5 +27,5 @@ def reflection_text(value: JsonObject, width: int) -> Lines:
         every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
         lessons = f"{plural(len(new), 'new lesson')} ({names})"
-        lines += apart(f"{lessons}: /memory to review, /memory accept {every} to keep.", width)
+        lines += apart(f"{lessons}: review with /memory, keep with /memory accept {every}.", width)
     return lines

@@ -22,7 +22,7 @@ def replay_text(value: JsonObject, width: int = ONE_LINE) -> Lines:
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
     elif not count:
-        text = f"Session {session} has not sent a request; there is nothing to compare."
+        text = f"Session {session} has not sent a request, so there is nothing to compare."
     else:
-        text = f"{plural(count, 'request')} of session {session} rebuilt: identical to what was sent."
+        text = f"nexus rebuilt {plural(count, 'request')} of session {session}: identical to what was sent."
     return filled(text, width)

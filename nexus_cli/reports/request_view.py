@@ -213,7 +213,7 @@ def live_view(state: SessionState, request: RequestPlan) -> RequestView:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
     elif engine.begins_epoch:
-        notices.append("the next request rewrites the window; this report shows the window before that")
+        notices.append("the next request will rewrite the window; this report shows the current window")
     elif conversation.is_recorded:
         notices += prune_notice(state)
     return _view_of(state, request, state.session_id, drops, dispatcher.in_force(engine)[1], notices)
@@ -275,11 +275,11 @@ def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:
 def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under a new epoch."""
     if before.model != after.model:
-        shown = f"this shows what would be sent to {after.model} instead of {before.model}"
+        shown = f"this is the request to {after.model} instead of {before.model}"
         return f"switching the model rewrites the window; {shown}"
     if before.effort == after.effort:
-        return "a reload rewrites the window; this shows what would be sent"
-    return f"switching the effort rewrites the window; this shows what would be sent with {after.effort!r}"
+        return "a reload rewrites the window; this is the request after it"
+    return f"switching the effort rewrites the window; this is the request with effort {after.effort!r}"
 
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> SectionRows:

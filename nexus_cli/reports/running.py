@@ -134,16 +134,15 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     info = ledger.session(session)
     owner = ledger.find_owner(info.id)
     if owner is None:
-        raise NexusError(
-            "usage", f"session {info.id}", "it is not open in any process", "See nexus sessions list --running"
-        )
+        raise NexusError("usage", f"session {info.id}", "no process has it open", "See nexus sessions list --running")
     if info.spawner:
         hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
-        raise NexusError("usage", f"session {info.id}", "it is a worker of another session", hint)
+        raise NexusError("usage", f"session {info.id}", "this is a worker of another session", hint)
     if owner.command in SERVERS:
-        why = f"it belongs to `nexus {owner.command}` (process {owner.pid})"
-        raise NexusError("usage", f"session {info.id}", why, "Stop it in its client, or its run: nexus runs cancel ID")
+        why = f"the session belongs to `nexus {owner.command}` (process {owner.pid})"
+        hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
+        raise NexusError("usage", f"session {info.id}", why, hint)
     if not owner.is_here:
-        why = "its process is on another machine or unknown"
-        raise NexusError("usage", f"session {info.id}", why, "Stop it where it runs")
+        why = "the process runs on another machine or is unknown"
+        raise NexusError("usage", f"session {info.id}", why, "Stop the session where it runs")
     return owner

@@ -350,7 +350,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
         yield name_commands(
-            f"worktree {name}: nexus worktree diff {name}; to apply its changes: nexus worktree apply {name}"
+            f"worktree {name}; to show its changes: nexus worktree diff {name}; to apply: nexus worktree apply {name}"
         )
     if value["steps"] is None:
         return
@@ -385,7 +385,11 @@ def _outcome(run: JsonObject) -> str:
     if run["broken_off"]:
         return name_commands(f"to resume: nexus runs resume {run['id']}")
     if run["waits_for"]:
-        return f"{run['came']}; continues when nexus serve runs" if run["came"] else f"waiting for {_name_wait(run)}"
+        return (
+            f"{run['came']}; the run continues when nexus serve runs"
+            if run["came"]
+            else f"waiting for {_name_wait(run)}"
+        )
     last_line = next((line for line in run["last_words"].splitlines() if line.strip()), "")
     resume = name_commands(f"to resume: nexus runs resume {run['id']}") if run["state"] == FAILED else ""
     return " · ".join(filter(None, [resume, run["error"] or "", *name_facts(run), last_line]))

@@ -34,7 +34,7 @@ def plan_text(value: JsonObject, width: int) -> Lines:
     (plan,) = value["plans"]
     done = value["done"]
     if done == "removed":
-        yield from filled(f"{plan['id']} was removed; its runs are kept.", width)
+        yield from filled(f"Removed {plan['id']} and kept its runs.", width)
         return
     if done == "queued":
         who = "`nexus serve` or `nexus serve --once` starts the run"
@@ -50,22 +50,20 @@ def plan_text(value: JsonObject, width: int) -> Lines:
     if value["done"] == "added":
         if plan["ask"]:
             level = plan["level"]
-            waits = (
-                f"It waits for your approval of calls that its level ({level}) does not cover (see nexus runs list)."
-            )
+            waits = f"Its runs wait for your approval of calls beyond level {level} (see nexus runs list)."
             yield from filled(name_commands(waits), width)
         if plan["until"]:
-            yield from filled(f"A run is done once `{plan['until']}` exits 0.", width)
+            yield from filled(f"A run is done when `{plan['until']}` exits with status 0.", width)
         if plan["worktree"]:
             yield from filled(
-                name_commands("Each run works in its own worktree; `nexus runs show ID` names it."), width
+                name_commands("Each run has its own worktree; `nexus runs show ID` shows its name."), width
             )
         if value["offer"]:
             yield from filled(value["offer"], width)
         if plan["rules"]:
             yield from filled(f"Also allowed, outside the sandbox if the model asks: {', '.join(plan['rules'])}", width)
         yield from filled(
-            "It starts when due if `nexus serve` runs, or with `nexus serve --once` from cron or a systemd timer.",
+            "`nexus serve` starts due runs, as does `nexus serve --once` from cron or a systemd timer.",
             width,
         )
 

@@ -43,7 +43,7 @@ def check_guides(place: Path) -> list[str]:
     """
     files = [*_find_files(place)]
     if not files:
-        why = "no SKILL.md or commands/NAME.md found" if place.exists() else "it does not exist"
+        why = "no SKILL.md or commands/NAME.md found" if place.exists() else "the path does not exist"
         raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
     return check_files(place if place.is_dir() else place.parent, files)
 
@@ -82,7 +82,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     try:
         file_text = read_text(path, LIMIT)
     except NexusError as error:
-        yield f"{shown}: {one_line(error.why)}; left out"
+        yield f"{shown}: {one_line(error.why)}; skipped"
         return
     if file_text is None:
         yield f"{shown}: not a regular file; skipped"
@@ -90,21 +90,21 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     front = split_guide(file_text.text, str(path))
     lines = file_text.text.splitlines()
     if front.problem:
-        yield f"{shown}:1: {front.problem}; left out"
+        yield f"{shown}:1: {front.problem}; skipped"
     for key, problem in _check_fields(front.fields, path):
         place = _line_of(lines, key)
         written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
         yield f"{shown}:{place}: {problem.replace(key, one_line(written), 1) if written.lower() == key else problem}"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
-            yield f"{shown}:{number}: {one_line(other)} is not substituted"
+            yield f"{shown}:{number}: nexus does not replace {one_line(other)}"
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
     is_skill, is_agent = path.name == FILE, GuideKind.AGENT.place in path.parts[:-1]
     for key, value in fields.items():
         if key not in (AGENT_USED if is_agent else USED):
-            yield key, f"{one_line(key)} is not applied"
+            yield key, f"{one_line(key)} is ignored"
         elif key == "allowed-tools":
             yield from ((key, f"{key}: {problem}") for problem in read_granted(value)[1])
         elif key in FLAGS and value not in ("true", "false"):
@@ -115,7 +115,7 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
     if is_skill and name and name != path.parent.name:
         yield "name", f"name differs from its folder {one_line(path.parent.name)}"
     if is_skill and not fields.get("description"):
-        yield "", "no description: the first paragraph is used; without a paragraph, the skill is skipped"
+        yield "", "no description: nexus uses the first paragraph, and skips the skill if there is none"
 
 
 def _line_of(lines: list[str], key: str) -> int:

@@ -123,12 +123,12 @@ def skills_text(value: JsonObject, width: int) -> Lines:
     elif value["skills"]:
         yield from apart(name_commands("`nexus skill use NAME` prints the guide of a skill."), width)
     if brief := sum(skill.get("catalogue") in ("named", "counted") for skill in value["skills"]):
-        yield from filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
+        yield from filled(f"Requests contain only the name or the count of {plural(brief, 'skill')}.", width)
 
 
 def describe_untrusted(number: int, noun: str) -> str:
     """Return the line about guides of a project that are not in effect."""
-    return f"This project has {plural(number, noun)} not in effect (see `nexus trust`)."
+    return f"This project has {plural(number, noun)} that you have not trusted (see `nexus trust`)."
 
 
 def _name_call(skill: JsonObject) -> str:

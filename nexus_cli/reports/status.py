@@ -21,7 +21,7 @@ WIDE = 50
 TRUST = {
     "trusted": "trusted",
     "changed": "partly trusted: some files are new or have changed (`nexus trust`)",
-    "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
+    "untrusted": "not trusted: its configuration has no effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
 

@@ -107,13 +107,15 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from filled(_title(value), width)
     if value["earlier"]:
         row_limit = min(len(rows) * 5, len(rows) + value["earlier"])
-        yield from filled(f"{plural(value['earlier'], 'earlier row')} not shown: --last {row_limit}", width)
+        yield from filled(
+            f"{plural(value['earlier'], 'earlier row')} not shown (--last {row_limit} shows more).", width
+        )
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         yield from ["", cut_line(day, width)] if day else [""]
         for row in several:
             yield from _row(row, width)
     if not rows:
-        yield from filled("Nothing happened yet.", width)
+        yield from filled("No events yet.", width)
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")

@@ -49,8 +49,8 @@ MANY = 5
 """From so many files on, those of a folder are on one line."""
 STANDS = {
     "trusted": "Trusted.",
-    "changed": "New and changed files are not in effect; the others are.",
-    "untrusted": "Not in effect.",
+    "changed": "New and changed files have no effect until you trust them.",
+    "untrusted": "Not in effect until you trust it.",
     "nothing": "This project has no configuration to trust.",
 }
 SINCE = {
@@ -224,9 +224,9 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, project_settings: Pro
     mine = loaded.values.get(key)
     met = apply_project(loaded, project_settings, "").values.get(key)
     if met == mine:
-        effect = "no change" if mine == value else f"no effect (yours is {_show(mine)})"
+        effect = "no change" if mine == value else f"no effect (your setting is {_show(mine)})"
     else:
-        effect = f"instead of {_show(mine)}" if mine is not None else "not limited until now"
+        effect = f"instead of {_show(mine)}" if mine is not None else "no limit before"
     return {"key": key, "value": value, "effect": effect}
 
 
@@ -243,7 +243,7 @@ def _unreadable_rules(project_settings: ProjectSettings) -> Iterator[str]:
             try:
                 parse_rule(kind, text, rule_tools())
             except ValueError as error:
-                yield f"{FOLDER}/{FILE}: {kind} {error}. Until it is corrected, every command needs approval"
+                yield f"{FOLDER}/{FILE}: {kind} {error}. Until you correct this rule, every command needs approval"
 
 
 def trust_text(value: JsonObject, width: int) -> Lines:
@@ -252,7 +252,7 @@ def trust_text(value: JsonObject, width: int) -> Lines:
     for setting in (row for row in value["settings"] if not row["key"].startswith("rules.")):  # they are items
         yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
-        yield from filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
+        yield from filled(f"{name}: ignored, because a project cannot set it", width, " " * 6, "  ")
     for line in _group_files(value["files"]):
         yield from filled(line, width, " " * 6, "  ")
     for problem in value["problems"]:
@@ -276,12 +276,12 @@ def trust_text(value: JsonObject, width: int) -> Lines:
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 yield from [f"  {first}", *(f"    {piece}" for piece in rest)]
     if value["unsupported"]:
-        yield from apart("Does not work here:", width, "  ")
+        yield from apart("Unsupported here:", width, "  ")
         for line in value["unsupported"]:
             yield from filled(line, width, " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
         stands += (
-            f" Active: {join_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
+            f" Active: {join_names(value['active'])}{', except for the files listed above' * bool(value['problems'])}."
         )
     yield from apart(stands, width)

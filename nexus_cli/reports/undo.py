@@ -58,7 +58,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     ).items():
         if reference["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if reference["command"] else ""
-            yield from wrapped(f"kept      {name} (moved since){how}", width, "  ")
+            yield from wrapped(f"kept      {name} (has moved since){how}", width, "  ")
             if how:
                 yield from folded(reference["command"] or "", width, "  ")
     if moved := value["head_moved"]:
@@ -67,7 +67,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         yield from folded(moved["command"], width, "  ")
     if unsure:
         yield from filled(
-            f"{describe_unsure(unsure)} To revert them, undo the turn with --all, or name their paths.",
+            f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths.",
             width,
         )
     for subject in value["unfollowed"]:

@@ -171,7 +171,7 @@ def usage_text(value: JsonObject, width: int) -> Lines:
         )
     ]
     if not total["requests"]:
-        none = "No session has sent a request" + (" since then." if since else " yet.")
+        none = "No session has sent a request" + (" in this period." if since else " yet.")
         yield from [*filled(none, width), *others]
         return
     requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
@@ -262,7 +262,8 @@ def price_hint(rows: Sequence[JsonObject], width: int) -> Lines:
     if not models:
         return lines
     others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"No known price for requests to {models[0]}{others}. To set it for later requests (output_price likewise):"
+    text = f"No known price for requests to {models[0]}{others}. "
+    text += "To set a price for later requests (output_price in the same way):"
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 

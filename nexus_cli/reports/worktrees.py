@@ -74,7 +74,7 @@ def _changes(row: JsonObject) -> str:
 def applied_text(value: JsonObject, width: int) -> Lines:
     """List the outcome for each path."""
     if value["nothing_new"]:
-        text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
+        text = f"Nothing to apply: every change of worktree {value['name']} was applied before or is in the project."
         return filled(text, width)
     conflicts = {row["path"] for row in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]

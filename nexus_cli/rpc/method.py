@@ -60,7 +60,7 @@ class Method:
         arguments, faults = check_arguments(params, schema)
         # A client is a program: what would be repaired of a model's call is wrong here.
         repaired = (name for name, value in params.items() if name not in arguments or arguments[name] != value)
-        faults = faults or [f"`{name}` has the wrong type, or is null" for name in repaired]
+        faults = faults or [f"`{name}` has the wrong type or is null" for name in repaired]
         if faults:
             raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MOST_FAULTS]), LONGEST_FAULTS))
         return JsonDict(arguments)

@@ -188,7 +188,7 @@ class AgentPool:
 
     def _free_id(self, wanted: str) -> str:
         if wanted and not AGENT_ID.fullmatch(wanted):
-            why = "it must have at most 64 letters, digits, '.', '_' and '-', and begin with a letter or digit"
+            why = "an id has at most 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
             raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another id")
         if wanted in self._agents:
             raise InUseError(
@@ -309,8 +309,10 @@ class AgentPool:
         session = ledger.find_session(key)
         name = next((agent.agent_id for agent in self.list() if agent.session.id == session.id), "")
         if name or ledger.is_locked(session.id):
-            why = f"agent {name} is using it" if name else "a worker is using it"
-            raise InUseError(f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or retry later")
+            why = f"agent {name} is using this session" if name else "a worker is using this session"
+            raise InUseError(
+                f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or try again later"
+            )
         return session
 
     def _folder_of(self, resumed: SessionInfo | None) -> Path:

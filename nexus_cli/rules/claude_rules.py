@@ -61,7 +61,7 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
     name, pattern = match[1], match[2]
     if name.startswith("mcp__"):
         if pattern is not None:
-            raise ValueError("an MCP tool takes no pattern in nexus")
+            raise ValueError("nexus rules for MCP tools cannot have a pattern")
         return [name if "__" in name[5:] else f"{name}__*"]
     if name == "Bash":
         return [map_command("*" if pattern is None else pattern)]

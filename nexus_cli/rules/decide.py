@@ -176,13 +176,13 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
             with suppress(NotReadOnly):
                 folders.enter(command)
     else:
-        reason = check_read_only(command, folders) or ("it asks for write access" if writes else "")
+        reason = check_read_only(command, folders) or ("the call asks for write access" if writes else "")
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
     strict = () if reason else (*search.strict, *search.reads)
     passed = next((rule for rule in strict if reaches_unnamed(command, rule.effect)), None)
     if passed is not None:
-        reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before the command runs"
+        reason = f"the command may match {passed.decision} {passed.text}: its arguments are not known in advance"
     return reason
 
 
@@ -197,7 +197,7 @@ def _find_restriction(
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
-        why = f"it writes a file covered by {written.named}"
+        why = f"the command writes a file covered by {written.named}"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
@@ -206,7 +206,7 @@ def _find_restriction(
         is_denied = closed_rule is not None and closed_rule.decision == "deny"
     if closed is not None and (is_denied or not is_all):
         may = "reads" if is_denied and not is_all else "may read"
-        why = f"it {may} a file covered by {closed.named}"
+        why = f"the command {may} a file covered by {closed.named}"
         return CommandPart(shown, "deny" if is_denied else "ask", closed.text, closed.origin, why)
     return None
 
@@ -225,7 +225,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     if allowed is not None and (allowed.lifts or not is_free):
         return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if is_free:
-        return CommandPart(shown, "allow", None, "built in", "it only reads")
+        return CommandPart(shown, "allow", None, "built in", "the command only reads")
     if level == ALL:
         return CommandPart(shown, "allow", None, f"level {level}")
     if level == AUTO:
@@ -301,7 +301,7 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = redirect.operator, redirect.target
         written = find_written(SimpleCommand(()), [redirect], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
-            why = f"it writes a file covered by {written.named}"
+            why = f"the command writes a file covered by {written.named}"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
@@ -413,12 +413,13 @@ class _Search:
                 or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
-                asking = self._doubt(rule, f"it may match {rule.named}")
+                asking = self._doubt(rule, f"the command may match {rule.named}")
             if asking is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
                 asking = self._doubt(rule, f"{program} may run a command that matches {rule.named}")
         if asking is None and collected.is_hidden:
-            why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
+            strict = self.strict[0]
+            why = f"the command runs code from outside the line, which {strict.decision} {strict.text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asking = next(iter(shown), None)
         return asking
@@ -426,7 +427,7 @@ class _Search:
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
         shown = (rule for rule in self.strict if rule.is_shown(text, partly=partly))
-        return [self._doubt(rule, f"it may match {rule.named}") for rule in shown][:1]
+        return [self._doubt(rule, f"the command may match {rule.named}") for rule in shown][:1]
 
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != ALL:
@@ -500,13 +501,13 @@ def _find_reasons(
 ) -> list[str]:
     """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
-    reasons = [f"it contains a hidden character ({hidden})"] if hidden else []
+    reasons = [f"the command contains a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {source} cannot be read" for source in rules.broken[:1]]
     if line.is_unclear and (rules.of("deny") or rules.of("ask")):
         shown = ", ".join([*line.doubts, *line.forms])
         reasons.append(f"deny or ask rules exist, and the command cannot be fully parsed: {shown}")
     elif level != AUTO:
-        reasons += [f"it has {doubt}" for doubt in doubts]
+        reasons += [f"the command contains {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]
 
 

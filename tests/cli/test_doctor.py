@@ -225,7 +225,7 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     )
     assert "sees everything" in ledger["detail"] and "latency" in ledger["detail"]
     postgres.sql(sharing("/p", "nobody", "ana"), database=url.split("/")[3].split("?")[0])
-    assert "use your own role" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
+    assert "use a role that" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
     postgres.drop(url)
     gone = nexus("doctor", "--json")
     ledger = checks(gone)["ledger"]
@@ -238,7 +238,7 @@ def test_a_ledger_that_was_replaced_is_named_by_each_command_that_misses_its_ses
     assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"
     places().ledger.write_bytes(b"garbage " * 99)
     missing = nexus("ask", "-m", "openai/m", "-r", "SZ2T11", "hi")
-    assert missing.returncode == 2 and b"no session has this id" in missing.stderr
+    assert missing.returncode == 2 and b"no session matches this id" in missing.stderr
     (aside,) = places().data.glob("ledger.db.broken-*")
     assert f"nexus moved it to {aside}".encode() in missing.stderr
     done = nexus("doctor", "--json")

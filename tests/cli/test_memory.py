@@ -20,11 +20,11 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) -> None:
-    assert b"Nothing is remembered" in nexus("memory", "list").stdout and not places().ledger.exists()
+    assert b"No facts are remembered" in nexus("memory", "list").stdout and not places().ledger.exists()
     added = json.loads(nexus("memory", "add", "use", "pnpm,", "never npm", "--json").stdout)
     (fact,) = added["facts"]
     (elsewhere := tmp_path / "elsewhere").mkdir()
-    assert b"for this project yet; --all lists" in nexus("memory", "list", cwd=elsewhere).stdout
+    assert b"for this project yet. --all lists" in nexus("memory", "list", cwd=elsewhere).stdout
     assert (added["version"], added["done"], fact["id"], fact["state"]) == (1, "kept", "m1", "kept")
     assert (fact["text"], fact["slot"], fact["project"]) == ("use pnpm, never npm", "project", str(tmp_path))
     assert nexus("memory", "add", "--slot", "user", "likes \x1b[31m tabs").returncode == 0
@@ -94,11 +94,11 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     ("arguments", "why"),
     sample(
         [
-            (["accept", "m9"], b"fact m9: no fact has this id"),
-            (["forget", "m9"], b"fact m9: no fact has this id"),
+            (["accept", "m9"], b"fact m9: there is no such fact"),
+            (["forget", "m9"], b"fact m9: there is no such fact"),
             (["accept", ""], b"ID: the value is empty"),
             (["forget", " "], b"ID: the value is empty"),
-            (["forget", "all"], b"fact all: no fact has this id"),
+            (["forget", "all"], b"fact all: there is no such fact"),
             (["add", " "], b"the fact cannot be stored"),
             (["add", "user"], b"Usage: nexus memory add --slot user TEXT"),
             (["add", "x" * 2001], b"at most 2,000 characters"),

@@ -59,7 +59,7 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatc
 
 def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
-        raise NexusError("ledger", "the ledger cannot be opened", "it cannot be written", "Check its permissions")
+        raise NexusError("ledger", "the ledger cannot be opened", "the file cannot be written", "Check its permissions")
 
     monkeypatch.setattr(Ledger, "open", refuse)
     lines = list[str]()

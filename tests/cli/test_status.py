@@ -174,7 +174,7 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     (places().config / "mcp.json").write_text('{"servers": {"code": {"command": "code"}, "none": {}}}')
     found = reported(tmp_path)
     assert [one["name"] for one in found["servers"]] == ["code", "git", "theirs"], "those of a session"
-    assert len(found["notices"]) == 1 and "needs exactly one" in found["notices"][0]
+    assert len(found["notices"]) == 1 and "must have either" in found["notices"][0]
     doctor = nexus("doctor", env={"COLUMNS": "300"}).stdout.decode()
     assert "MCP server none" in doctor
     (places().config / "mcp.json").write_text("{")
@@ -246,7 +246,7 @@ def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_e
 def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Build.")
     assert b"none; 1 more in this project after `nexus trust`" in b" ".join(nexus("status").stdout.split())
-    assert b"1 guide not in effect (see `nexus trust`)" in b" ".join(nexus("skill", "list").stdout.split())
+    assert b"1 guide that you have not trusted (see `nexus trust`)" in b" ".join(nexus("skill", "list").stdout.split())
     assert b"available after `nexus trust`" in nexus("skill", "use", "build").stderr
     trust(tmp_path)
     assert nexus("skill", "use", "build").stdout == b"Build.\n"

@@ -33,8 +33,8 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert done.returncode == 0 and not done.stderr
     for line in (
         "limits.max_steps = 7: instead of 200",
-        "allow = all: no effect (yours is ask)",
-        "model: a project cannot set this",
+        "allow = all: no effect (your setting is ask)",
+        "model: ignored, because a project cannot set it",
         ".nexus/recipes/careful.toml",
         ".nexus/mcp.json",
         "Trusted. Active: settings, recipes.",
@@ -196,7 +196,7 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "server .mcp.json: new" in text and ".mcp.json, 45 bytes" in text
     assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
-    assert "Does not work here: .claude/output-styles: output styles are not supported" in text
+    assert "Unsupported here: .claude/output-styles: output styles are not supported" in text
     for words, said in (
         ("status", "Found .claude/output-styles (output styles): not supported"),
         ("doctor", ".claude/output-styles: output styles are not"),

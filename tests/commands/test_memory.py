@@ -47,7 +47,7 @@ def propose(context: FakeContext, text: str, quote: str = "") -> None:
 
 
 def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
-    assert "Nothing is remembered" in shown(context.run("memory"))
+    assert "No facts are remembered" in shown(context.run("memory"))
     context.run("memory add Deploys with fly").run("memory add user Likes tabs").run(
         "memory add agent Reads logs first"
     )
@@ -147,7 +147,7 @@ def test_list_is_understood_and_letter_case_does_not_matter(context: FakeContext
 def test_several_facts_are_forgotten_or_accepted_at_once_or_none(context: FakeContext) -> None:
     for number in range(4):
         context.run(f"memory add fact {number}")
-    with pytest.raises(NexusError, match="fact m9: no fact has this id"):
+    with pytest.raises(NexusError, match="fact m9: there is no such fact"):
         context.run("memory forget m1 m9")
     assert len(shown_facts(context)) == 4
     context.run("memory forget M1, m2 m1")

@@ -34,7 +34,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert "for summaries · 1 request" in text and " You: and then\n" in text and "p1 always use tabs" in text
     assert " nexus: " in text and not any(mark in text for mark in ("[SEEN]", "[NEW]", "TRIGGER", "Agent"))
     assert context.run("timeline 3").shown[-1][1]["rows"] == value["rows"][-3:]
-    assert "not shown: --last 15" in find_form(form)(context.shown[-1][1], 80)
+    assert "not shown (--last 15" in find_form(form)(context.shown[-1][1], 80)
 
 
 @pytest.mark.matrix

@@ -146,7 +146,9 @@ def test_what_an_undo_did_is_reported_and_told_though_the_ledger_cannot_be_writt
     report = restore_files(ledger.log(context.session.id), work.request(), said.append, redo=True)
     assert report["restored"] == ["a", "b"] and work.path("a").read_text() == "new\n"
     (line,) = said
-    assert line.startswith("this redo could not be recorded in the session: it cannot be written. The model does not")
+    assert line.startswith(
+        "this redo could not be recorded in the session: the file cannot be written. The model does not"
+    )
 
 
 @pytest.mark.matrix

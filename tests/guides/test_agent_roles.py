@@ -95,7 +95,7 @@ def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
     assert role.split() == "Role. Ship at noon. [skill gone was not found]".split()
     assert not check_guides(path)
     (line,) = check_guides(put("two", "description: Two.\nallowed-tools: Read"))
-    assert line.endswith(":3: allowed-tools is not applied"), line
+    assert line.endswith(":3: allowed-tools is ignored"), line
 
 
 def test_an_agent_begins_with_the_skill_of_the_person_where_a_project_has_one_of_its_name(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:
     recipe = recipe_for("explorer-2", tmp_path, with_agents=True)[0]
     assert (recipe.role, recipe.limits.allow) == ("Be TERSE.", "ask"), "read-only narrows"
     checked = "\n".join(check_guides(folder.parent))
-    assert "nicknames is not applied" in checked and "has no developer_instructions" in checked, checked
+    assert "nicknames is ignored" in checked and "has no developer_instructions" in checked, checked

@@ -192,7 +192,7 @@ def test_a_guard_that_must_answer_refuses_while_a_file_switches_it_off(
     trust(project)
     (project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
     (hook,) = list_hooks(project, ())
-    assert (hook.state, hook.why) == (state, ".claude/settings.local.json has disableAllHooks")
+    assert (hook.state, hook.why) == (state, ".claude/settings.local.json sets disableAllHooks")
 
 
 def test_in_a_worktree_the_trusted_hooks_of_its_source_run_whatever_its_files_say(project: Path) -> None:

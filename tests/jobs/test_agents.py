@@ -83,7 +83,7 @@ def test_an_agent_works_with_its_role_tools_and_model_after_trust(place: Stage) 
         "Active: agents, commands",
         "unknown tool WebSearch",
         "nexus ignores the pattern of Bash(git diff:*)",
-        "permissionMode is not applied",
+        "permissionMode is ignored",
     ):
         assert line in told, (line, told)
 
@@ -124,7 +124,7 @@ def test_an_agent_file_gives_no_tool_and_no_level_that_its_session_lacks(place: 
     fields = "tools: Edit, Root(*), ../../x\npermissionMode: bypassPermissions"
     (place.folder / ".claude/agents/sly.md").write_text(f"---\nname: sly\ndescription: Sly.\n{fields}\n---\nBe sly.\n")
     told = " ".join(place.run("trust").text.split())
-    assert "unknown tool Root" in told and "permissionMode is not applied" in told, told
+    assert "unknown tool Root" in told and "permissionMode is ignored" in told, told
     write = ("edit_file", {"path": "calc.py", "edits": [{"old": "1", "new": "2"}]})
     for worker in (write, ("Root", {"command": "rm calc.py"}), ("bash", {"command": "echo 2 > calc.py"})):
         asked = play(place, {"task": "TASK", "recipe": "sly"}, worker=worker)

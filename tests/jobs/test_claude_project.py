@@ -119,11 +119,11 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     doctor = plain(place.run("doctor").text)
     for line in (
         ".claude/output-styles: output styles are not supported",
-        "statusLine is not run",
+        "statusLine is ignored",
         "permissions.allow (2 rules) is ignored",
         "permissions.deny Task(x*) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv was not found",
-        "plan_w_team.md: hooks is not applied",
+        "plan_w_team.md: hooks is ignored",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told
@@ -170,7 +170,10 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert sorted(os.listdir(place.folder / "locked")) == ["b"] and not (place.folder / "new.lock").exists()
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
-    assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
+    assert (
+        "deny write_file(locked/**)" in told
+        and "the command writes a file covered by deny edit_file(locked/**)" in told
+    )
     assert re.search(r"\[sandbox: deny (edit|write)_file\(locked/\*\*\) makes", told)
     assert re.search(r"\[sandbox: new\.lock: removed \(deny (edit|write)_file\(\*\.lock\)\)\]", told)
 

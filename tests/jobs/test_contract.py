@@ -192,7 +192,7 @@ def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place
         )
     assert price(place, "-c", "More.", stdin=PART[:22_000].encode())["compacts"]
     said = refused(place, "-c", "--no-drops", "More.", stdin=PART[:22_000].encode())
-    assert "would be compacted first" in said
+    assert "would first compact the session" in said
     assert place.ask("-c", "--require-full-input", "More.", stdin=PART[:22_000].encode()).status == 0
 
     [made] = place.run("cache", "why", "--json").result["rewrites"]

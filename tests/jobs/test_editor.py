@@ -549,7 +549,7 @@ def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -
     opened = ask("new", **here)["result"]["sessionId"]
     for name in ("", "../../etc/passwd", "a/b", "%", "\0"):
         for method in ("load", "resume"):
-            assert "no session has this id or name" in ask(method, sessionId=name, **here)["error"]["message"]
+            assert "no session matches this id or name" in ask(method, sessionId=name, **here)["error"]["message"]
     for number in ("x", 0, -1, 2**70, ""):
         assert "error" in ask("dance", number)
     for block in BLOCKS:

@@ -119,7 +119,7 @@ def test_the_page_tells_the_session_and_runs_and_loads_nothing(place: Stage) -> 
 def test_its_figures_are_those_of_nexus_context(place: Stage) -> None:
     text = exported(place, "page.html")
     panels = text.split('<section class="request">')[1:]
-    assert text.count("Not in the chart: 1 request for workers, summaries and similar work.") == 1
+    assert text.count("The chart does not show 1 request for workers, summaries and similar work.") == 1
     rewritten = [at for at, panel in enumerate(panels, 1) if "rewritten before this request: compaction" in panel]
     assert rewritten and 'class="rewrite"' in text and 'class="drop"' in text and 'class="cost"' in text
     session = place.run("sessions", "list", "--all", "--json").result["sessions"][0]["id"]

@@ -482,7 +482,7 @@ def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: St
     assert place.run("trust", stdin=b"y\n").status == 0
     place.script(Worker(write("a.txt", "1\n")))
     done = place.ask("--allow", "ask", "--json", "write")
-    assert "not permitted: it changes files" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    assert "not permitted: the call changes files" in told(place)[-1] and not (place.folder / "a.txt").exists()
     assert any("a project's hook cannot allow a call or change its input" in line for line in done.told), done.told
     (place.folder / ".claude" / "settings.json").unlink()
 

@@ -196,7 +196,10 @@ def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage)
         shown = " ".join(repl.text.split())
     asked = [text for text in texts(place) if "NEXUS.md" in text]
     assert "at most 300 tokens" in asked[0] and "mind the tills" in asked[0], asked
-    assert "too many" in shown and "Not run successfully in this session: `git frobnicate --all`" in shown, shown
+    assert (
+        "too many" in shown
+        and "These commands did not run successfully in this session: `git frobnicate --all`" in shown
+    ), shown
     assert (place.folder / "NEXUS.md").read_text() == SHORT and len(place.server.requests) == 5
 
 

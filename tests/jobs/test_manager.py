@@ -167,7 +167,9 @@ def test_a_manager_that_may_not_edit_looks_and_applies_nothing(place: Stage) -> 
         done
     )
     said = place.ask("-c", "--allow", "ask", "--json", "apply it").result["text"]
-    assert "+x = 1" in said and "not applied: it changes files. The person can run: nexus worktree apply" in said, said
+    assert (
+        "+x = 1" in said and "not applied: the call changes files. The person can run: nexus worktree apply" in said
+    ), said
     assert not (place.folder / "new.py").exists()
     done = place.ask("-c", "--allow", "edit", "--json", "apply it")
     said = done.result["text"]

@@ -204,7 +204,7 @@ def test_each_file_is_asked_about_at_a_terminal(place: Stage) -> None:
     status, shown = answer(place, b"m\n", b"n\n", b"\n")
     assert status == 0 and personal_files(place) == before
     assert (
-        "[M]ine \u00b7 [t]heirs" in " ".join(shown.split()) and "Write " in shown and "your own value is kept" in shown
+        "[M]ine \u00b7 [t]heirs" in " ".join(shown.split()) and "Write " in shown and "nexus keeps your value" in shown
     )
     status, shown = answer(place, b"theirs\n", b"n\n", b"yes\n")
     made = personal_files(place)

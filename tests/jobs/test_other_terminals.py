@@ -50,7 +50,7 @@ def test_what_runs_elsewhere_is_listed_and_can_be_stopped(tmp_path: Path) -> Non
             assert first.wait() == 128 + signal.SIGTERM
             assert [row["title"] for row in running(place)] == ["the second one"]
             gone = place.run("sessions", "stop", name, "--yes")
-            assert gone.status == 2 and "it is not open in any process" in "".join(gone.told), gone
+            assert gone.status == 2 and "no process has it open" in "".join(gone.told), gone
             (place.folder / "go").touch()
             assert second.wait() == 0 and running(place) == []
         finally:

@@ -129,7 +129,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "hook Worktr": "unknown event WorktreeCreate",
         "server bad": "url must begin with https:// or http://",
         "server mine": "another server has this name",
-        "server off": "its entry disables it",
+        "server off": "the server is disabled in its entry",
         "skill bare": "has no description",
         "skill open": "has front matter without a closing --- line",
         "skill writin": "",

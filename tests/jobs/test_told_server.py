@@ -107,7 +107,7 @@ def test_a_tool_that_cannot_be_offered_is_left_out_by_name_and_the_others_work(t
             words = " ".join(said.split())
             for name in ("null", "list", "number 3", "number 4", "odd", "no"):
                 assert f"tool {name} is skipped: " in words, said
-            assert "tool slow is skipped: it only runs as a task, which nexus does not support" in words
+            assert "tool slow is skipped: the tool only runs as a task, which nexus does not support" in words
             assert "inputSchema: Input should be" in words and "Traceback" not in words
         assert len(place.run("mcp", "list", "--json").result["servers"][0]["left_out"]) == 7
         place.run("rules", "add", f"allow {NOTE}")
@@ -183,7 +183,7 @@ def test_the_next_call_runs_by_the_words_of_now_whenever_its_server_changed_them
     ("later", "told", "said"),
     [
         ([], "MCP server rug removed note", "it no longer offers the tool note"),
-        (None, "MCP server rug: ", "its tools changed after nexus decided on this call"),
+        (None, "MCP server rug: ", "rug changed after nexus decided on this call"),
     ],
 )
 def test_a_tool_that_its_server_takes_back_or_no_longer_lists_does_not_run(

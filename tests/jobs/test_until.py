@@ -61,7 +61,7 @@ class Mender:
 
     def __init__(self, slow: int = 0) -> None:
         self.slow = slow
-        """The round in which it runs a command that takes a minute."""
+        """The round in which the call runs a command that takes a minute."""
 
     def __call__(self, body: Any) -> dict[str, Any]:
         messages = body["messages"]

@@ -71,7 +71,7 @@ def test_the_dollar_limit_holds_over_all_batches(place: Stage) -> None:
     assert done.status == 3 and 2 < len(made) < 10 and paid <= 0.03 and made[-1]["error"]["kind"] == "limit"
     notes = str(place.server.requests[-1].body["messages"])
     assert "limits have changed" not in notes
-    left = re.findall(r"limit max_cost reached: \$(\S+) is left, and", done.told[-2])
+    left = re.findall(r"limit max_cost reached: \$(\S+) is left, but", done.told[-2])
     assert left == [f"{0.03 - paid:.4f}"], "of what the person allowed, and not of what was left for the last batch"
     assert done.told[-1].startswith("Resume with: nexus ask")
 

@@ -123,7 +123,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(NexusError, match="written by a newer nexus") as caught:
+    with pytest.raises(NexusError, match="a newer nexus wrote the ledger") as caught:
         Ledger.open(path)
     assert caught.value.kind == "ledger" and "Upgrade" in caught.value.hint
     assert path.read_bytes() == before and not list(path.parent.glob("*.broken-*"))

@@ -217,7 +217,7 @@ def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgre
         thread.join()
     assert failed == []
     postgres.sql("UPDATE schema_version SET steps = 99", database="fresh")
-    with pytest.raises(NexusError, match="written by a newer nexus"):
+    with pytest.raises(NexusError, match="a newer nexus wrote the ledger"):
         Ledger.open(postgres.url("fresh"))
     postgres.sql("DROP TABLE schema_version", database="fresh")
     with pytest.raises(NexusError, match="another program"):

@@ -106,7 +106,7 @@ def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
     waiting: Callable[..., tuple[Ledger, Crowd]], make: SimpleNamespace
 ) -> None:
     ledger, crowd = waiting(3, stays=True)
-    with pytest.raises(NexusError, match="another process kept it locked for 30 s"):
+    with pytest.raises(NexusError, match="another process kept the ledger locked for 30 s"):
         make.new(ledger)
     assert 90 < crowd.now <= 120
     ledger.close()

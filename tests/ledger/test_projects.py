@@ -296,7 +296,7 @@ def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pyte
         postgres.sql("INSERT INTO project_members VALUES ('/app', 'ana'), ('/app', 'builders')", database=name)
         drops = [added.partition(" REAL")[0].replace("ADD", "DROP") for added in costs]
         postgres.sql(*drops, database=name)
-    with pytest.raises(NexusError, match="written by an older nexus"):
+    with pytest.raises(NexusError, match="an older nexus wrote the ledger"):
         Ledger.open(postgres.url(name, "ana"))
     Ledger.open(url).close()
     with closing(Ledger.open(postgres.url(name, "ana"))) as ana, closing(Ledger.open(postgres.url(name, "ben"))) as ben:

@@ -126,7 +126,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
 
     status, (line,) = make.in_child(work)
     assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be read: ")
-    assert "if it has a write-ahead log" in line and "writable" in line
+    assert "a write-ahead log only" in line and "writable" in line
 
 
 @pytest.mark.matrix
@@ -172,7 +172,7 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
-    assert status == 0 and "its schema is too old" in line and "needs a writable folder" in line
+    assert status == 0 and "the schema is too old" in line and "requires a writable folder" in line
     assert "\n" not in line and "NEXUS_HOME" in line
 
 
@@ -188,7 +188,7 @@ def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path,
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
-    assert status == 0 and "it is empty" in line and "Free some space" in line and "too old" not in line
+    assert status == 0 and "the file is empty" in line and "Free some space" in line and "too old" not in line
 
 
 def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNamespace) -> None:
@@ -199,7 +199,7 @@ def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNa
     writer.log(session).append(make.user(2))
     assert database.one("SELECT count(*) FROM entries") == (1,), "it stands in the log alone"
     writer.close()
-    with pytest.raises(NexusError, match="the file has changed in the meantime"):
+    with pytest.raises(NexusError, match="another process changed the file meanwhile"):
         database.all("SELECT count(*) FROM entries")
     database.close()
 

@@ -152,7 +152,7 @@ def test_the_file_is_that_of_a_session_that_never_failed(
         live = Live(tmp_path / f"{first}-{last}.db", at)
         assert play(live, first, last) == whole, (first, last)
         assert live.log.is_saving
-        told = [("memory only" in line, "whole session is saved" in line) for line in live.said]
+        told = [("memory only" in line, "entire session is saved" in line) for line in live.said]
         assert told in ([(True, False), (False, True)], []), "nothing is told if nothing was committed meanwhile"
 
 

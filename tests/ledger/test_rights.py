@@ -163,7 +163,7 @@ def test_an_agent_is_started_only_by_a_message_where_its_owner_let_it_in(room: R
         {"run_trigger": json.dumps({**run.trigger, "message": "other words"})},
     ):
         room.refuse(room.insert_run(**{**row, "run_trigger": trigger, **changed}))
-    with pytest.raises(NexusError, match="this database role lacks the permission"):
+    with pytest.raises(NexusError, match="your database role lacks the permission"):
         room.ben.runs.queue("plan", "t", {}, {}, AT, entity=room.bot)
 
 
@@ -174,7 +174,7 @@ def test_an_agent_is_started_by_nobody_with_whom_its_owner_shares_no_longer(room
     room.ana.spaces.join(theirs, room.ana.spaces.get_entity(room.bot))
     room.sql("DELETE FROM project_members WHERE 'ana' IN (owner, role)", role="ana")
     room.sql(f"INSERT INTO project_members (project, role, owner) VALUES ('{PROJECT}', 'ana', 'ben')")
-    with pytest.raises(NexusError, match="this database role lacks the permission"):
+    with pytest.raises(NexusError, match="your database role lacks the permission"):
         room.ben.spaces.post(theirs, ben, "@Bot go", AT)
 
 
@@ -224,7 +224,7 @@ def test_a_colleague_can_end_a_run_and_change_nothing_else_of_it(room: Room) -> 
         "made_by = 'ben'",
     ):
         room.refuse(f"UPDATE runs SET {change}")
-    with pytest.raises(NexusError, match="it belongs to ana"):
+    with pytest.raises(NexusError, match="only its owner, ana"):
         room.ben.runs.set_paused(run.key, True, AT)
     assert room.ana.runs.get(run.key).state == WAITING
     room.ben.runs.cancel(run.key, AT)

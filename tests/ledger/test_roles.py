@@ -155,7 +155,7 @@ def test_a_role_writes_nothing_of_another(team: Any) -> None:
     for statement in _REFUSED:
         with pytest.raises(NexusError) as caught, team.ben.db.write():
             team.ben.db.run(statement.format(lane=lane))
-        assert "this database role lacks the permission" in caught.value.line and seen(team.admin) == before, statement
+        assert "your database role lacks the permission" in caught.value.line and seen(team.admin) == before, statement
 
 
 @pytest.mark.matrix

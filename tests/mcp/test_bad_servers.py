@@ -77,7 +77,7 @@ def test_a_server_that_fails_again_and_again_is_told_at_once_until_the_host_ends
     begun = notes.read_text().split()
     assert begun == ["begin"] * 4
     error = fails(play, server)
-    assert "it failed 4 times" in str(error)
+    assert "after 4 failures" in str(error)
     assert "no database" in str(error)
     assert notes.read_text().split() == begun
     play.run(play.host.aclose())
@@ -166,7 +166,7 @@ def test_a_list_without_end_is_cut(play: Play) -> None:
 
 def test_a_list_of_hundreds_of_megabytes_harms_no_other_server(play: Play) -> None:
     first = play.call(raw("child"))
-    with pytest.raises(ServerError, match="its list of tools is larger than 10 MB") as caught:
+    with pytest.raises(ServerError, match="its list of tools exceeds the maximum of 10 MB") as caught:
         play.run(play.host.list_offer(raw("pages")))
     assert caught.value.fault == "protocol"
     assert play.call(raw("child")).split()[0] == first.split()[0], "the other one still runs"

@@ -52,7 +52,7 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
     assert len(found.problems) == 7 and named.count("\n") == 6
     for words in (
         "mcp.json) is skipped: its tool names would be the same as those of of.f; rename one of them",
-        "needs exactly one of `command` and `url`",
+        "must have either `command` or `url`",
         "transport sse",
         "is not a table",
         "${input:key}",

@@ -184,7 +184,7 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     assert twins.left_out == ("tool x_y is skipped: its name conflicts with that of the tool x.y",)
     nameless = make_list(ServerOffer((ServerTool("", "", {}), ServerTool("x", "", {}))))
     assert [tool.name for tool in nameless.tools] == ["x"]
-    assert nameless.left_out == ("tool without a name is skipped: a call could not name it",)
+    assert nameless.left_out == ("tool without a name is skipped: the model could not call it",)
 
 
 def test_resources_are_read_by_a_tool_that_no_tool_of_the_server_can_pose_as() -> None:

@@ -386,7 +386,7 @@ def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkey
 def test_the_question_names_where_a_link_leads(project: Path) -> None:
     verdict = _decide(project, "read_file", "leak", "ask")
     assert verdict.asks
-    assert verdict.why == f"it reads outside the project: leak -> {project.parent / 'outside' / 'secret'}"
+    assert verdict.why == f"the call reads outside the project: leak -> {project.parent / 'outside' / 'secret'}"
 
 
 def test_what_was_resolved_before_is_what_is_judged(project: Path) -> None:

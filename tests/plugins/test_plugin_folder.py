@@ -197,8 +197,8 @@ def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Pat
     )
     shown = plugin_object(plugin, "here", {}, {})["left_out"]
     assert [one.partition(": ")[2] for one in shown[5:]] == [
-        "hooks is not applied",
-        "${CLAUDE_PLUGIN_DATA} is not substituted",
+        "hooks is ignored",
+        "nexus does not replace ${CLAUDE_PLUGIN_DATA}",
     ], "the plugin's own folder is filled in"
 
 

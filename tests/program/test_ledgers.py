@@ -176,7 +176,7 @@ def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
 def test_a_newer_ledger_is_left_alone_and_the_answer_comes_from_memory(seen: Seen) -> None:
     kept, required, listed = seen["newer"]["runs"]
     assert (kept.status, kept.stdout) == (0, b"answer (1)\n") and len(kept.told) == 1
-    assert "written by a newer nexus" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert "a newer nexus wrote the ledger" in kept.told[0] and "kept in memory" in kept.told[0]
     assert (required.status, required.kind, required.result["session"]) == (1, "ledger", None) and clean(required)
     assert listed.status == 1 and clean(listed) and "Upgrade nexus" in listed.told[0]
     assert seen["newer"]["same"] and seen["newer"]["sent"] == 1
@@ -237,7 +237,7 @@ def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
 def test_a_ledger_that_stays_locked_is_told_and_a_run_that_must_be_saved_fails(seen: Seen) -> None:
     kept, required = seen["locked"]["runs"]
     assert (kept.status, kept.result["text"]) == (0, "answer (2)") and len(kept.told) == 1 and clean(kept)
-    assert "another process kept it locked for" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert "another process kept the ledger locked for" in kept.told[0] and "kept in memory" in kept.told[0]
     assert (required.status, required.kind) == (1, "ledger") and clean(required)
     assert seen["locked"]["replays"] == [True]
 

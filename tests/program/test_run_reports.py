@@ -203,7 +203,10 @@ def test_a_provider_that_goes_in_the_middle_of_an_answer_lets_the_run_wait(place
     place.run("schedule", "run", "night")
     value = place.run("runs", "show", "run-1", "--json").result
     assert (value["state"], value["waits_for"]) == ("waiting_reply", "provider"), value
-    assert f"worktree {value['worktree']}: nexus worktree diff" in place.run("runs", "show", "run-1").text
+    assert (
+        f"worktree {value['worktree']}; to show its changes: nexus worktree diff"
+        in place.run("runs", "show", "run-1").text
+    )
 
 
 @pytest.mark.matrix

@@ -39,8 +39,8 @@ def test_an_ask_that_waits_ends_with_news_and_goes_on_in_serve_once(tmp_path: Pa
         assert asked.status == 3 and (error["kind"], asked.result["exit"]) == ("waiting", 3)
         assert error["message"] == "run-1 waits: ci.log changes" and "nexus runs resume run-1" in error["hint"]
         assert [line for line in asked.stderr.decode().splitlines() if "waits" in line] == [
-            "nexus: run-1 waits: ci.log changes. When the wait is over, `nexus serve` or `nexus serve --once` resumes "
-            "the run; `nexus runs resume run-1` resumes the run now."
+            "nexus: run-1 waits: ci.log changes. `nexus serve` or `nexus serve --once` resumes the run when the wait "
+            "is over; to resume it now: nexus runs resume run-1."
         ]
         (listed,) = place.run("runs", "list", "--json").result["runs"]
         assert (listed["id"], listed["state"], listed["waits_for"]) == ("run-1", "waiting_reply", "ci.log changes")
@@ -162,7 +162,9 @@ def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_pa
             assert asking.count("bash make") == 1 and "to answer: nexus runs resume run-1" in asking, asking
             answer_run(ledger, ledger.runs.get(run.key), ["no"], ["use ninja"], by="Ana")
         listed = place.run("runs", "list").text
-        assert "Ana said no: use ninja; continues when nexus serve runs" in listed and "waits" not in listed, listed
+        assert "Ana said no: use ninja; the run continues when nexus serve runs" in listed and "waits" not in listed, (
+            listed
+        )
         assert place.run("runs", "list", "--json").result["runs"][0]["came"] == "Ana said no: use ninja"
         shown = place.run("runs", "show", "1").text
         assert "Ana said no: use ninja, not processed yet" in shown and "waits:" not in shown, shown

@@ -122,7 +122,7 @@ def test_a_proxy_that_refuses_or_is_away_is_named_and_not_the_provider(
             error, waits, host = ask(provider, f"http://me:wrong@{place}", address)
             assert error is not None and error.kind == "network" and waits == 0
             assert f"the proxy {place} ({wanted.upper()}_PROXY) did not connect to " in error.why
-            assert "it rejected the user name or password (407)" in error.why
+            assert "user name or password rejected (407)" in error.why
             assert "secret" not in str(error) and "wrong" not in str(error)
             assert (
                 f"{wanted.upper()}_PROXY" in error.hint and f"NO_PROXY={host if not address else 'plain'}" in error.hint

@@ -60,7 +60,7 @@ def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> N
     assert (total["misses"], total["ours"], total["not_ours"], total["unknown"]) == (3, 1, 2, 0)
     assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
     text = " ".join(find_form("cache")(value, 150).split())
-    assert "of the prompt tokens of 5 requests were read from the cache. 3 misses cost $" in text
+    assert "of the prompt tokens in 5 requests came from the cache. 3 misses cost $" in text
     assert "(caused by nexus: 1, not by nexus: 2)" in text and "ours: the section instructions" in text
 
 
@@ -105,7 +105,7 @@ def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixtu
     listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
     assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
     assert listed["version"] == 1 and listed["session"] == missed
-    assert "were read from the cache" in " ".join(printed().split())
+    assert "came from the cache" in " ".join(printed().split())
     assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
     assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
     assert printed("why", "3").count("\n") < printed("why", "3", "--all").count("\n")
@@ -147,7 +147,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
     rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
     for width in (40, 80, 150):
         text = " ".join(find_form("cache")(value | {"requests": rows}, width).split())
-        assert "10 requests for summaries: " in text and "% of them cached" in text
+        assert "10 requests for summaries: " in text and "% cached)" in text
         assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
 

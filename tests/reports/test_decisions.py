@@ -173,7 +173,7 @@ def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
     session = played(tmp_path, [run("ls"), run("pwd")])
     first, second = (row["id"] for row in decided(session))
     assert explained(session, second[: len(second)])["id"] == second
-    with pytest.raises(NexusError, match="several calls begin with this id"):
+    with pytest.raises(NexusError, match="several call ids begin with this"):
         explained(session, first[0])
     assert explained(session, "zzz") == {}
 

@@ -33,7 +33,7 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest
         settings.write_text(text)
         lines = list_gaps(tmp_path)
         assert not any("\x1b" in line or "\n" in line for line in lines), lines
-    assert ".claude/settings.json: env LD_A is not set: a project cannot set it" in lines
+    assert ".claude/settings.json: env LD_A is ignored: a project cannot set this variable" in lines
     settings.write_text(json.dumps({"permissions": {"deny": [f"Task(a{number}*)" for number in range(90)]}}))
     assert list_gaps(tmp_path)[-1].startswith("50 more")
 
@@ -44,9 +44,7 @@ def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path
     for place in (project / "shared.json", tmp_path / "outside.json"):
         place.write_text(json.dumps({"outputStyle": "x"}))
     settings.symlink_to("../shared.json")
-    assert list_gaps(project) == [
-        ".claude/settings.json: outputStyle is not applied: put style instructions in NEXUS.md"
-    ]
+    assert list_gaps(project) == [".claude/settings.json: outputStyle is ignored: put style instructions in NEXUS.md"]
     assert [one.what for one in find_unsupported(project)] == ["outputStyle"]
     settings.unlink()
     settings.symlink_to(tmp_path / "outside.json")
@@ -87,7 +85,7 @@ def test_servers_that_are_skipped_and_keys_that_are_not_read_are_named(tmp_path:
     assert list_gaps(tmp_path) == [
         ".mcp.json: server old: skipped: url must begin with https:// or http://",
         ".mcp.json: server keys: headersHelper, timeout: not read",
-        ".mcp.json: server bad: skipped: it is not a table",
+        ".mcp.json: server bad: skipped: the entry is not a table",
     ]
 
 

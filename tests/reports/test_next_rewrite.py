@@ -48,7 +48,7 @@ def test_after_a_failed_summary_the_oldest_are_left_out_and_a_reload_comes_first
             assert full is not None and after["at"] is not None
             assert after["at"] > full and after["by"] == "truncation"
             session.reload()
-            why = {"by": "epoch", "at": None, "why": "instructions and tools are reloaded"}
+            why = {"by": "epoch", "at": None, "why": "nexus reloads instructions and tools"}
             value = context_summary(session.state)
             assert value["rewrite"] == why and value["cached"]["expected"] == 0
             model = session.engine.model

@@ -64,5 +64,5 @@ def test_workers_are_stopped_by_their_parent_and_closed_sessions_not_at_all(ledg
         stop_running(ledger, worker)
     assert stop_running(ledger, parent).is_here
     ledger.release(parent)
-    with pytest.raises(NexusError, match="it is not open in any process"):
+    with pytest.raises(NexusError, match="no process has it open"):
         stop_running(ledger, parent)

@@ -12,8 +12,8 @@ def test_references_of_git_are_no_variables_of_another_program(tmp_path: Path) -
         "---\nname: push\ndescription: Pushes.\n---\n"
         "git log @{u}.. HEAD@{1} @{upstream} @{push} @{-1}\n@{docs/style.md} and {{args}}\n"
     )
-    said = [line for line in check_guides(tmp_path) if "not substituted" in line]
+    said = [line for line in check_guides(tmp_path) if "does not replace" in line]
     assert said == [
-        "SKILL.md:6: @{docs/style.md} is not substituted",
-        "SKILL.md:6: {{args}} is not substituted",
+        "SKILL.md:6: nexus does not replace @{docs/style.md}",
+        "SKILL.md:6: nexus does not replace {{args}}",
     ]

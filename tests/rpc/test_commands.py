@@ -682,7 +682,7 @@ async def test_a_session_that_another_agent_has_is_not_opened_in_place_of_this_o
         for name in ("a", "b"):
             await served.client.send(name, "hello")
         error = (await run(served, f"resume {two['session']}"))["error"]
-        assert error is not None and "agent b is using it" in error["message"]
+        assert error is not None and "agent b is using this session" in error["message"]
         assert (await served.client.get_status("a"))["session"] == one["session"]
         assert (await run(served, "clear"))["error"] is None
         assert (await served.client.get_status("a"))["session"] != one["session"]

@@ -59,7 +59,9 @@ async def test_a_session_or_an_id_that_is_in_use_is_an_error_of_its_own(tmp_path
     async with serving(tmp_path) as served:
         made = await served.client.create_agent("a")
         await served.client.send("a", "one")
-        assert "agent a is using it" in await refused(served.client.create_agent(session=made["session"]), -32005)
+        assert "agent a is using this session" in await refused(
+            served.client.create_agent(session=made["session"]), -32005
+        )
         assert "an agent with this id already exists" in await refused(served.client.create_agent("a"), -32005)
         await served.client.destroy_agent("a")
         with closing(Ledger.open(places().ledger)) as other:

@@ -29,15 +29,16 @@ NONE = RuleSet()
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("until [ -e go ]; do ls; done", "it has a possibly endless loop"),
-        ("for ((i = 0; i < 3; i++)); do ls; done", "it has a possibly endless loop"),
-        ("case x in a) ls;; esac", "it has a case statement"),
-        ("f() { ls; }", "it has a function"),
+        ("until [ -e go ]; do ls; done", "the command contains a possibly endless loop"),
+        ("for ((i = 0; i < 3; i++)); do ls; done", "the command contains a possibly endless loop"),
+        ("case x in a) ls;; esac", "the command contains a case statement"),
+        ("f() { ls; }", "the command contains a function"),
         (
             "echo $((1 + 2))",
-            "it has an arithmetic expansion; the value of $((1 + 2)) is not known before the command runs",
+            "the command contains an arithmetic expansion; "
+            "the value of $((1 + 2)) is not known before the command runs",
         ),
-        ("A=1; ls", "it has an assignment to a variable"),
+        ("A=1; ls", "the command contains an assignment to a variable"),
     ],
 )
 def test_the_reasons_are_in_words_without_parts_of_a_grammar(command: str, why: str, tmp_path: Path) -> None:

@@ -423,5 +423,5 @@ def test_a_run_that_the_rest_of_a_message_is_too_small_for_says_so_in_the_space(
     assert run.state == "failed" and "limit max_cost reached" in run.error
     (told,) = [one.notice for one in ledger.spaces.read(space) if one.notice]
     assert told.startswith(
-        "no more agents were started: the runs of msg-1 have cost $0.30; spaces.max_cost allows no more"
+        "no more agents were started: the runs of msg-1 have cost $0.30, which reaches the limit spaces.max_cost"
     )

@@ -139,7 +139,7 @@ def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: 
     gives_up = Played(lambda request: "Refused." if "not permitted" in sent(request) else reply(request))
     refused = queue_plan(gives_up, _isolated / "project", allow="auto", rules=["wait_for(**)", "wait_for"])
     assert refused.state == "done", refused
-    assert f"- wait_for {other}: not permitted: it uses the network" in refused.report
+    assert f"- wait_for {other}: not permitted: the call uses the network" in refused.report
 
 
 @pytest.mark.matrix

@@ -117,7 +117,9 @@ def test_a_side_lane_that_cannot_be_opened_is_kept_in_memory(person: Person, at_
     log.append(entry(2))
     assert [one.id for one in log.read(1, 9)] == [1, 2] and person.saved().last_id() == 1
     (told,) = person.said
-    assert "it cannot be written; the session is kept in memory only and will be lost on exit, unless the " in told
+    assert (
+        "the file cannot be written; the session is kept in memory only and will be lost on exit, unless the " in told
+    )
     assert "/export FILE" in told
     with pytest.raises(NexusError, match="cannot be written"):
         strict.open_lane("compact", at_entry)
@@ -172,8 +174,8 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
     act(log)
     log.append(entry(log.last_id() + 1))
     (told,) = person.said
-    assert "deleted in the meantime" in told and "in memory" in told and "cannot go on" not in told
-    with pytest.raises(NexusError, match="deleted in the meantime") as caught:
+    assert "another process has deleted it" in told and "in memory" in told and "cannot go on" not in told
+    with pytest.raises(NexusError, match="another process has deleted it") as caught:
         act(strict)
     assert caught.value.kind == "ledger"
 

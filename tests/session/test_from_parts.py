@@ -61,7 +61,7 @@ def test_a_fork_of_a_cut_request_has_a_drop_of_its_own_and_a_contract_counts_the
         assert [drop.id for drop in side.conversation.log.drops()] == ["d1"]
     assert session.engine.context.cut_run == session.engine.conversation.run
     engine, contract = session.engine, ContextContract(full_input=False, max_input=None, max_drop=0, sections=())
-    with pytest.raises(NexusError, match="the request leaves out"):
+    with pytest.raises(NexusError, match="the request omits"):
         check_contract(contract, engine.settings, engine.context, engine.window_request(), True)
 
 

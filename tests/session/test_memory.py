@@ -203,9 +203,9 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "the model proposes this wording (to accept: nexus memory accept m1): Deploy] without" in find_form(
-            "memory"
-        )(value, 400)
+        assert "the model proposes another (to accept: nexus memory accept m1): Deploy] without" in find_form("memory")(
+            value, 400
+        )
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits
@@ -406,7 +406,7 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = find_form("fact")(value, 100)
-        assert text.startswith("Forgotten: m1 (project)") and "3 sessions still contain it" in text
+        assert text.startswith("Forgotten: m1 (project)") and "read this fact in 3 sessions" in text
         assert [line.strip() for line in text.splitlines()[-3:]] == [
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]
@@ -556,7 +556,7 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
     with the_ledger() as ledger:
         acts = (lambda: ledger.facts.get("m9"), lambda: accept_proposals(ledger, ["m9"], "/p", AT))
         for act in acts:
-            with pytest.raises(NexusError, match="fact m9: no fact has this id") as caught:
+            with pytest.raises(NexusError, match="fact m9: there is no such fact") as caught:
                 act()
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="the fact cannot be stored"):

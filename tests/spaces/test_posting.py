@@ -297,7 +297,7 @@ def test_errors_name_what_is_wrong(ledger: Ledger, tmp_path: Path) -> None:
     ("settings", "most", "why"),
     [
         (SpaceSettings(max_runs=5), 5, "msg-1 has started 5 runs, the maximum for one message (spaces.max_runs)"),
-        (SpaceSettings(max_cost=0.3), 8, "the runs of msg-1 have cost $0.30; spaces.max_cost allows no more"),
+        (SpaceSettings(max_cost=0.3), 8, "the runs of msg-1 have cost $0.30, which reaches the limit spaces.max_cost"),
     ],
 )
 def test_a_message_of_a_person_starts_so_many_runs_and_the_space_says_so_once(

@@ -46,7 +46,7 @@ def test_the_context_is_twelve_rows_at_every_width(repl: Opens) -> None:
         assert "[cyan|█][magenta|▓][green|▒][dim|░" in rows[1] and rows[1].count("░") == min(60, columns - 2) - 3
         assert rows[2].endswith("% cached]") and "[dim|▔" in rows[2]
         assert " of 112,000 tokens, 1%" in rows[0]
-        assert "at 95,200 tokens older messages are summarized" in rows[-2]
+        assert "at 95,200 tokens, nexus summarizes older messages" in rows[-2]
     plot = shown(made, "/cost")
     assert plot[0].startswith("$0.0") and any("[cyan|██]" in row for row in plot)
 

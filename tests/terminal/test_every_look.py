@@ -186,7 +186,7 @@ def show_reports(walk: Walk) -> None:
     """What the commands say."""
     wanted = {
         "context": "/context all",
-        "cost": "no usage",
+        "cost": "is estimated",
         "diff": "share",
         "status": "skills ",
         "config limits.max_steps": "Your file",

@@ -91,6 +91,6 @@ def test_missing_walls_stand_in_the_status_line_before_the_first_command(repl: O
     made.send("/clear" + ENTER)
     made.wait_for("sandbox: none")
     made.send("/permissions all" + ENTER)
-    made.wait_for("everything that no rule denies, without the sandbox")
+    made.wait_for("everything that no rule denies, without sandbox")
     made.wait_for(lambda screen: not any("sandbox: none" in line for line in screen.lines()))
     leave(made)

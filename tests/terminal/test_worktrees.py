@@ -60,6 +60,6 @@ def test_work_that_is_scheduled_where_a_session_is_open_is_offered_a_worktree(
     made.say("/schedule add look --in 2h --allow auto", ends=False)
     made.wait_for("A session is open in this folder: with --worktree")
     made.say("/schedule add look --in 2h --allow auto --worktree", ends=False)
-    made.wait_for("Each run works in its own worktree")
+    made.wait_for("Each run has its own worktree")
     made.send(ctrl("d"))
     assert made.status() == 0

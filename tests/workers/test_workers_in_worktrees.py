@@ -121,7 +121,7 @@ def _applied(project: Path, change: Callable[[Path], object], *rules: str) -> st
             ("/etc/passwd", "not a plain relative path"),
             ("../../..", "outside the project"),
             ("sub/../../x", "not a plain relative path"),
-            (".git", "it writes to .git"),
+            (".git", "the call writes to .git"),
             ("./sub/NEXUS.md", "an instruction file"),
             ("hidden.txt", "hidden.txt"),
         ],

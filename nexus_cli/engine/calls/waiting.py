@@ -70,7 +70,7 @@ class SessionWaits(Waits):
             run = self.ledger.runs.of_session(self.log.session_id)
             name = run.id if run else "the run"
             hint = (
-                "When the wait is over, `nexus serve` or `nexus serve --once` resumes the run; "
-                f"`nexus runs resume {name}` resumes the run now"
+                "`nexus serve` or `nexus serve --once` resumes the run when the wait is over; "
+                f"to resume it now: nexus runs resume {name}"
             )
             raise NexusError(WAITING, f"{name} waits", why, hint)

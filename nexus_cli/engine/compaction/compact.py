@@ -107,7 +107,7 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
             await engine.before_summary(engine, cause, instructions)
     except TimeoutError:
         engine.control.emit_notice(
-            f"the memory extraction before the compaction took more than {seconds:g} s", warning=False
+            f"the memory extraction before the compaction was stopped after {seconds:g} s", warning=False
         )
     except NexusError as error:
         if error.kind == "denied":
@@ -133,7 +133,7 @@ async def draft_compaction(
     after = header + sum_tokens(epoch.head)
     if after >= before.counted.total:
         tokens = round(before.tokens * after / before.counted.total)
-        raise SummaryError(f"the summary would not be smaller ({before.tokens:,} to {tokens:,} tokens)")
+        raise SummaryError(f"the compaction would not free tokens ({before.tokens:,} before, {tokens:,} after)")
     ids = [drop.id for drop in drafted.drops]
     note = engine.backoff.made(epoch.id, cause, ids, conversation.anchor, drafted.rules)
     return engine.draft_rewrite(epoch, planned, drafted.drops, [note]), drafted.kept

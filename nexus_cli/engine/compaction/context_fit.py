@@ -26,7 +26,7 @@ from nexus_cli.sections.planner import JOINT, section_budget
 
 NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""
-FEWER = "Send less at once, or use a model with a larger window"
+FEWER = "Send less in one message, or use a model with a larger window"
 WINDOW = "window"
 """Cause of the epoch; also the kind of the memo of an `epoch` and a `window` for which replanning saved too little."""
 BATCH = 0.08
@@ -156,14 +156,14 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
     tokens = ceil(context.estimate.scale(context.conversation.counts()).tokens(counted))
-    sums = {"for these": tokens, context.estimate.describe_margin(): context.estimate.margin(tokens)}
+    sums = {"for these parts": tokens, context.estimate.describe_margin(): context.estimate.margin(tokens)}
     return _sum(sums, context.room, "budget")
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
-    """Format `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    """Format `900 for these parts + 92 margin (...) = 992 tokens; the budget is 800`."""
     terms = " + ".join(f"{tokens:,} {label}" for label, tokens in sums.items() if tokens)
-    return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
+    return f"{terms} = {sum(sums.values()):,} tokens; the {name} is {room:,}"
 
 
 def _images(conversation: Conversation) -> dict[str, int]:
@@ -183,7 +183,7 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     info = model.info
     if info.window_refused and not info.window_key:
         hint += f". A provider error reported this window; if it is wrong: {window_command(info, info.listed_window)}"
-    return NexusError("overflow", what, f"{why} (the largest: {largest_parts})", hint)
+    return NexusError("overflow", what, f"{why} (largest parts: {largest_parts})", hint)
 
 
 async def replan_sections(engine: Engine) -> bool:

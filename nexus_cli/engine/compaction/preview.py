@@ -59,7 +59,7 @@ async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, 
     try:
         rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
     except SummaryError as reason:
-        return {**value, "why": f"{reason} with a cap of {plan.summary_cap:,} tokens"}
+        return {**value, "why": f"{reason}, with a summary of up to {plan.summary_cap:,} tokens"}
     texts = engine.control.waiting_texts()
     after = engine.context.project(epoch=rewrite.epoch, items=rewrite.epoch.head, texts=texts)
     return {

@@ -77,7 +77,10 @@ def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str
         gone = round(saved * engine.context.estimate.scale(like=stale.by_kind).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
-    line = f"{plural(len(drops), 'old or stale result')} removed from the window, {price.saved:,} tokens: {price.why}"
+    line = (
+        f"nexus removed {plural(len(drops), 'old or stale result')} ({price.saved:,} tokens) from the window: "
+        f"{price.why}"
+    )
     return Rewrite(epoch, drops, price=price, anchor=anchor, notice=Notice(line, warning=False))
 
 

@@ -129,7 +129,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
             reply = await call_model(side, side.window_request(), cap_tokens, main=False)
         text = reply.message.content.strip()
     except TimeoutError:
-        raise SummaryTimeout(f"no summary arrived within {seconds:g} s") from None
+        raise SummaryTimeout(f"the model sent no summary within {seconds:g} s") from None
     except NexusError as error:
         if isinstance(error, ProviderError) and error.kind == "overflow":
             raise SummaryOverflow(error, side.conversation.counted) from None

@@ -58,11 +58,11 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "it reuses the cache", engine.window_request().tokens
+        why, tokens = "the request reuses the cache", engine.window_request().tokens
         fresh_tokens = round(words * engine.context.estimate.scale().ratio)
         here = SummarySource("window", why, engine.model, fresh=fresh_tokens, cached=tokens, forks=True)
     else:
-        why = "the window has no room for the summary request" if same else "another model summarizes"
+        why = "the window has no room for the summary request" if same else "another model writes the summary"
         counted = sum_tokens(plan.removed) + words
         here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
     if not plan.summed:

@@ -53,7 +53,7 @@ def check_contract(
 def _check_input(context: ContextManager, contract: ContextContract, request: RequestPlan) -> None:
     option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
     if contract.uncounted:
-        why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
+        why = f"{contract.largest_input} exceeds the maximum size by {contract.uncounted:,} bytes"
         raise _broken(option, why, hint)
     left = sum(drop.tokens for drop in context.conversation.log.drops() if drop.id in _clipped(context.conversation))
     if not left:
@@ -112,13 +112,13 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
     if left > most:
         of = f", {left - most:,} too many" if most else ""
         clipped = dict.fromkeys(_clipped(conversation), f"part of {contract.largest_input}")
-        why = f"the request leaves out {left:,} tokens{of}: {_name_drops(drops, clipped)}"
-        raise _broken(option, why, f"Send less, start a new session, or allow them: --max-drop {left}")
+        why = f"the request omits {left:,} tokens{of}: {_name_drops(drops, clipped)}"
+        raise _broken(option, why, f"Send less, start a new session, or allow this: --max-drop {left}")
     if not request.needs_room(settings.compact.at):
         return
     goal = int(settings.compact.to * request.budget.available)
     if left + request.tokens - goal > most:
-        why = f"the session would be compacted first, from {request.tokens:,} tokens to about {goal:,}"
+        why = f"nexus would first compact the session from {request.tokens:,} to about {goal:,} tokens"
         raise _broken(option, why, "Start a new session, or compact this session (/compact)")
 
 
@@ -175,7 +175,7 @@ def _check_section(name: str, form_by_section: Mapping[str, str]) -> None:
         why = "the request does not contain this section: it is empty, or the recipe turns it off"
         raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add content to the section")
     section, form = next(iter(reduced.items()))
-    why = f"{section} is {'left out' if form == 'dropped' else f'sent as {form}'}"
+    why = f"{section} is {'omitted' if form == 'dropped' else f'sent as {form}'}"
     raise _broken(
         option,
         why,

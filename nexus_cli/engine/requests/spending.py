@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.core.budget import LEAST_OUTPUT, left_over
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import BUDGET, Limits
 from nexus_cli.core.price import MILLION, price_usage
@@ -191,7 +192,7 @@ class Spending:
         """Raise `NexusError("limit", ...)` if no step is left."""
         if self._left().max_steps == 0:
             workers = self.worker_steps + self._held("max_steps")
-            why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} taken" + (
+            why = f"the turn has taken {plural(self.steps, 'step')}" + (
                 f", and workers used or reserved {workers}" if workers else ""
             )
             raise self.reached("max_steps", why)
@@ -206,7 +207,7 @@ class Spending:
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if (tokens := remaining.max_total_tokens) is not None:
             if tokens < expected + LEAST_OUTPUT:
-                why = f"{tokens:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
+                why = f"{tokens:,} tokens are left, but the next request needs about {expected + LEAST_OUTPUT:,}"
                 raise self.reached("max_total_tokens", why)
             caps.append(tokens - expected)
         if remaining.max_cost is not None:
@@ -225,7 +226,7 @@ class Spending:
         )
         if remaining < 0 or tokens < LEAST_OUTPUT:
             needed = _most_dollars(prices, expected, LEAST_OUTPUT)
-            why = f"${budget:.4f} is left, and the next request could cost up to ${needed:.4f}"
+            why = f"${budget:.4f} is left, but the next request could cost up to ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
 
@@ -233,7 +234,7 @@ class Spending:
         """Raise `NexusError("usage", ...)` if `max_cost` cannot be enforced because a price of the model is unknown."""
         is_known = model.input_price is not None and model.output_price is not None
         if unpriced := self.unpriced if is_known else model.name:
-            hint = f"Set the price: {price_command(unpriced)} (likewise output_price)"
+            hint = f"Set the price: {price_command(unpriced)} (and output_price in the same way)"
             raise NexusError("usage", "max_cost cannot be enforced", f"the price of {unpriced} is unknown", hint)
 
     def describe_raise(self, name: str) -> str:

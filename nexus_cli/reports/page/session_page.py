@@ -46,7 +46,7 @@ NAMED = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
-HINT = "Select a bar, or the line above an answer, to see the content of the request and its drops with reasons."
+HINT = "Select a bar, or the line above an answer, to see what a request contained and why parts were left out."
 
 
 def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: bool = False) -> Iterator[str]:
@@ -144,7 +144,9 @@ def _timeline(
         yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
         yield "</div></div>\n"
     hint = (
-        f" Not in the chart: {plural(beside, 'request')} for workers, summaries and similar work." if beside > 0 else ""
+        f" The chart does not show {plural(beside, 'request')} for workers, summaries and similar work."
+        if beside > 0
+        else ""
     )
     yield f'<p class="hint">{HINT}{hint}</p>\n</aside>\n'
 

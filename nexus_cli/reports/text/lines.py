@@ -81,7 +81,7 @@ def name_cause(cause: Any) -> str:
 BASES = {
     "reported": "reported by the provider",
     "estimate": "estimated",
-    "reported+estimate": "reported by the provider, the newest messages estimated",
+    "reported+estimate": "reported by the provider, with an estimate of the newest messages",
 }
 """Bases of a token count."""
 

@@ -25,7 +25,7 @@ MOST_PARTS = 8
 """Most parts of a call that are named."""
 WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
-_COMMON = re.compile(rf"{OUTSIDE}|{NO_SANDBOX}|{NETWORK}|it contains a hidden character .*|.* {NOT_KNOWN}")
+_COMMON = re.compile(rf"{OUTSIDE}|{NO_SANDBOX}|{NETWORK}|the command contains a hidden character .*|.* {NOT_KNOWN}")
 """Reasons for a question about a command that its line about the sandbox says, or that are the rule."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 
@@ -126,7 +126,7 @@ def _describe_reasons(question: Question) -> str:
     says; "" for none."""
     if question.kind != "run" or question.rule or not question.profile:
         return ""
-    doubt_texts = {f"it has {doubt}" for doubt in question.doubts}
+    doubt_texts = {f"the command contains {doubt}" for doubt in question.doubts}
     reasons = [part for part in question.why.split("; ") if part not in doubt_texts and not _COMMON.fullmatch(part)]
     return f"why: {mark_on_one_line('; '.join(reasons))}" if any(reasons) else ""
 
@@ -150,7 +150,7 @@ def _confinement_text(question: Question) -> str:
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
-    sign = f"it contains a hidden character ({hidden})" if hidden else ""
+    sign = f"the command contains a hidden character ({hidden})" if hidden else ""
     stays = "runs in the background" if question.call.arguments.get("background") else ""
     rule = mark_on_one_line(question.rule)
     rule = f"may match {rule}" if rule.startswith("deny ") else rule  # a certain match is refused, not asked about

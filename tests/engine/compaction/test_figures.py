@@ -204,7 +204,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             assert goes["without"] == [5] and goes["first"] == 1 < 5 < goes["last"]
             text = find_form("compaction")(value, 100)
             assert "word for word" in text and "in part" in text
-            said = f"1 to {goes['last']} will be replaced; they can then be recalled. Kept: 5 (your last request)."
+            said = f"1 to {goes['last']}; the model can recall them. Kept: 5 (your last request)."
             assert said in " ".join(text.split())
             last = text.rstrip().rsplit("\n\n", 1)[-1]
             assert last.startswith("The cache may still be warm: the summary costs $") and "pays for itself" in last

@@ -203,9 +203,9 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
             (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
             value = await looked(session)
             assert not value["possible"] and re.search(
-                r"not be smaller \(.+\) with a cap of 1,\d{3} tokens$", value["why"]
+                r"not free tokens \(.+\), with a summary of up to 1,\d{3} tokens$", value["why"]
             )
-            assert "A compaction may be refused: " in find_form("compaction")(value, 80)
+            assert "nexus may refuse a compaction: " in find_form("compaction")(value, 80)
             assert ended(await session.compact()).ok
 
     asyncio.run(live())
@@ -224,7 +224,7 @@ def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_rep
             summary = Summary(summary_of_size(size, engine.context.count), "window", "")
             (tmp_path / "NEXUS.md").write_text("Be brief.\n")
             prompt, log = drafting(session.state, lambda notice: None)
-            with pytest.raises(SummaryError, match="not be smaller"):
+            with pytest.raises(SummaryError, match="not free tokens"):
                 await draft_compaction(engine, replace(plan, summary_most=size), summary, "command", prompt, log)
 
     asyncio.run(live())
@@ -243,7 +243,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
     text = find_form("compaction")(value, width)
     assert all(cells(line) <= width for line in text.split("\n"))
     if width >= 80:
-        for part in ("would shrink to at most", "summarized", "kept", "summary", "with compaction", "p1", "warm"):
+        for part in ("A compaction would reduce", "summarized", "kept", "summary", "with compaction", "p1", "warm"):
             assert part in text
         gained = find_form("compaction")({**value, "after": value["before"]}, width)
         assert "would shrink" not in gained and "may not free any of the" in gained

@@ -108,7 +108,7 @@ def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tm
         async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
             (tmp_path / "NEXUS.md").write_text(RULES)
             events = await session.compact()
-            assert "the summary would not be smaller" in ended(events).why, "with so many rules"
+            assert "the compaction would not free tokens" in ended(events).why, "with so many rules"
             assert not dropped(events) and session.status().drops == 0 and not session.state.drops()
             session.reload()
             (drop,) = dropped([event async for event in session.run("go on")])

@@ -27,7 +27,7 @@ def test_what_the_next_request_needs_is_named_when_the_money_does_not_suffice() 
     spending = Spending(Limits(max_cost=0.03), usage=Usage(cost_usd=0.01))
     with pytest.raises(NexusError) as refused:
         spending.output_cap(TIERED, 50_000)
-    assert refused.value.why == "$0.0200 is left, and the next request could cost up to $0.0602"
+    assert refused.value.why == "$0.0200 is left, but the next request could cost up to $0.0602"
     assert Spending(Limits(max_cost=0.0703), usage=Usage(cost_usd=0.01)).output_cap(TIERED, 50_000) >= 1024
 
 

@@ -50,7 +50,7 @@ def test_twelve_rows_say_it_all() -> None:
         "           3,000  result of read_file 4.py",
         "           2,400  result of read_file 5.py",
         "Left out  2 parts, 18,240 tokens; /drops lists them; the model can recall them",
-        "Next      at 95,200 tokens older messages are summarized (now: /compact)",
+        "Next      at 95,200 tokens, nexus summarizes older messages (now: /compact)",
         "More      /context all: sections, tools, drops, limits",
     ]
 
@@ -89,7 +89,7 @@ def test_each_case_has_its_words() -> None:
     assert "status line" not in row("Left out", drops=both, missed=2)
     assert row("Left out", drops=[DROP]) == "result of bash pytest, 18,000 tokens; /drops d3 prints it"
     cut = {"by": "truncation", "at": 9, "why": ""}
-    assert row("Next", rewrite=cut) == "at 9 tokens the oldest messages are left out"
+    assert row("Next", rewrite=cut) == "at 9 tokens, nexus removes the oldest messages"
     epoch = {"by": "epoch", "at": None, "why": "another model"}
     told: dict[str, Any] = {"rewrite": epoch, "notices": ["a guess", "a switch begins an epoch"]}
     assert row("Next", **told) == "with your next message, which misses the cache: another model"

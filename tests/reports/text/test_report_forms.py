@@ -165,11 +165,11 @@ def test_drops_and_replay_say_what_to_do() -> None:
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
     assert find_form("replay")({**good, "requests": 0}).startswith(
-        "Session 01 has not sent a request; there is nothing"
+        "Session 01 has not sent a request, so there is nothing"
     )
     one = find_form("replay")({**good, "requests": 1})
-    assert one == "1 request of session 01 rebuilt: identical to what was sent."
-    assert find_form("replay")({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
+    assert one == "nexus rebuilt 1 request of session 01: identical to what was sent."
+    assert find_form("replay")({**good, "requests": 3}).startswith("nexus rebuilt 3 requests of session 01")
     assert "line 4" in find_form("replay")({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
 
 

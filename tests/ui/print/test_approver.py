@@ -94,7 +94,7 @@ def test_several_questions_can_be_answered_by_one_word() -> None:
 
 def bash(command: str, number: int = 1) -> Question:
     call = ToolCall(f"c{number}", "bash", {"command": command})
-    return Question(call, f"bash {command}", "it runs a command", command, "this exact command", "run")
+    return Question(call, f"bash {command}", "the call runs a command", command, "this exact command", "run")
 
 
 def test_the_key_for_no_says_that_it_ends_the_worker_that_asks() -> None:
@@ -125,7 +125,7 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     ("command", "told", "why"),
     [
         ("make && git diff --stat", {}, "git needs approval unless the whole command line is read-only"),
-        ('echo "$VAR"', {}, "it has a variable; the value of $VAR is not known before the command runs"),
+        ('echo "$VAR"', {}, "the command contains a variable; the value of $VAR is not known before the command runs"),
         ("cat ../x; touch y", {}, "../x is outside the project"),
         ("until [ -e x ]; do ls; done", {}, ""),  # the line about the sandbox names the loop
         ("touch x", {"network": True}, ""),
@@ -174,7 +174,7 @@ def test_a_question_says_that_a_command_or_a_worker_goes_on_in_the_background() 
     assert text.endswith("  sandboxed: read-only, no network · runs in the background")
     task = {"task": "test it", "wait": False}
     decision = decide(discover_tools()["agent"], task, allow="ask", cwd=Path("/p"), project=Path("/p"))
-    assert decision.why == "it starts work that continues after this turn and can cost money"
+    assert decision.why == "the call starts work that continues after this turn and can cost money"
     assert (
         ask_text(Question(ToolCall("c1", "agent", task), "agent test it", decision.why, kind="later")) == "Start this?"
     )
@@ -186,7 +186,7 @@ def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives()
     text = question_text(Question(call, "bash make", "", "make", kind="run", profile="none"), 80, Theme(colour=False))
     assert "not sandboxed" in text and "the model says: it needs" in text and "\x1b" not in text and len(text) < 500
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
-    edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "it changes files", diff, "", "edit")
+    edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "the call changes files", diff, "", "edit")
     text = question_text(edit, 80, Theme(colour=False))
     assert text.startswith("\nedit  x\n") and "+ new line" in text
 
@@ -194,7 +194,7 @@ def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives()
 def test_a_sign_that_nobody_sees_is_named() -> None:
     theme = Theme(colour=False)
     blank = replace(bash("rm -r a\u2800/b"), profile="write")
-    assert "it contains a hidden character (U+2800" in question_text(blank, 120, theme)
+    assert "the command contains a hidden character (U+2800" in question_text(blank, 120, theme)
     assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)
 
 

@@ -114,7 +114,7 @@ def test_the_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
 def test_nothing_is_drawn_over_a_question() -> None:
     stage = Stage()
     stage.feed(e.TurnStart("x"), e.StepStart(1), e.ToolCallEvent(CALL, "make"))
-    stage.feed(e.ApprovalRequest(Question(CALL, "bash make", "it runs a command")))
+    stage.feed(e.ApprovalRequest(Question(CALL, "bash make", "the call runs a command")))
     stage.turn.err.write("bash make\nAllow bash? ")
     assert stage.feed()[-1] == "Allow bash?" and not spun(stage.terminal.lines)
     stage.terminal.screen.feed(b"y\r\n")

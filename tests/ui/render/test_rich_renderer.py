@@ -300,7 +300,7 @@ def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome(
         "✗ Declined: use make": ToolResult(error="Declined: use make", denied=True, ran=False),
     }
     for text, result in outcomes.items():
-        question = Question(EDIT, "edit_file a.py", "it changes files", DIFF)
+        question = Question(EDIT, "edit_file a.py", "the call changes files", DIFF)
         assert put(e.ToolCallEvent(EDIT, "a.py"), *asking(question), resulted(result, EDIT)) == f"{text}\n"
 
 
@@ -934,7 +934,7 @@ def test_a_diff_that_was_approved_is_not_shown_again() -> None:
         renderer = RichRenderer(put.append, lambda: 80, Theme(colour=False))
         call = ToolCall("c1", "edit_file", {"path": "x"})
         renderer.feed(e.ToolCallEvent(call, "x"))
-        renderer.feed(e.ApprovalRequest(Question(call, "edit_file x", "it changes files", detail)))
+        renderer.feed(e.ApprovalRequest(Question(call, "edit_file x", "the call changes files", detail)))
         renderer.feed(e.ApprovalAnswer("c1", Allow()))
         renderer.feed(e.ToolResultEvent(call, ToolResult("done", diff=diff), 3, 0.0))
         assert ("new line" in "".join(put)) is shown
