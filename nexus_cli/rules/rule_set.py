@@ -356,9 +356,7 @@ def parse_rule(
             raise ValueError(f"{quoted}: rules for MCP tools cannot have a pattern")
         if len(name) > LONGEST_SERVER_TOOL:
             excess = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(
-                f"{quoted} has {excess}: use the name of the server, or the tool name that the model uses"
-            )
+            raise ValueError(f"{quoted} has {excess}: use the name of the server, or the tool name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         raise ValueError(f"{quoted} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
@@ -383,7 +381,9 @@ def parse_rule(
         raise ValueError(f"{quoted} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
-        raise ValueError(f"{quoted}: names of agents and skills cannot contain spaces, `?` or `[`; use `*` to match any text")
+        raise ValueError(
+            f"{quoted}: names of agents and skills cannot contain spaces, `?` or `[`; use `*` to match any text"
+        )
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme

@@ -130,7 +130,9 @@ def _read_secret(values: JsonObject) -> str:
     if values.get("sender") and values.get("token_header"):
         raise NexusError("config", "set only one of sender and token_header", "sender already selects the header")
     if name and not (secret := read_secret(name)):
-        raise NexusError("config", name, f"neither an environment variable nor a stored key (to store it: nexus login {name})")
+        raise NexusError(
+            "config", name, f"neither an environment variable nor a stored key (to store it: nexus login {name})"
+        )
     return secret if name else ""
 
 

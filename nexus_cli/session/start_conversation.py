@@ -132,7 +132,7 @@ async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
     if engine.conversation.log.ends_unfinished():
         await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
-        why = "there is no prompt, and the last answer of this session is complete"
+        why = "there is no prompt, and the session's last answer is complete"
         raise NexusError("usage", "nothing to ask", why, "Add a prompt")
 
 

@@ -58,7 +58,7 @@ class Reader:
     def _read(self) -> bytes:
         while not self.wait(math.inf):
             if time.monotonic() >= self._ends:
-                why = f"{self._name} was open for {self._timeout:g} s and did not end; no request was made"
+                why = f"{self._name} was open for {self._timeout:g} s without ending; no request was sent"
                 raise NexusError("limit", "limit timeout reached", why, "Raise it, or without input: < /dev/null")
         try:
             piece = os.read(self._descriptor, _CHUNK)
@@ -91,9 +91,9 @@ class Reader:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            cut_note = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
+            cut_note = f"kept the first {KEPT:,} bytes and discarded {extra:,} bytes"
             if not self._ended:
-                cut_note = f"more than {COUNTED:,} bytes; only the first {KEPT:,} were kept"
+                cut_note = f"more than {COUNTED:,} bytes; kept only the first {KEPT:,}"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {cut_note}")))
         return Input(text, extra, notice)
 
@@ -109,7 +109,7 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
     if read is None:
         is_file = image_type(data) or data.startswith(PDF)
         hint = "Save it as a file and attach that with -f" if is_file else "Convert it first (base64, xxd, strings)"
-        raise NexusError("usage", f"{name} is binary", "it cannot be sent as text", hint)
+        raise NexusError("usage", f"{name} is binary", "binary data cannot be sent as text", hint)
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", NUL)

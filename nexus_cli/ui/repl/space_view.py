@@ -154,7 +154,7 @@ class SpaceChat(ReplController):
         for run in self._working:
             name = names.get(run.entity or 0, "somebody")
             if run.state == WAITING and (run.key, run.fence) in self._answers:
-                states.append(f"{one_line(name)} received an answer")
+                states.append(f"{one_line(name)} has your answer")
             elif run.state == WAITING and run.waits is not None:
                 who = ["you" if key == self._member.key else names[key] for key in self._missing.get(run.key, ())]
                 why = run.waits.why.removesuffix(f' in "{self._space.name}"')
@@ -269,7 +269,7 @@ class SpaceChat(ReplController):
 
     def cycle_level(self) -> None:
         """Report that agents have their own permission levels."""
-        self.show_note("agents have their own level, set by nexus space create SPACE --agent NAME --allow LEVEL")
+        self.show_note("agents have a separate level; to set it: nexus space create SPACE --agent NAME --allow LEVEL")
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""
@@ -445,7 +445,7 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     text = message["text"]
     if len(text) <= SHOWN:
         return message
-    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; nexus space read shows the whole message]"
+    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; to read all: nexus space read]"
     return cast("SpaceMessageObject", {**message, "text": cut})
 
 

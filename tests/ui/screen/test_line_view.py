@@ -170,7 +170,7 @@ def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
             await on.until(lambda: "Allow? " in on.text)
             for times, pasted in enumerate(("one\ntwo\n", "three\nfour\n"), 1):
                 on.type(pasted)
-                await on.until(lambda: on.text.count("Pasted lines are not used") == times)  # noqa: B023
+                await on.until(lambda: on.text.count("Pasted lines do not answer") == times)  # noqa: B023
             on.type("y\n")
             assert await answer == "y"
             on.type("\n")
