@@ -186,7 +186,7 @@ def test_who_asked_hears_why_an_agent_failed(here: Place, ledger: Ledger) -> Non
     ana = ledger.spaces.find("Project Alpha").members[2]
     ledger.spaces.entity(ana.name, AGENT, {"folder": str(here.folder / "gone")})
     status, out, _ = piped(here, b"@Ana look\n")
-    assert status == 0 and out.count("Ana failed: folder ") == 1 and "there is no such folder" in out, out
+    assert status == 0 and out.count("Ana failed: folder ") == 1 and "the folder does not exist" in out, out
 
 
 def test_a_closed_window_ends_it(here: Place, ledger: Ledger, repl: Opens) -> None:

@@ -63,11 +63,11 @@ LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
-    "approve": "Ask again for approvals that agents are waiting for.",
+    "approve": "Show pending approvals again.",
     "help": "List these commands.",
     "leave": "Close the view (also Ctrl+D); you remain a member.",
-    "mute": "NAME: messages here no longer start this agent; /unmute NAME undoes that.",
-    "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
+    "mute": "Stop messages here from starting the agent NAME; /unmute NAME undoes this.",
+    "stop": "Cancel active, waiting and queued runs here; with NAME, only those of one agent.",
     "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
@@ -76,8 +76,8 @@ KEYS = (
     ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
     ("Esc", "stops running agents"),
     ("Up", "earlier messages"),
-    ("Ctrl+C", "stops running agents, clears the line; twice exits"),
-    ("Ctrl+D", "exits on an empty line, like /leave, exit and quit"),
+    ("Ctrl+C", "stops running agents and clears the line; press twice to exit"),
+    ("Ctrl+D", "exits if the line is empty, like /leave, exit and quit"),
     ("Tab", "completes @names"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),

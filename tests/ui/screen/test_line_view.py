@@ -339,8 +339,8 @@ def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: l
             task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.face.fill("one\ntwo")
-            await on.until(lambda: on.text.endswith("replaces it)\n> "))
-            assert "not sent yet:\none\ntwo\n(Enter sends it" in on.text
+            await on.until(lambda: on.text.endswith("replace it)\n> "))
+            assert "not sent yet:\none\ntwo\n(press Enter to send it" in on.text
             on.type(keys + "end\n")
             await on.until(lambda: on.controller.said[-1:] == ["entered 'end'"])
             on.face.leave()
