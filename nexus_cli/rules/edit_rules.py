@@ -23,7 +23,7 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     decision, text = _split_decision(typed)
     if decision is None:
         hint = "Example: nexus rules add allow 'bash(npm test *)'"
-        raise NexusError("usage", typed, "a rule begins with allow, ask or deny", hint)
+        raise NexusError("usage", typed, "a rule must begin with allow, ask or deny", hint)
     try:
         parse_rule(decision, text, tools)
     except ValueError as error:
@@ -45,7 +45,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     }
     removed = [rule_decision for key, rule_decision in keys.items() if change_list(key, text, add=False)]
     if not removed:
-        why = f"this rule comes from {rules[0].origin}" if rules else "there is no such rule"
+        why = f"this rule comes from {rules[0].origin}" if rules else "the rule does not exist"
         raise NexusError("usage", text, why, LISTED)
     return [f"{decision} {text}" for decision in dict.fromkeys(removed)]
 

@@ -74,13 +74,13 @@ class Folders:
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotReadOnly("the working folder is unknown after cd without exactly one literal path")
+            raise NotReadOnly("nexus can only follow cd with exactly one literal path")
         if command.is_nested:
-            raise NotReadOnly("the working folder is unknown after cd in a loop or condition")
+            raise NotReadOnly("nexus cannot follow cd in a loop or condition")
         entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
-                raise NotReadOnly("cd goes through a symbolic link")
+                raise NotReadOnly("the path of cd contains a symbolic link")
         if not self.holds(entered[0]):
             raise NotReadOnly("cd leaves the project")
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])

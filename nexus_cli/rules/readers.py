@@ -109,7 +109,7 @@ def keeps_form(argv: Sequence[str], words: Words) -> bool:
 def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` unless `words`, of `command` or of one that it runs, are those of a reader."""
     if not words:
-        raise NotReadOnly("a part of the command line runs no program")
+        raise NotReadOnly("part of the command line runs no program")
     if folders.is_lost:
         raise NotReadOnly("an earlier command on the line may change what later commands do")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
@@ -119,7 +119,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
-            raise NotReadOnly("cd is run by another command, so the working folder is unknown")
+            raise NotReadOnly("another command runs cd, so the working folder is unknown")
         folders.enter(command)
         return
     texts = [word.text for word in words[1:]]
@@ -129,7 +129,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     if wrapper is not None and wrapper.is_transparent and name:
         inner, sure = skip_options(words, WRAPPERS[name], head)
         if not sure or not inner:
-            raise NotReadOnly(f"the command that {name} runs is not known")
+            raise NotReadOnly(f"nexus cannot determine which command {name} runs")
         _check(inner, command, folders)
         return
     if len(texts) == 1 and name in _VERSIONS and _VERSION.fullmatch(texts[0]):
@@ -145,7 +145,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     elif name not in READERS:
         raise NotReadOnly(f"{shorten(words[0].text)} {NOT_KNOWN}")
     if wants_to_write(name, words):
-        raise NotReadOnly(f"{name} writes with this option")
+        raise NotReadOnly(f"{name} can write files with this option")
     if name == "date":
         _check_date(words[1:])
     _check_words(words, name, command, folders)

@@ -353,12 +353,10 @@ def parse_rule(
     tool = tools.get(match[1])
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
-            raise ValueError(f"{quoted}: a tool of an MCP server takes no pattern")
+            raise ValueError(f"{quoted}: rules for MCP tools cannot have a pattern")
         if len(name) > LONGEST_SERVER_TOOL:
             excess = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(
-                f"{quoted} has {excess}: use the name of the whole server, or the name that the model uses"
-            )
+            raise ValueError(f"{quoted} has {excess}: use the name of the server, or the tool name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         raise ValueError(f"{quoted} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
@@ -378,12 +376,14 @@ def parse_rule(
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
     if not (tool.paths or tool.reaches or tool.named[0]):
-        raise ValueError(f"{quoted}: {name} takes no pattern")
+        raise ValueError(f"{quoted}: rules for {name} cannot have a pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{quoted} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
-        raise ValueError(f"{quoted}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text")
+        raise ValueError(
+            f"{quoted}: names of agents and skills cannot contain spaces, `?` or `[`; use `*` to match any text"
+        )
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
@@ -398,7 +398,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     """Return the rule with the words of a command pattern, which may have `*` in them, for allow alone at the end."""
     tool, quoted, line = rule.tool, _quote(rule.text), read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
-        raise ValueError(f"{quoted} is not a single command of plain words")
+        raise ValueError(f"{quoted} is not a single command without expansions, redirections or assignments")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
@@ -406,7 +406,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     wrong = next((text for text in starred if rule.decision == "allow" or re.search(r"[?\[]|:\*$", text)), "")
     if wrong:
         claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
-        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` matches any text"
+        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "use `*` to match any text"
         advice = f"write {tool}({claude} *)" if claude else alone
         raise ValueError(f"{quoted} contains {_quote(wrong)}: {advice}")
     argv = tuple(word.text.replace("*", _ANY) if word.has_glob else word.text for word in words)

@@ -152,7 +152,7 @@ class RunDriver:
         """The folder of the project."""
         folder = Path(self.run.options.get("folder") or os.path.expanduser("~"))
         if not folder.is_dir():
-            why = "there is no such folder"
+            why = "the folder does not exist"
             raise NexusError(
                 "usage", f"folder {folder}", why, "Restore the folder, or start the work in another folder"
             )
@@ -226,7 +226,7 @@ class RunDriver:
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
                 problem = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {problem}"
             if self.was_cut:
-                problem = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
+                problem = f"the run reached a limit: {error['message'] if error is not None else f'limits.{ending}'}"
             if self.is_short and "max_cost" in (ending or problem):
                 self.ledger.spaces.record_spent(self.run.message or 0)
             state = FAILED if problem else DONE
@@ -247,7 +247,7 @@ class RunDriver:
         pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
         error, usage = outcome.error["message"], self.ledger.runs.count_usage(self.run.session)["usage"]
         if outcome.error["kind"] == "network" and not usage["input"]:
-            error = f"{error.rstrip('.')}; the provider has never answered this run: is its address correct?"
+            error = f"{error.rstrip('.')}; the provider never responded to this run: check its address"
         value = {**value, "tries": value["tries"] + 1, "error": error}
         return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 

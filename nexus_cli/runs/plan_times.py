@@ -75,7 +75,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     try:
         return PlanTime(_near(parse_time(at, now, zone), now, at))
     except (ValueError, OverflowError):
-        raise NexusError("usage", f"--at {at[:80]!r}", "it is not a valid time", SUCH_AS) from None
+        raise NexusError("usage", f"--at {at[:80]!r}", "not a valid time", SUCH_AS) from None
 
 
 def _near(moment: float, now: float, text: str) -> float:
@@ -83,7 +83,7 @@ def _near(moment: float, now: float, text: str) -> float:
     if moment <= now:
         raise NexusError("usage", f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
     if moment > now + MOST_DAYS * 86400:
-        why = f"it is more than {MOST_YEARS} years in the future"
+        why = f"more than {MOST_YEARS} years in the future"
         raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier time")
     return moment
 

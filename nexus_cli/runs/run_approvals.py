@@ -106,8 +106,8 @@ def asks_approval(run: Run) -> bool:
 def require_own(ledger: Ledger, run: Run) -> None:
     """Raise `NexusError("usage", ...)` if a run works on the machines of another person, whom it asks."""
     if not ledger.runs.is_own(run):
-        why = f"it belongs to {run.principal} and runs on their machine"
-        raise NexusError("usage", run.id, why, f"`nexus runs show {run.id}` shows its report")
+        why = f"this run belongs to {run.principal} and executes on their machine"
+        raise NexusError("usage", run.id, why, f"To see its report: nexus runs show {run.id}")
 
 
 def name_person(ledger: Ledger, settings: Settings) -> str:

@@ -40,7 +40,7 @@ from nexus_cli.text.untrusted_text import neutralize_message
 RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (something happened and is dealt with)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-NAME_RULE = "its name must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
+NAME_RULE = "the name must have 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
 MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
 OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter", KEY)
@@ -103,7 +103,7 @@ def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[
     services, problems = {}, []
     for name, values in sorted(tables.items()):
         why = "" if NAME.fullmatch(name) else NAME_RULE
-        why = why or ("" if str(values.get("instruction", "")).strip() else "it has no instruction")
+        why = why or ("" if str(values.get("instruction", "")).strip() else "the instruction is missing")
         if why:
             problems.append(f"service {name[:80]!r} in your settings is disabled: {why}")
             continue
@@ -130,7 +130,9 @@ def _read_secret(values: JsonObject) -> str:
     if values.get("sender") and values.get("token_header"):
         raise NexusError("config", "set only one of sender and token_header", "sender already selects the header")
     if name and not (secret := read_secret(name)):
-        raise NexusError("config", name, f"no variable or stored key has this name (to store it: nexus login {name})")
+        raise NexusError(
+            "config", name, f"neither an environment variable nor a stored key (to store it: nexus login {name})"
+        )
     return secret if name else ""
 
 
@@ -319,5 +321,5 @@ def service_value(service: Service, url: str) -> ServiceObject:
 def refuse_bad_key(key: str) -> None:
     """Raise `NexusError("usage", ...)` for an invalid idempotency key."""
     if len(key) > LONGEST_KEY or not key.isprintable():
-        why = f"it must have at most {LONGEST_KEY} characters, all printable"
+        why = f"must consist of at most {LONGEST_KEY} printable characters"
         raise NexusError("usage", "Idempotency-Key", why)

@@ -61,7 +61,7 @@ def refuse_unsigned(
         if not (sent_at.isascii() and sent_at.isdigit() and len(sent_at) < 16):
             return "the header X-Slack-Request-Timestamp is missing or wrong"
         if abs(now - int(sent_at)) > MOST_AGE:
-            return f"the timestamp is more than {MOST_AGE:g} s off: a replayed or late request, or a wrong clock"
+            return f"the timestamp is off by more than {MOST_AGE:g} s: a late or replayed request, or a wrong clock"
         signed = b"v0:" + sent_at.encode() + b":" + body
     else:
         name = token_header or _TOKEN_HEADERS.get(sender, BEARER)

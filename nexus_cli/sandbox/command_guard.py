@@ -117,7 +117,7 @@ class CommandGuard:
         project, lines = self.snapshot.project, []
         if self.snapshot.has_more:
             lines.append(
-                f"only {MOST_FOLDERS:,} folders of the project are guarded: in deeper or newer folders, commands can "
+                f"nexus guards only {MOST_FOLDERS:,} folders of the project: in deeper or newer folders, commands can "
                 "change files that other tools load"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
@@ -144,12 +144,12 @@ def _writes(folder: Path) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise UncheckedError(
-            "nexus is out of memory; commands that may write cannot start until memory is available"
+            "nexus is out of memory; commands with write access cannot start until memory is available"
         ) from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {reason_of(error)}. {write_failure_hint(error, otherwise)}"
-        raise UncheckedError(f"{why}; until then, commands that may write cannot start") from error
+        raise UncheckedError(f"{why}; until then, commands with write access cannot start") from error
 
 
 def _look(
@@ -178,7 +178,7 @@ def _settle(folder: Path, kept_folder: Path, roots: Sequence[str]) -> tuple[list
             restored_paths = restore_protected(snapshot.without_kept(), _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *notices])) from error
-        copies = f"; copies of what the command left: {kept_folder}" if _keep_left(kept_folder, restored_paths) else ""
+        copies = f"; copies of the command's versions: {kept_folder}" if _keep_left(kept_folder, restored_paths) else ""
         path.unlink()
         if restored_paths:
             notices.append(f"checked the protected files after an interrupted command{copies}")

@@ -64,7 +64,7 @@ def check_repository(project: str) -> None:
     if not os.path.isdir(git):
         folder = find_worktree_folder(Path(project))
         if folder is None:
-            raise NotPlain("the repository is elsewhere, or does not list this worktree")
+            raise NotPlain("the repository is outside the project, or does not list this worktree")
         git, common = str(folder), str(folder.parent.parent)
     if not read_head(Path(git)) or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
         raise NotPlain(".git is not a repository; git may use another repository")
@@ -80,15 +80,15 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
-            raise NotPlain("the repository borrows objects from another one (objects/info/alternates)")
+            raise NotPlain("the repository uses objects of another repository (objects/info/alternates)")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
-        raise NotPlain("the repository is elsewhere")
+        raise NotPlain("the repository is outside the project")
     for linked in _linked_folders(git, common):
         nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
         if depth == DEEPEST or os.path.realpath(nested) != nested:
-            raise NotPlain(f"the repository in {os.path.basename(nested)} is not checked")
+            raise NotPlain(f"nexus does not check the repository in {os.path.basename(nested)}")
         _check_nested(nested, common, depth + 1)
 
 
@@ -108,7 +108,7 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
     if not os.path.isdir(git):
         git = str(read_git_file(Path(nested)))
         if not git.startswith(os.path.join(common, "modules", "")):
-            raise NotPlain(f"the repository of {os.path.basename(nested)} is elsewhere")
+            raise NotPlain(f"the repository of {os.path.basename(nested)} is outside the project")
     _check_git_folder(git, git, nested, depth)
 
 

@@ -71,7 +71,7 @@ def _refuse_unless_plain(project: Path) -> None:
         if os.path.lexists(project / ".git"):
             check_repository(str(project))
     except (NotPlain, OSError) as error:
-        why = str(error) if isinstance(error, NotPlain) else "its repository cannot be read"
+        why = str(error) if isinstance(error, NotPlain) else "the repository cannot be read"
         raise ProgramRefused(f"without a sandbox, nexus does not run git here: {why}") from error
 
 

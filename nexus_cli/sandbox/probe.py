@@ -118,7 +118,7 @@ def _why_none(setting: str) -> str:
     if not can_filter():
         return f"the network cannot be blocked on {platform.machine()}"
     reasons = {
-        "bwrap": "found no bwrap on the PATH that only you or root can replace",
+        "bwrap": "no bwrap on the PATH is protected from changes by other users",
         "landlock": "Landlock is not available",
         "seatbelt": "only macOS supports seatbelt",
     }

@@ -194,7 +194,9 @@ def make_profile(
         if place not in writable
     ]
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
-        notes.append("the sandbox hides paths in writable folders: with Landlock, no file can be created next to them")
+        notes.append(
+            "the sandbox hides paths in writable folders: with Landlock, commands cannot create files next to them"
+        )
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # The whole git folder, as in the main worktree: `rebase` and `stash` create `packed-refs.lock` in it.

@@ -152,7 +152,7 @@ def _kill_all_within_reach(outside: int) -> None:
         if not any(pid != os.getpid() and _is_running(pid) for pid in near):
             return
         if time.monotonic() > limit:
-            raise OSError(errno.EBUSY, "a process of the command has not ended")
+            raise OSError(errno.EBUSY, "a process of the command is still running")
         time.sleep(_PAUSE)
 
 

@@ -24,12 +24,12 @@ INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Default recipes of the front ends: a session started in one front end can resume in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
-    "changed": "it belongs to this project, and is new or has changed since the project was trusted",
-    "untrusted": "it belongs to this project, which is not trusted",
+    "changed": "this project's recipe is new, or has changed since you trusted the project",
+    "untrusted": "the recipe belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
-TAKEN = "has the same name as a recipe, which takes precedence"
-TRUST = "`nexus trust` shows its content and enables it"
+TAKEN = "has the same name as a recipe, and the recipe takes precedence"
+TRUST = "To review and enable it: nexus trust"
 
 
 def folders() -> list[Path]:

@@ -45,7 +45,7 @@ class AnswerRounds(Continuation):
         context, engine = self._state.engine.context, self._state.engine
         tokens = context.count(self._schema.text)
         if tokens * MOST_SHARE > context.budget.available:
-            why = f"its {tokens:,} tokens are more than a quarter of the context budget"
+            why = f"the schema has {tokens:,} tokens, more than a quarter of the context budget"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
         engine.response_format = self._provider_format()
         if engine.response_format or not has_message:
@@ -64,7 +64,9 @@ class AnswerRounds(Continuation):
         if len(self._attempts) > MOST_REPAIRS:
             raise self._failure()
         number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
-        engine.control.emit_notice(f"the answer does not match the schema, {number}: {newest.problem}", warning=False)
+        engine.control.emit_notice(
+            f"the answer does not match the schema; requesting {number}: {newest.problem}", warning=False
+        )
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)

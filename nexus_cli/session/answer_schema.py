@@ -42,7 +42,7 @@ LONGEST = 200
 """Most characters of one problem."""
 SECONDS = 3.0
 """Time limit for a schema with patterns."""
-ENDLESS = "its $ref refers to itself endlessly"
+ENDLESS = "a $ref refers to itself without end"
 
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _PROBES: tuple[Any, ...] = (None, {}, [], "", 0)
@@ -75,12 +75,12 @@ class AnswerSchema:
     def __init__(self, text: str, label: str = "--schema") -> None:
         """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `label`, if it cannot be used."""
         if len(text.encode("utf-8", "replace")) > self.most_bytes:
-            why = f"the schema is part of the request; it can have at most {self.most_bytes // 1024} KiB"
+            why = f"the schema exceeds the maximum of {self.most_bytes // 1024} KiB"
             raise NexusError("usage", label, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)
             if not isinstance(self.schema, Mapping | bool):
-                raise ValueError("it is not an object")
+                raise ValueError("not an object")
             kind = validator_for(self.schema, default=Draft202012Validator)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # about patterns; it goes to stderr
@@ -114,7 +114,7 @@ class AnswerSchema:
             return Attempt(answer, None, (cut_at_word(one_line(str(error)), LONGEST),), math.inf)
         result = call_in_fork(lambda: self._find_problems(data), SECONDS) if self._has_patterns else None
         if self._has_patterns and result is None:
-            result = ([f"the schema's patterns were not applied within {SECONDS:g} s; shorter strings may help"], 1)
+            result = ([f"checking the schema's patterns took longer than {SECONDS:g} s; shorter strings may help"], 1)
         problems, count = result or self._find_problems(data)
         return Attempt(json_text(data, escaped=False), data, tuple(problems), count)
 
@@ -214,7 +214,7 @@ def _check_references(resource: SchemaResource, resolver: Any) -> None:
             resolver.lookup(reference)
         except (Unresolvable, NoSuchAnchor):
             what = f"the schema refers to {cut_at_word(one_line(reference), LONGEST)!r}"
-            why = "no such definition exists, and nexus does not download schemas"
+            why = "the definition does not exist, and nexus does not download schemas"
             raise NexusError("usage", what, why, "Put the definition into the schema, under $defs") from None
     for part in resource.subresources():
         _check_references(part, resolver.in_subresource(part))

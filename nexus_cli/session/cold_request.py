@@ -51,6 +51,6 @@ async def _describe_compaction(state: SessionState, tokens: int) -> str:
     now, then = cost["now"]["cold"], cost["next"][0]["with"]["warm"]  # the summary reads the same cold window
     if now is None or then is None:
         how = price_command(value["summary"]["model"])
-        return f"/compact first makes later requests smaller (cost unknown; to set the price: {how})"
+        return f"Running /compact first makes later requests smaller (cost unknown; to set the price: {how})"
     later = f"then {dollars(then)} for a request of {value['after']:,} tokens"
-    return f"/compact first: {dollars(now)} for the summary, {later}"
+    return f"Running /compact first would cost {dollars(now)} for the summary, {later}"

@@ -259,9 +259,9 @@ def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
     """Return the notice about a session that continues outside its worktree, with the way to return."""
     resume = f"nexus -w {info.worktree} -r {info.id}"
     if os.path.isdir(info.folder):
-        return f"this session worked in worktree {info.worktree}; now in {cwd} (to return: {resume})"
+        return f"this session worked in worktree {info.worktree}; it continues in {cwd} (to return: {resume})"
     why = f"this session worked in worktree {info.worktree}, which was removed; it continues in {cwd}"
-    return f"{why} (for a new worktree {info.worktree}, made from the project as it is now: {resume})"
+    return f"{why} (to create worktree {info.worktree} again from the current project: {resume})"
 
 
 def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, session: Session) -> None:
@@ -484,7 +484,7 @@ class SessionFactory:
         tools = discover_tools()
         for tool in added:
             if tools.setdefault(tool.name, tool) is not tool:
-                self.notices.append(f"the tool {tool.name} was not added: the name is taken by another tool")
+                self.notices.append(f"the tool {tool.name} was not added: another tool has this name")
         return ToolRegistry(tools.values(), services)
 
     def _make_offer(self, dispatcher: Dispatcher, facts: SessionFacts, context: ContextManager) -> ToolOffer:

@@ -195,9 +195,9 @@ class JobPorts:
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
         if service := KNOWN_PORTS.get(listener.port):
-            return f"it is the default port of {service}"
+            return f"the default port of {service}"
         if network is None or listener.network != network.name:
-            return "it uses a separate network"
+            return "the job uses a separate network"
         if not is_typed and state.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
         if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):

@@ -75,7 +75,7 @@ def describe_former_level(state: SessionState) -> str:
     before = read_level(newest) if newest else level
     if before in ("", level) or state.options is None or state.options.allow is not None:
         return ""
-    return f"This session's level was {before}; it continues at {level}. /permissions {before} restores it."
+    return f"This session's level was {before}; it continues at {level}. To restore the level: /permissions {before}"
 
 
 def describe_ended_answers(state: SessionState) -> str:
@@ -84,7 +84,7 @@ def describe_ended_answers(state: SessionState) -> str:
     log = state.record
     newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST + 1)) if log else ()
     answers = (memo.value.get("answer") for memo in newest)
-    return "What you had allowed for this session needs approval again." if "session" in answers else ""
+    return "Calls that you allowed for this session need approval again." if "session" in answers else ""
 
 
 def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:

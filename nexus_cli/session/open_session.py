@@ -105,6 +105,6 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
         shown_id = ledger.short_ids([session.id])[0]
         raise InUseError(
             f"session {shown_id} is open elsewhere",
-            "another process is working in it",
+            "another process is using the session",
             f"Wait for that process, or make a copy: nexus sessions fork {shown_id}",
         )

@@ -31,7 +31,7 @@ _LAYERS = {
 _PLAIN = {
     SAID_NO: "you said no",
     SIGNALS: "a limit set during the turn refused the call; ask again",
-    "confirm": "this run asks before each change, and nobody could be asked",
+    "confirm": "this run needs approval for each change, and nobody could be asked",
 }
 
 

@@ -146,7 +146,7 @@ class Session:
             return
         self.ledger.save(self.id)
         if self.ledger.is_kept and not self.saved:
-            why = "not all of the session is saved; the rest exists only in this process"
+            why = "part of the session is not saved and exists only in this process"
             raise NexusError(
                 "ledger", f"cannot leave session {self.id}", why, "Save a copy with /export, then use /exit"
             )
@@ -663,7 +663,7 @@ class Session:
         return NexusError("aborted", "stopped", f"the turn was interrupted{note}")
 
     def _timed_out(self) -> NexusError:
-        why = f"{round(self.dispatcher.limits.timeout or 0.0, 1)} s have passed"
+        why = f"the turn took longer than {round(self.dispatcher.limits.timeout or 0.0, 1)} s"
         hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
 
@@ -672,6 +672,6 @@ def _require(part: Part | None) -> Part:
     """Return a part of a session; raise `NexusError("ledger", ...)` if the session has none."""
     if part is None:
         raise NexusError(
-            "ledger", "this session has no ledger", "another program created it", "Start a session with nexus"
+            "ledger", "this session has no ledger", "another program created the session", "Start a session with nexus"
         )
     return part

@@ -153,7 +153,7 @@ class SessionFacts(Facts):
     def _require_saving(self, done: str) -> None:
         """Raise `NexusError("ledger", ...)` if the session is not saved."""
         if not self.saves:
-            raise NexusError("ledger", f"not {done}", "this session saves nothing")
+            raise NexusError("ledger", f"not {done}", "this session is not saved")
 
     def _find_visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)

@@ -363,7 +363,7 @@ class SessionJobs(Jobs):
         if job := self._jobs.get(name):
             return job
         there = ", ".join(self._jobs) or "none"
-        why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the id of a job is missing. Jobs: {there}"
+        why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the job id is missing. Jobs: {there}"
         return ToolResult(error=why, ran=False)
 
     def find_command(self, action: str, job: str = "", text: str = "") -> JsonObject | None:

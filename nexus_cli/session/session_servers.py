@@ -145,7 +145,7 @@ class SessionServers(ServerTools):
         async def send(host: Any, opened: ServerEntry) -> ServerAnswer:
             entry, decided = self._catalogue.entries[server], self._find_tool(server, tool)
             if decided is None:
-                raise ServerError("refused", f"{server}: it no longer offers the tool {tool}")
+                raise ServerError("refused", f"{server} no longer offers the tool {tool}")
             answer: ServerAnswer
             call = partial(
                 host.call, opened, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
@@ -181,7 +181,7 @@ class SessionServers(ServerTools):
         """Return the result of what is sent to a server, which is asked for its tools if that is due."""
         entry = self._catalogue.entries.get(server)
         if entry is None:
-            return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
+            return ToolResult(error=f"MCP server {server} no longer exists", ran=False)
         if entry.source in ("project", "plugin") and await self._is_changed(entry):
             plugin = entry.file.removeprefix("plugin ")
             again = "nexus trust" if entry.source == "project" else f"nexus plugin update {plugin}"
@@ -322,7 +322,7 @@ class SessionServers(ServerTools):
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
-                self._tell(f"MCP server {name}: {offered}, sent after the next compaction")
+                self._tell(f"MCP server {name}: {offered} to be sent after the next compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 

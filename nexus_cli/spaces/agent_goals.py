@@ -41,7 +41,7 @@ def add_goal(
     `NexusError("usage", ...)` for an invalid one, for one too many, and if the agent is somebody else's."""
     text = " ".join(text.replace("\0", " ").split())
     if not text or len(text) > LONGEST_GOAL:
-        why = f"it has {len(text):,} characters; the maximum is {LONGEST_GOAL}" if text else "it has no text"
+        why = f"{len(text):,} characters exceed the maximum of {LONGEST_GOAL}" if text else "the text is missing"
         raise NexusError("usage", "the goal", why, "Describe it in one sentence")
 
     def change(entity: Entity) -> list[AgentGoal]:
@@ -52,7 +52,10 @@ def add_goal(
         if len(is_open) >= MOST_GOALS:
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
             raise NexusError(
-                "usage", "no more goals", why, f"To close a goal: nexus space goal {shlex.quote(agent.name)} done ID"
+                "usage",
+                "the goal was not added",
+                why,
+                f"To close a goal: nexus space goal {shlex.quote(agent.name)} done ID",
             )
         number = max((int(goal["id"][1:]) for goal in goals), default=0) + 1
         return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=utc_now())]
@@ -67,8 +70,8 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
         goals, now = entity.goals, utc_now()
         is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
-            hint = f"nexus space goal {shlex.quote(agent.name)} list shows the goals"
-            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
+            hint = f"To list the goals: nexus space goal {shlex.quote(agent.name)} list"
+            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "no open goal matches this id", hint)
         goals = [{**goal, "done": now} if goal["id"] in ids else goal for goal in goals]
         finished = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
         return [goal for goal in goals if goal not in finished[:-MOST_DONE]]

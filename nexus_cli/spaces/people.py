@@ -71,7 +71,7 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     if reader is None and named:
         otherwise = f"nexus space list shows the members of {space.name}"
         hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
-        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
+        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "not a member of this space", hint)
     if reader is None or reader.key not in {member.key for member in space.members}:
         raise not_a_member(space, reader or Entity(0, name, HUMAN))
     if not ledger.spaces.is_own(reader):
@@ -93,7 +93,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
     exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
         hint = f"To create it: nexus space create SPACE --agent {name[:LONGEST_NAME]}"
-        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
+        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent matches this name", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
         raise NexusError("usage", f"agent {agent.name}", "this agent belongs to another user", "Name your own agent")

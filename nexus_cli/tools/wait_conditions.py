@@ -268,7 +268,8 @@ def host_headers(url: str) -> dict[str, str]:
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise NexusError("config", name, "the key is only sent over TLS", "Use https://")
     if not (key := read_secret(name)):
-        raise NexusError("config", name, f"no variable or stored key has this name (to store it: nexus login {name})")
+        why = f"neither an environment variable nor a stored key (to store it: nexus login {name})"
+        raise NexusError("config", name, why)
     header = header_table.get("header", "Authorization")
     return {header: header_table.get("prefix", "Bearer " if header == "Authorization" else "") + key}
 

@@ -126,7 +126,7 @@ class RealTree:
             os.mkdir(name, DRAFT_MODE, dir_fd=folder)
             finish_folder(folder, name, ABSENT_STATE, state)
         except ChangedMeanwhileError as error:
-            raise OSError(errno.EBUSY, "it is being changed", path) from error
+            raise OSError(errno.EBUSY, "another process is changing it", path) from error
 
     def set_folder_mode(self, path: str, mode: int) -> None:
         """Set the mode of a folder. Fails on a file, which may be hard-linked elsewhere."""

@@ -165,7 +165,7 @@ _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 NOT_NOTED = "this step cannot be recorded"
-KILLED = "nexus was killed during this command, and its record of the files is lost"
+KILLED = "nexus was killed during this command, and the record of the files was lost"
 TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new files are not tracked"
 
 
@@ -376,7 +376,7 @@ class ChangeJournal:
                 except OSError as error:
                     if hint := write_failure_hint(error, ""):
                         why = reason_of(error).lower()
-                        return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
+                        return f"{target.name} was not changed: undo cannot keep a copy of its content ({why}). {hint}"
         return ""
 
     def begin_edit(

@@ -56,7 +56,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
         try:
             _record_act(log, request.project, report, name_first(changed, SHOWN))
         except NexusError as error:
-            missing = "The model does not know of it: mention it in your next message."
+            missing = "The model does not know about this; mention it in your next message."
             say(f"this {report['action']} could not be recorded in the session: {error.why}. {missing}")
     return report
 

@@ -306,7 +306,7 @@ def _describe_gone(data: Path, root: str) -> str:
         return f"this worktree was removed{hint}"
     if os.path.isdir(root):
         return ""
-    return "this folder was moved or deleted; move it back, then repeat, or name an earlier turn"
+    return "this folder was moved or deleted; move it back and try again, or specify an earlier turn"
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
@@ -332,12 +332,12 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
     for change in merge_changes(steps):
         if change.before.kind != REPOSITORY:
             continue
-        root, why = os.path.dirname(change.place), "another repository is there now"
+        root, why = os.path.dirname(change.place), "another repository is in its place"
         copy = find_copy(request.data, root)
         try:
             if is_back := put_back(request.data, root, dry_run=request.dry_run):
                 is_back = _has_head(request, str(copy) if request.dry_run else root, root)
-                why = "its HEAD does not point to a readable commit"
+                why = "HEAD does not point to a readable commit"
         except OSError as error:
             is_back, why = False, reason_of(error).lower()
         result.restored += [change.place] if is_back else []

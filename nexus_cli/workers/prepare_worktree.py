@@ -28,7 +28,9 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
         settings = settings_in(project)
         if command := settings.worktree.setup.strip():
             why, shown = _run_setup(command, stay.record.folder, settings.sandbox), one_line(command)
-            stay.notices.append(f"worktree.setup failed: {shown}: {why}" if why else f"worktree.setup has run: {shown}")
+            stay.notices.append(
+                f"worktree.setup failed: {shown}: {why}" if why else f"worktree.setup succeeded: {shown}"
+            )
     return stay
 
 
@@ -38,7 +40,7 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
     with closing(CallPermission(folder, folder, sandbox=settings)) as permission:
         probe = permission.probe_backend()
         if probe is None or probe.backend == "none":
-            return f"it runs only in a sandbox, and none is available ({probe.why if probe else ''})"
+            return f"the command requires a sandbox, and none is available ({probe.why if probe else ''})"
         try:
             sandbox = permission.make_sandbox("write", asks=False)
             outcome = run_process(

@@ -55,7 +55,7 @@ from nexus_cli.worktrees.snapshot_store import (
 )
 from nexus_cli.worktrees.worktrees import compare_states, require_folder
 
-_CHANGED = "the worktree has changed since it was shown"
+_CHANGED = "the worktree has changed since you reviewed it"
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
@@ -161,7 +161,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     require_folder(record)
     if not record.source.is_dir():
         raise _refusal(
-            record, f"the project no longer exists: {record.source}", "nexus worktree diff prints its changes"
+            record, f"the project no longer exists: {record.source}", "To see its changes: nexus worktree diff"
         )
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
@@ -183,7 +183,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         hint = f"To remove it: nexus worktree remove {record.name} --force"
         raise _refusal(
             record,
-            "its folder is empty; applying it would delete every project file that was copied into the worktree",
+            "the worktree is empty; applying it would delete every project file that was copied into it",
             hint,
         )
     changes = _list_changes(record, store, tree)
@@ -298,7 +298,7 @@ class _Planner:
                 step, conflict="resolve the conflict markers in the file first, then apply the worktree again"
             )
         if conflicts >= _FAILED:
-            return replace(step, conflict="a binary file changed in both")
+            return replace(step, conflict="a binary file that changed in both")
         why = f"{plural(conflicts, 'conflict')} marked in the file" if conflicts else ""
         return replace(step, result=ProjectFile(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
@@ -325,7 +325,7 @@ class _Planner:
 def _describe_clash(ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     in_place = {
-        FOLDER: "a folder now has its name",
+        FOLDER: "a folder now has this name",
         BLOCKED: "a link or a file has replaced its folder",
         SPECIAL: "a device, pipe or socket now has its name",
     }

@@ -103,7 +103,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             why = (
                 "too many files"
                 if measured is None
-                else f"{_megabytes(measured[1])}, more than worktree.include_mb or the free disk space allows"
+                else f"{_megabytes(measured[1])}, exceeds worktree.include_mb or the free disk space"
             )
             refused.append(f"{path} ({why})")
             continue

@@ -87,7 +87,7 @@ def read_source(root: Path) -> SourceProject:
     if is_home_or_root(root):
         raise _refusal(f"{root} is your home folder or the root directory", "Run this in a project folder")
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
-        raise _refusal(f"the repository {root}/.git contains links out of it", "Remove them")
+        raise _refusal(f"the repository {root}/.git contains links to outside places", "Remove the links")
     git = Git(find_git(root), root)
     facts = "--is-bare-repository --is-inside-work-tree --show-object-format --git-common-dir --git-dir --show-toplevel"
     try:
@@ -115,7 +115,7 @@ def read_source(root: Path) -> SourceProject:
     if status:
         raise _refusal("the current branch has no commit yet", 'Create a commit: git commit --allow-empty -m "Start"')
     if not (git.may_use(common) and git.may_use(git_dir)):
-        raise _refusal(f"{root}/.git is linked to a place outside the project", "Remove the link")
+        raise _refusal(f"{root}/.git is a link to a place outside the project", "Remove the link")
     return SourceProject(git, root, git_dir, common, lines[2], head.decode().strip())
 
 
@@ -273,7 +273,7 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
         nested = list_names([*map(os.fsdecode, files.nested)])
         lines.append(f"repositories inside the project are not copied: {nested}")
     if work := find_open_work(source.git_dir):
-        lines.append(f"a {work} is in progress in the project: its files are copied as they are, the {work} is not")
+        lines.append(f"a {work} is in progress in the project: the worktree gets the current files, but not the {work}")
     return lines
 
 

@@ -138,12 +138,12 @@ class WorktreeStay:
         state = inspect_worktree(record)
         if state.is_empty(record):
             branches = _delete(record, with_branch=True)
-            return f"removed the empty worktree {record.name}; {_tell_kept(branches)}" if branches else ""
+            return f"removed the unchanged worktree {record.name}; {_tell_kept(branches)}" if branches else ""
         notice = publish_branch(record)
         name = record.name
         description = f"worktree {record.folder}: {state.describe()}{notice and f'; {notice}'}"
         if state.is_applied(record) and state.counts.files:
-            return f"{description}; everything is applied. To delete it: nexus worktree remove {name}"
+            return f"{description}; all changes are applied. To delete it: nexus worktree remove {name}"
         return f"{description}. {self.review.format(name=name)}"
 
     def end(self) -> None:
@@ -255,7 +255,7 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     record = next((worktree for worktree in worktrees if worktree.name == name), None)
     if record is None:
         hint = suggest_name(name, [worktree.name for worktree in worktrees], "See nexus worktree list")
-        raise NexusError("usage", f"worktree {name}", f"{project_root} has no worktree of this name", hint)
+        raise NexusError("usage", f"worktree {name}", f"{project_root} has no worktree with this name", hint)
     return record
 
 
@@ -368,7 +368,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             state = inspect_worktree(record)
             built, has_moved = state.built, state.has_moved
         except GitError as error:
-            hint = "Check its contents, or remove it with --force"
+            hint = "Check the contents of the worktree, or remove it with --force"
             raise NexusError("usage", f"worktree {record.name} was not removed", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
@@ -400,11 +400,11 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if state.is_empty(record):
         return ""
     if state.taken_back:
-        return f"the project no longer has its changes ({name_first(state.taken_back, 3)})"
+        return f"the project no longer has the applied changes ({name_first(state.taken_back, 3)})"
     if not state.is_applied(record):
-        return f"it has unapplied changes ({state.describe()})"
+        return f"the worktree has unapplied changes ({state.describe()})"
     if extra := [path for path in state.kept if path not in state.built]:
-        return f"it has content that is not in the diff ({', '.join(extra[:3])})"
+        return f"the worktree has content that is not in the diff ({', '.join(extra[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"the branch {record.branch} was moved, or has commits that the files do not include"
     return ""

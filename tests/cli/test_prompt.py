@@ -64,7 +64,7 @@ def test_a_stdin_that_begins_and_does_not_end_ends_with_the_timeout(engine: Run,
     os.close(reader)
     os.close(writer)
     assert (done.returncode, done.stdout) == (3, b"")
-    assert b"stdin was open for 0.2 s and did not end; no request was made" in done.stderr
+    assert b"stdin was open for 0.2 s without ending; no request was sent" in done.stderr
 
 
 def test_late_input_beside_a_prompt_is_waited_for(
@@ -210,7 +210,7 @@ def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.Monkey
     monkeypatch.setattr(reading, "COUNTED", 10**6)
     read = _piped(b"x" * 5000).read()
     assert (len(read.text), read.uncounted) == (1000, 4000)
-    assert "first 1,000 bytes were kept; 4,000 more were discarded" in read.notice
+    assert "kept the first 1,000 bytes and discarded 4,000 bytes" in read.notice
 
 
 def test_an_endless_input_ends_somewhere_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

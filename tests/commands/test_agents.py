@@ -330,13 +330,14 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         await give(f"worktree diff {record.name}")
         assert context.shown[-1][0] == "diff" and "+by a worker" in context.shown[-1][1]["text"]
         context.can_choose = False
-        with pytest.raises(NexusError, match="it has unapplied changes"):
+        with pytest.raises(NexusError, match="the worktree has unapplied changes"):
             await give(f"worktree remove {record.name}")
         context.can_choose, context.pick = True, lambda choices: ""
         await give(f"worktree remove {record.name}")
-        assert [one.label for one in context.offered] == ["no", "yes"] and "it has unapplied changes" in context.said[
-            -2
-        ]
+        assert [one.label for one in context.offered] == [
+            "no",
+            "yes",
+        ] and "the worktree has unapplied changes" in context.said[-2]
         assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
         assert context.reported and context.reported["name"] == record.name

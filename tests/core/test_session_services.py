@@ -105,7 +105,7 @@ def test_a_service_brings_tools_and_none_under_a_name_that_is_taken(tmp_path: Pa
     session = opened(tmp_path, (*SERVICES, maker))
     assert own in session.tools() and tools[1] not in session.tools()
     assert [line for line in session.notices if "bash" in line] == [
-        "the tool bash was not added: the name is taken by another tool"
+        "the tool bash was not added: another tool has this name"
     ]
     unsaved = opened(tmp_path, (maker,), save=False)
     assert own not in unsaved.tools()

@@ -144,7 +144,7 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
         ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
         ("PreToolUse", ["Bash"], "`if` must be a string"),
         ("SessionStart", "Bash(git *)", "SessionStart is not a tool call event"),
-        ("PreToolUse", "Bash(git ?ain)", "`bash(git ?ain)` contains `?ain`: only `*` matches any text"),
+        ("PreToolUse", "Bash(git ?ain)", "`bash(git ?ain)` contains `?ain`: use `*` to match any text"),
         ("PreToolUse", "Bash(* --force)", ""),
         ("PreToolUse", "Bash(git *)", ""),
         ("PreToolUse", "Bash(git commit*)", ""),

@@ -249,7 +249,7 @@ def test_an_expensive_cold_request_is_announced_once_with_what_a_compaction_cost
     assert warnings(place.ask("-c", "What failed?")) == []
     pass_a_night(place)
     [line] = warnings(place.ask("-c", "What failed?"))
-    assert re.search(r"tokens for \$0\.0\d{3}\. /compact first: \$0\.0\d{3} ", line), line
+    assert re.search(r"tokens for \$0\.0\d{3}\. Running /compact first would cost \$0\.0\d{3} ", line), line
     assert warnings(place.ask("-c", "And now?")) == [], "it is warm again"
     other = CACHED.replace(MODEL, "openai/other")
     place.settings(QUICK + CACHED + other + "[limits]\nwarn_cost = 0.03\n")

@@ -88,7 +88,7 @@ def play_morning(place: Stage) -> None:
     with opened(place) as repl:
         told = words(repl)
         assert 'while you were away: plan Check ran once; run-1: "All quiet. Nothing to do."' in told, told
-        assert "plan Search ran once and failed; run-3: stopped at its limit" in told, told
+        assert "plan Search ran once and failed; run-3: the run reached a limit" in told, told
         assert (
             "run-2 (plan Upgrade) waits for approval: bash touch lock.txt (to answer: nexus runs resume run-2)" in told
         ), told
@@ -126,7 +126,7 @@ def play_morning(place: Stage) -> None:
     model = place.environment["NEXUS_MODEL"].split("/")[-1]
     for part in ("run-2 · done · ", "plan Upgrade", "plan-2", folder, "ask", model, "$0.0", "Upgraded, three locks."):
         assert part in upgrade, (part, upgrade)
-    assert "stopped at its limit" in search and "All quiet." in check, shown
+    assert "the run reached a limit" in search and "All quiet." in check, shown
 
 
 def pass_night_again(place: Stage, url: str) -> None:

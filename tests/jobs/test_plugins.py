@@ -121,7 +121,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
     shown, found = " ".join(done.text.split()), place.run("plugin", "list", "--json").result["plugins"][0]["items"]
     assert {f"{one['kind']} {one['name'][:6]}": one["problem"] for one in found} == {
         "agent conver": "has no text after its front matter",
-        "agent worker": "has the same name as a recipe, which takes precedence",
+        "agent worker": "has the same name as a recipe, and the recipe takes precedence",
         "command empty": "is empty",
         "command help": "",
         "command list": "",

@@ -255,8 +255,8 @@ BAD: Sequence[tuple[str, str]] = [
     ('{"type": "nope"}', "$.type: 'nope'"),
     ('{"a": 1, "a": 2}', "'a' twice"),
     ("[]", "not an object"),
-    ('{"$ref": "#"}', "refers to itself endlessly"),
-    ('{"$ref": "#/$defs/row"}', "no such definition"),
+    ('{"$ref": "#"}', "refers to itself without end"),
+    ('{"$ref": "#/$defs/row"}', "the definition does not exist"),
     ('{"properties": {"a": {"$ref": "https://example.org/a.json"}}}', "does not download schemas"),
     ('{"pattern": "("}', "regex"),
     ('{"items":' * 200 + "{}" + "}" * 200, "64 levels deep"),
@@ -380,4 +380,4 @@ def test_a_pattern_that_never_ends_is_given_up_and_the_answer_repaired(place: St
     place.script([json.dumps("a" * 41 + "!"), '"aaaa"'])
     done = place.ask("--schema", '{"type": "string", "pattern": "^(a+)+$"}', "x")
     assert (done.status, done.stdout) == (0, b'"aaaa"\n') and clean(done)
-    assert "patterns were not applied within 3 s" in last_words(place.server.requests[-1].body)
+    assert "patterns took longer than 3 s" in last_words(place.server.requests[-1].body)

@@ -182,7 +182,7 @@ def test_the_next_call_runs_by_the_words_of_now_whenever_its_server_changed_them
 @pytest.mark.parametrize(
     ("later", "told", "said"),
     [
-        ([], "MCP server rug removed note", "it no longer offers the tool note"),
+        ([], "MCP server rug removed note", "rug no longer offers the tool note"),
         (None, "MCP server rug: ", "rug changed after nexus decided on this call"),
     ],
 )

@@ -164,4 +164,4 @@ def test_a_line_without_an_end_is_cut_and_said() -> None:
     os.close(ends[1])
     first, second = asyncio.run(read(ends[0]))
     os.close(ends[0])
-    assert first + second == "x" * 3000 and "it was split" in told[-1]
+    assert first + second == "x" * 3000 and "split a line" in told[-1]

@@ -734,7 +734,7 @@ def test_no_program_reads_what_a_rule_denies_also_where_it_denies_writing(projec
 def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, answer: Allow, told: bool) -> None:
     session = opened(project, WRITES, person=Person(answer))
     say(session, "go")
-    line = "What you had allowed for this session needs approval again."
+    line = "Calls that you allowed for this session need approval again."
     resumed = opened(project, resume=session.id)
     assert describe_ended_answers(resumed.state) == (line if told else "")
     asyncio.run(resumed.aclose())

@@ -126,7 +126,7 @@ def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
     for done, name in zip(seen["binary"], ("stdin", "core"), strict=True):
         assert (done.status, done.stdout) == (2, b"")
         assert done.told == [
-            f"nexus: {name} is binary: it cannot be sent as text. Convert it first (base64, xxd, strings)."
+            f"nexus: {name} is binary: binary data cannot be sent as text. Convert it first (base64, xxd, strings)."
         ]
 
 

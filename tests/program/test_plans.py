@@ -261,7 +261,7 @@ def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
     assert (done.status, done.result["exit"], run["state"]) == (3, 3, "failed") and len(place.server.requests) == 2
-    assert run["error"].startswith("stopped at its limit: "), run
+    assert run["error"].startswith("the run reached a limit: "), run
     assert "last request" in str(place.server.requests[-1].body["messages"][-1])
 
 
@@ -295,7 +295,7 @@ def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(p
     make_due(place)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
-    assert (done.status, run["state"], run["error"]) == (3, "failed", "stopped at its limit: limits.max_steps")
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "the run reached a limit: limits.max_steps")
     assert (place.folder / "made").exists()
 
 
@@ -308,7 +308,7 @@ def test_the_steps_of_a_run_are_counted_over_its_answers(place: Stage) -> None:
     statuses = [place.run("runs", "resume", "run-1", "--answer", "yes").status for _ in range(3)]
     assert len(place.server.requests) == 3 and statuses[:2] == [3, 3], statuses
     (run,) = place.run("runs", "list", "--json").result["runs"]
-    assert run["state"] == "failed" and run["error"].startswith("stopped at its limit"), run
+    assert run["state"] == "failed" and run["error"].startswith("the run reached a limit"), run
     assert (place.folder / "ran.txt").read_text().count("once") == 2
 
 
@@ -348,7 +348,7 @@ def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place
     make_due(place)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
-    assert (done.status, run["state"], run["error"]) == (3, "failed", "stopped at its limit: limits.max_steps")
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "the run reached a limit: limits.max_steps")
     assert place.run("runs", "show", run["id"], "--json").result["report"] == "Half of it."
 
 

@@ -67,7 +67,7 @@ async def test_a_session_or_an_id_that_is_in_use_is_an_error_of_its_own(tmp_path
         with closing(Ledger.open(places().ledger)) as other:
             assert other.lock(made["session"])
             told = await refused(served.client.create_agent("b", session=made["session"]), -32005)
-            assert "another process is working in it" in told
+            assert "another process is using the session" in told
         assert (await served.client.create_agent("b", session=made["session"]))["agent_id"] == "b"
 
 

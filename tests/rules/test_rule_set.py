@@ -49,11 +49,11 @@ def read(text: str, project: Path) -> RuleSet:
         ("bash(ls\u202e)", "is not a rule"),
         ("read_flie(x)", "Did you mean read_file?"),
         ("bash(a; b)", "single command"),
-        ("agent(code reviewer)", "have no spaces"),
-        ("skill(shi?)", "only `*` matches any text"),
+        ("agent(code reviewer)", "cannot contain spaces"),
+        ("skill(shi?)", "use `*` to match any text"),
         ("bash(`a`)", "single command"),
         ("nothing_like_it", "does not name a tool"),
-        ("mcp__db__" + "x" * 60, "the name that the model uses"),
+        ("mcp__db__" + "x" * 60, "name that the model uses"),
     ],
 )
 def test_what_is_no_rule_says_why(text: str, facts: str) -> None:

@@ -158,7 +158,7 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
 
 @pytest.mark.matrix
 def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Path) -> None:
-    doubt = "the provider has never answered this run: is its address correct?"
+    doubt = "the provider never responded to this run: check its address"
     queue("look", folder)
     run_due(fails(ProviderError("network", "no such name", transient=True)))
     assert list_text().count(doubt) == 1
@@ -235,7 +235,7 @@ def test_a_run_that_had_reported_is_told_that_it_was_resumed_and_has_its_limits_
 
     provider = Fails(reply)
     run_due(provider)
-    assert "A person resumed this run after it had failed (stopped at its limit" in heard[0]
+    assert "A person resumed this run after it had failed (the run reached a limit" in heard[0]
     assert "Your budget: 2 requests" in heard[0]
     assert (stored(run.key).report, len(provider.seen)) == ("the rest", 2)
     assert run_due(provider) == [] and len(provider.seen) == 2

@@ -297,7 +297,7 @@ def test_only_who_was_asked_approves_a_call_on_their_machine(team: Team) -> None
     assert run.state == WAITING and run.waits is not None and run.waits.kind == APPROVAL
     with closing(team.open("ben")) as theirs:
         seen = theirs.runs.get(run.key)
-        with pytest.raises(NexusError, match="it belongs to ana"):
+        with pytest.raises(NexusError, match="this run belongs to ana"):
             answer_run(theirs, seen, ["session"])
         value = {"answers": {one["call"]: {"answer": "session"} for one in run.waits.value["questions"]}}
         theirs.runs.signal(run.key, APPROVAL, value, AT)  # as by SQL
@@ -347,7 +347,7 @@ def test_a_pause_of_a_space_is_for_ones_own_runs_there_and_a_resumption_of_anoth
         pause_run(make_source(lambda: theirs), space="room")
         assert {run.entity: run.is_paused for run in ledger.runs.list_runs()} == {hers.key: False, his.key: True}
         (run,) = ledger.runs.list_runs(entity=hers.key)
-        with pytest.raises(NexusError, match="it belongs to ana"):
+        with pytest.raises(NexusError, match="this run belongs to ana"):
             require_own(theirs, run)
         with pytest.raises(NexusError, match="belongs to another user"):
             find_agent(theirs, SETTINGS, "Bot", team.project)

@@ -93,7 +93,7 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     held = ledger.runs.get(2)
     said = rules.holds_back(ledger, held)
     assert said == (
-        "0.25 of today's 0.4 USD for unattended runs have been spent; too little is left for run-2: "
+        "0.25 of today's 0.4 USD for unattended runs have been spent; the rest is not enough for run-2; "
         "queued runs continue tomorrow"
     )
     with ledger.db.write():  # a day has passed

@@ -367,7 +367,7 @@ def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground
         with open_scene(ground) as scene:
             guard = CommandGuard(scene.profile())
             (scene.project / "NEXUS.md").write_text("evil")
-            told = guard.end(OSError(errno.EBUSY, "a process of the command has not ended"))
+            told = guard.end(OSError(errno.EBUSY, "a process of the command is still running"))
             left = (scene.project / "NEXUS.md").exists()
             after = scene.run("true").restored
             return {"told": told, "left": left, "after": after, "gone": not (scene.project / "NEXUS.md").exists()}

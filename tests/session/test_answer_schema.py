@@ -69,7 +69,7 @@ def test_depth_is_bounded_exactly() -> None:
 
 def test_a_schema_that_refers_to_itself_only_within_an_answer_does_not_crash_on_it() -> None:
     schema = AnswerSchema('{"properties": {"a": {"$ref": "#/properties/a"}}}')
-    assert "refers to itself endlessly" in schema.read_answer('{"a": 1}').problem
+    assert "refers to itself without end" in schema.read_answer('{"a": 1}').problem
 
 
 def test_the_size_of_a_schema_is_bounded_in_bytes() -> None:
@@ -96,7 +96,7 @@ def test_a_pattern_without_end_is_a_problem_of_the_answer(schema: object, monkey
     endless = "a" * 60 + "!"
     made = AnswerSchema(json.dumps(schema))
     attempt = made.read_answer(json.dumps(endless if "type" in schema else {endless: 1}))  # type: ignore[operator]
-    assert attempt.distance == 1 and "patterns were not applied" in attempt.problem
+    assert attempt.distance == 1 and "patterns took longer than" in attempt.problem
 
 
 @pytest.mark.matrix

@@ -140,7 +140,7 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: Path) -> None:
     line = told(tmp_path, WRITE, limits=Limits(confirm=True), allow="all")
-    assert line.endswith("b.txt. This run asks before each change, and nobody could be asked.")
+    assert line.endswith("b.txt. This run needs approval for each change, and nobody could be asked.")
     outside = ("read_file", {"path": "/etc/hostname"})
     line = told(tmp_path, outside, limits=Limits(confirm=True))
     assert line.endswith("To allow it here: nexus rules add --here 'allow read_file(/etc/hostname)'.")

@@ -482,7 +482,7 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
         events, _ = say(opened(provider, tmp_path, save=False), "how do I deploy this?")
         assert {path: path.read_bytes() for path in places().data.rglob("*") if path.is_file()} == before
     said = results(events)
-    assert said[0] == "not kept: this session saves nothing" and said[2] == "not forgotten: this session saves nothing"
+    assert said[0] == "not kept: this session is not saved" and said[2] == "not forgotten: this session is not saved"
     assert said[1].endswith(f'"{SAID}"') and said[3].endswith("/memory forget m1")
     assert told in asked(provider) and stored() == kept
 

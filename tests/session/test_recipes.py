@@ -48,7 +48,7 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
     (project / ".git").mkdir()
     assert recipe_for("careful", project / "deep")[0] == recipe
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match="has changed since the project was trusted") as raised:
+    with pytest.raises(NexusError, match="has changed since you trusted the project") as raised:
         recipe_for("careful", project)
     assert "nexus trust" in raised.value.hint
     with pytest.raises(NexusError, match="there is no such recipe"):
@@ -65,7 +65,7 @@ def test_a_session_in_a_recipe_of_a_project_that_changed_says_what_brings_it_bac
     assert unharmed.status().recipe == "careful", "what changed is something else"
     asyncio.run(unharmed.aclose())
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match="has changed since the project was trusted") as raised:
+    with pytest.raises(NexusError, match="has changed since you trusted the project") as raised:
         made(project, resume=session.id)
     assert "nexus trust" in raised.value.hint and "--recipe ask" in raised.value.hint
     trust.trust(project)

@@ -72,12 +72,12 @@ def test_a_session_of_a_removed_worktree_says_that_returning_makes_a_new_one(tmp
     assert say(session, "begin")[1].ok
     way = f"nexus -w feat -r {session.id}"
     back = opened(Played(lambda request: "two"), project, session.id)
-    assert f"this session worked in worktree feat; now in {project} (to return: {way})" in back.notices
+    assert f"this session worked in worktree feat; it continues in {project} (to return: {way})" in back.notices
     assert say(back, "look")[1].ok
     tree.rmdir()
     told = f"this session worked in worktree feat, which was removed; it continues in {project}"
     again = opened(Played(lambda request: "three"), project, session.id)
-    assert f"{told} (for a new worktree feat, made from the project as it is now: {way})" in again.notices
+    assert f"{told} (to create worktree feat again from the current project: {way})" in again.notices
 
 
 @pytest.mark.parametrize("is_new", [True, False])

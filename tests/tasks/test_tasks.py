@@ -80,7 +80,7 @@ def take_back(place: Stage, session: str) -> set[str]:
         if value["turn"] is None:
             return stays
         assert (
-            all(one["why"].startswith("an older file that the command") for one in kept) and not value["unfollowed"]
+            all(one["why"].startswith("an older file, which the command") for one in kept) and not value["unfollowed"]
         ), value
         stays.update(one["path"] for one in kept)
     raise AssertionError("undo never ends")

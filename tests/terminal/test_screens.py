@@ -74,7 +74,7 @@ def test_in_a_dumb_terminal_a_line_answers_a_question_and_several_at_once_do_not
     made.wait_for("echo last >> ran")
     made.asked_about("bash")
     made.send("y\rand this\r")
-    made.wait_for("Pasted lines are not used as an answer.")
+    made.wait_for("Pasted lines do not answer the question.")
     assert (made.folder / "ran").read_text().split() == ["yes", "always", "always"]
     made.asked_about("bash")
     made.send("y\r")

@@ -186,7 +186,7 @@ def test_who_asked_hears_why_an_agent_failed(here: Place, ledger: Ledger) -> Non
     ana = ledger.spaces.find("Project Alpha").members[2]
     ledger.spaces.entity(ana.name, AGENT, {"folder": str(here.folder / "gone")})
     status, out, _ = piped(here, b"@Ana look\n")
-    assert status == 0 and out.count("Ana failed: folder ") == 1 and "there is no such folder" in out, out
+    assert status == 0 and out.count("Ana failed: folder ") == 1 and "the folder does not exist" in out, out
 
 
 def test_a_closed_window_ends_it(here: Place, ledger: Ledger, repl: Opens) -> None:
@@ -328,7 +328,7 @@ def test_the_first_answer_closes_the_question_at_every_terminal(here: Place, led
     husam.send("in its own test please\r")
     sarah.wait_for("Ana (run-1): Husam said no: in its own test please", back=True)
     sarah.wait_for(lambda one: "Run this?" not in one.text)
-    assert "Ana received an answer" in status_line(sarah), sarah.text
+    assert "Ana has your answer" in status_line(sarah), sarah.text
 
 
 def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledger, repl: Opens) -> None:

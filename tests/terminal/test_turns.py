@@ -342,7 +342,7 @@ def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Open
     editor.chmod(0o755)
     made = repl(["well then"], env={"TERM": "dumb", "VISUAL": str(editor)})
     made.send("/editor a message\n")
-    made.wait_for("Enter sends it")
+    made.wait_for("press Enter to send it")
     made.say("")
     assert "well then" in made.text
     assert "a message\\nof words" in str(made.server.requests[-1].body["messages"])

@@ -323,7 +323,7 @@ def test_a_project_that_was_moved_is_not_made_again(world: World, tmp_path: Path
     world.project.rename(tmp_path / "moved")
     for turn in (None, 1):
         report = world.undo(turn=turn)
-        why = "this folder was moved or deleted; move it back, then repeat, or name an earlier turn"
+        why = "this folder was moved or deleted; move it back and try again, or specify an earlier turn"
         assert report["kept"] == [{"path": str(world.project), "why": why, "aside": None}], report
         assert report["turn"] is None and not report["restored"] and not world.project.exists()
     (tmp_path / "moved").rename(world.project)
@@ -337,7 +337,7 @@ def test_a_turn_in_a_folder_that_was_moved_is_not_taken_for_undone(world: World,
     world.record((FileChange("new", FileState("absent"), world.state(world.write("../out/new"))),), root=str(out))
     out.rename(tmp_path / "moved")
     (kept,) = world.undo()["kept"]
-    assert kept["path"] == str(out) and "move it back" in kept["why"] and "name an earlier turn" in kept["why"]
+    assert kept["path"] == str(out) and "move it back" in kept["why"] and "specify an earlier turn" in kept["why"]
     assert world.undo(turn=1)["restored"] == ["a"] and world.path("a").read_text() == "one\n"
     (tmp_path / "moved").rename(out)
     assert world.undo()["removed"] == [str(out / "new")] and not (out / "new").exists()

@@ -225,7 +225,7 @@ def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: s
         assert outside.read_bytes() == bytes(range(256)) * 8
     again = apply_worktree(record)
     assert [one.path for one in again.conflicts] == [path] and not again.written and not again.nothing_new
-    with pytest.raises(NexusError, match="it has unapplied changes"):
+    with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
 
 
@@ -271,7 +271,7 @@ def test_later_work_is_applied_on_top_of_what_was(project: Path) -> None:
     _, record = applied(project, edit(2, "first"))
     edit(17, "mine")(project)
     edit(3, "second")(record.folder)
-    with pytest.raises(NexusError, match="it has unapplied changes"):
+    with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
     result = apply_worktree(record)
     text = (project / "app.py").read_text()
@@ -307,7 +307,7 @@ def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monk
         apply_worktree(record)
     assert "Free some space" in told.value.line and told.value.exit_status == 1
     monkeypatch.undo()
-    with pytest.raises(NexusError, match="it has unapplied changes"):
+    with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
     result = apply_worktree(record)
     assert not result.conflicts and {path.name for path in project.glob("made*")} == {f"made{n}" for n in range(4)}
@@ -435,7 +435,7 @@ def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> No
     seen = inspect_worktree(record).tree
     edit(3, "not seen")(record.folder)
     before = read_tree(project)
-    with pytest.raises(NexusError, match="since it was shown"):
+    with pytest.raises(NexusError, match="since you reviewed it"):
         apply_worktree(record, reviewed=seen)
     assert read_tree(project) == before
     apply_worktree(record, reviewed=inspect_worktree(record).tree)
@@ -449,7 +449,7 @@ def test_a_reviewed_state_of_which_a_part_was_applied_meanwhile_is_not_applied(p
     apply_worktree(record)  # by a person, while it is reviewed
     (record.folder / "app.py").write_bytes((project / "app.py").read_bytes() + b"more\n")
     seen, before = list_unapplied(record), read_tree(project)
-    with pytest.raises(NexusError, match="since it was shown"):
+    with pytest.raises(NexusError, match="since you reviewed it"):
         apply_worktree(record, reviewed=seen.tree)
     assert read_tree(project) == before
     assert not apply_worktree(read_record(record.folder) or record, reviewed=seen.tree).conflicts
@@ -512,7 +512,7 @@ def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(pro
     (record.folder / "a.txt").rename(record.folder / "A.txt")
     put("A.txt", "first\n" * 30 + "w\n")(record.folder)
     assert "A.txt" in inspect_worktree(record).describe() or inspect_worktree(record).counts.removed == 0
-    with pytest.raises(NexusError, match="it has unapplied changes"):
+    with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
     assert not apply_worktree(record).conflicts
     assert (project / "A.txt").read_text().endswith("w\n") and not (project / "a.txt").exists()
@@ -556,7 +556,7 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     assert describe_worktree(record)["state"] == "applied"
     git(project, "checkout", "-q", "app.py")
     assert describe_worktree(record)["state"] == "changed"
-    with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
+    with pytest.raises(UnappliedError, match=r"no longer has the applied changes \(app\.py\)") as caught:
         remove_worktree(record)
     assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint
     apply_worktree(record)

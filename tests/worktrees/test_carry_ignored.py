@@ -111,7 +111,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
     set_up("include_mb = 1")
     record, notices = make_worktree(project, "fix")
     assert not (record.folder / "node_modules").exists() and (record.folder / "sub/node_modules").is_dir()
-    assert notices[1] == "not copied: node_modules/ (2 MB, more than worktree.include_mb or the free disk space allows)"
+    assert notices[1] == "not copied: node_modules/ (2 MB, exceeds worktree.include_mb or the free disk space)"
     remove_worktree(record)
     set_up("")
     monkeypatch.setattr(carry_ignored, "MOST_FILES", 1)
@@ -157,7 +157,7 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
     stay.leave()
     set_up('setup = "true"\n[sandbox]\nbackend = "off"')
     stay = enter_prepared(project, "fix")
-    assert "only in a sandbox, and none is available" in stay.notices[-1]
+    assert "requires a sandbox, and none is available" in stay.notices[-1]
     stay.leave()
 
 

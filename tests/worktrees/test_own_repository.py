@@ -395,7 +395,7 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
     assert "points elsewhere" in stay.leave()
     with pytest.raises(NexusError, match="points elsewhere"):
         remove_worktree(stay.record)
-    with pytest.raises(NexusError, match="contains links out of it"):
+    with pytest.raises(NexusError, match="contains links to outside places"):
         enter_worktree(folder, "inner")
     assert git(project, "for-each-ref") == before
     assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")

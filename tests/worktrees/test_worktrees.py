@@ -129,7 +129,7 @@ def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(pr
     assert applied is not None
     with pytest.raises(NexusError) as kept:
         remove_worktree(applied)
-    assert kept.value.why == "it has content that is not in the diff (the reference refs/heads/other)"
+    assert kept.value.why == "the worktree has content that is not in the diff (the reference refs/heads/other)"
     assert kept.value.hint == f"To delete it: nexus worktree remove {record.name} --force"
 
 
@@ -408,7 +408,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     (record.folder / "app.py").write_text("print('new')\n")
     (record.folder / "dist").mkdir()
     (record.folder / "dist/app.js").write_text("built")
-    with pytest.raises(NexusError, match="it has unapplied changes"):
+    with pytest.raises(NexusError, match="the worktree has unapplied changes"):
         remove_worktree(record)
     apply_worktree(record)
     record = read_record(record.folder) or record

@@ -74,7 +74,7 @@ async def run_separately(
 def _instruction(recipe: Recipe) -> str:
     if recipe.instruction:
         return recipe.instruction
-    why = "it has no `contract` text, which it needs to run"
+    why = "the recipe has no `contract` text"
     raise NexusError("config", f"recipe {recipe.name}", why, "Set `contract` in its [overrides]")
 
 
@@ -87,7 +87,7 @@ async def _run(
             return await _steps(side, dispatcher, recipe, then, most)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
-        raise NexusError("denied", f"recipe {recipe.name} was stopped", why, "Start it again") from None
+        raise NexusError("denied", f"recipe {recipe.name} was stopped", why, "Run the recipe again") from None
 
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
@@ -109,15 +109,15 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
             last = conversation.items[-1].message
             return last.content.strip() if last.role is Role.ASSISTANT else ""
         if not remaining_steps:
-            raise NexusError("limit", f"recipe {recipe.name} was stopped", "it reached its limit of steps")
+            raise NexusError("limit", f"recipe {recipe.name} was stopped", "the step limit was reached")
         remaining_steps -= 1
         notices = side.readings.notices
         if notices and conversation.attach_preamble("\n".join(map(as_note, notices))):
             notices.clear()
         needs = side.window_request()
         if not needs.fits:
-            why = f"it needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
-            raise NexusError("overflow", f"recipe {recipe.name} was not run", why, "/compact makes room")
+            why = f"the request needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
+            raise NexusError("overflow", f"recipe {recipe.name} was not run", why, "Free context with /compact")
         await call_model(side, needs, main=False)
 
 

@@ -45,7 +45,7 @@ async def make_title(state: SessionState) -> None:
         if title := parse_title(answer):
             ledger.rename_session(state.session_id, title)
     except NexusError as error:
-        engine.control.emit_notice(f"no title from {engine.settings.ui.title_model}: {error.message}")
+        engine.control.emit_notice(f"{engine.settings.ui.title_model} could not name the session: {error.message}")
 
 
 def parse_title(answer: str) -> str:

@@ -209,7 +209,7 @@ def _chosen_lines(read: Input, name: str, label: str, lines: tuple[int, int]) ->
     if not 1 <= first <= last:
         raise NexusError("usage", label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
-        which = f"only its first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
+        which = f"only the first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
         raise NexusError("usage", label, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
@@ -325,7 +325,7 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     gathering = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            gathering.found.notices.append(f"only the first {_MOST:,} @ mentions were checked")
+            gathering.found.notices.append(f"nexus only checks the first {_MOST:,} @ mentions")
             break
         if match["quoted"] is not None:
             gathering.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)

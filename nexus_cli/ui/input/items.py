@@ -51,7 +51,7 @@ def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
     from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (loads the tools)
 
     if _is_named_pipe(item):
-        raise NexusError("usage", item, "a named pipe may never end", "Use regular files")
+        raise NexusError("usage", item, "named pipes are not supported", "Use regular files")
     read = read_attachment(item, item)
     text = f"{text}\n\n{read.block}" if read.block else text
     return Trigger(text, "person", (read.part,) if read.part else (), (read.record,), read.uncounted), read.notice

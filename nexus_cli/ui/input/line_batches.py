@@ -67,7 +67,7 @@ class LineBatches:
             end = newline
         size = len(self._data) if end < 0 or (self._ended and self._data.count(b"\n") < self._lines) else end + 1
         if end < 0 and not self._ended:
-            self._tell(f"stdin: a line has more than {self._most:,} bytes; it was split")
+            self._tell(f"stdin: split a line with more than {self._most:,} bytes")
         batch = bytes(self._data[:size])
         del self._data[:size]
         self._has_room.set()
@@ -94,7 +94,7 @@ class LineBatches:
         if len(self._data) < self._most:
             self._has_room.set()
         else:
-            self._tell(f"stdin: {self._most:,} bytes are waiting for the model; reading is paused")
+            self._tell(f"stdin: reading is paused while {self._most:,} bytes are waiting for the model")
         self._arrived.set()
 
     def _end(self, error: OSError | None) -> None:

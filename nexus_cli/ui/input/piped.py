@@ -63,16 +63,16 @@ class Reader:
     def report_silence(self) -> None:
         """Wait for bytes, and report a long wait once."""
         if self._tell and not self.wait(PAUSED if self._pieces else SILENT):
-            what = f"the end of {self._name}" if self._pieces else self._name
-            self._tell(f"nexus: waiting for {what}, which is open but sends nothing; without input: < /dev/null")
+            what = f"the end of {self._name}" if self._pieces else f"input on {self._name}"
+            self._tell(f"nexus: waiting for {what}; to run without input, add < /dev/null")
             self._tell = None
 
     def _read(self) -> bytes:
         self.report_silence()
         while not self.wait(math.inf):
             if time.monotonic() >= self._ends:
-                why = f"{self._name} was open for {self._timeout:g} s and did not end; no request was made"
-                hint = "Raise it" + ", or without input: < /dev/null" * (self._descriptor == 0)
+                why = f"{self._name} was open for {self._timeout:g} s without ending; no request was sent"
+                hint = "Raise it" + ", or add < /dev/null to run without input" * (self._descriptor == 0)
                 raise NexusError("limit", "limit timeout reached", why, hint)
         try:
             piece = os.read(self._descriptor, _CHUNK)
@@ -105,9 +105,9 @@ class Reader:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            cut_note = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
+            cut_note = f"kept the first {KEPT:,} bytes and discarded {extra:,} bytes"
             if not self._ended:
-                cut_note = f"more than {COUNTED:,} bytes; only the first {KEPT:,} were kept"
+                cut_note = f"more than {COUNTED:,} bytes; kept only the first {KEPT:,}"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {cut_note}")))
         return Input(text, extra, notice)
 
@@ -123,7 +123,7 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
     if read is None:
         is_file = image_type(data) or data.startswith(PDF)
         hint = "Save it as a file and attach that with -f" if is_file else "Convert it first (base64, xxd, strings)"
-        raise NexusError("usage", f"{name} is binary", "it cannot be sent as text", hint)
+        raise NexusError("usage", f"{name} is binary", "binary data cannot be sent as text", hint)
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", NUL)

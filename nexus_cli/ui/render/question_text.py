@@ -148,7 +148,7 @@ def _confinement_text(question: Question) -> str:
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
-    reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
+    reason = f"the model's reason: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"the command contains a hidden character ({hidden})" if hidden else ""
     stays = "runs in the background" if question.call.arguments.get("background") else ""

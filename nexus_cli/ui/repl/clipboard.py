@@ -57,9 +57,9 @@ async def copy_to_clipboard(text: str, write: TakeText) -> str:
     tmux = find_program("tmux") if os.environ.get("TMUX") else None
     # -w forwards the text to the terminal around tmux; older versions do not have it.
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data):
-        return "copied to the tmux buffer, and to the terminal's clipboard if tmux may set it"
+        return "copied to the tmux buffer, and to the terminal's clipboard if tmux can set it"
     if os.environ.get("TERM", "") in ("", "dumb"):
-        why = "no clipboard program worked, and a terminal with TERM unset or dumb has no clipboard"
+        why = "no clipboard program worked, and the terminal (TERM unset or dumb) has no clipboard"
         raise NexusError("usage", "the clipboard", why, _HINT)
     if len(data) > LARGEST:
         why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program worked"

@@ -311,7 +311,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _save_here(self, name: str, default: str, text: str) -> None:
         """Write a file of the server here: only that of a name which the person typed, or in a folder of that name."""
         if not self._typed.endswith(name):
-            raise NexusError("refused", name, "the server returned a different file name", "Nothing was written")
+            raise NexusError("refused", name, "the server returned a different file name", "No file was written")
         await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:

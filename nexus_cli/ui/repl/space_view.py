@@ -63,11 +63,11 @@ LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
-    "approve": "Ask again for approvals that agents are waiting for.",
+    "approve": "Show pending approvals again.",
     "help": "List these commands.",
     "leave": "Close the view (also Ctrl+D); you remain a member.",
-    "mute": "NAME: messages here no longer start this agent; /unmute NAME undoes that.",
-    "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
+    "mute": "Stop messages here from starting the agent NAME; /unmute NAME undoes this.",
+    "stop": "Cancel active, waiting and queued runs here; with NAME, only those of one agent.",
     "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
@@ -76,8 +76,8 @@ KEYS = (
     ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
     ("Esc", "stops running agents"),
     ("Up", "earlier messages"),
-    ("Ctrl+C", "stops running agents, clears the line; twice exits"),
-    ("Ctrl+D", "exits on an empty line, like /leave, exit and quit"),
+    ("Ctrl+C", "stops running agents and clears the line; press twice to exit"),
+    ("Ctrl+D", "exits if the line is empty, like /leave, exit and quit"),
     ("Tab", "completes @names"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
@@ -154,7 +154,7 @@ class SpaceChat(ReplController):
         for run in self._working:
             name = names.get(run.entity or 0, "somebody")
             if run.state == WAITING and (run.key, run.fence) in self._answers:
-                states.append(f"{one_line(name)} received an answer")
+                states.append(f"{one_line(name)} has your answer")
             elif run.state == WAITING and run.waits is not None:
                 who = ["you" if key == self._member.key else names[key] for key in self._missing.get(run.key, ())]
                 why = run.waits.why.removesuffix(f' in "{self._space.name}"')
@@ -269,7 +269,7 @@ class SpaceChat(ReplController):
 
     def cycle_level(self) -> None:
         """Report that agents have their own permission levels."""
-        self.show_note("agents have their own level, set by nexus space create SPACE --agent NAME --allow LEVEL")
+        self.show_note("agents have a separate level; to set it: nexus space create SPACE --agent NAME --allow LEVEL")
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""
@@ -445,7 +445,7 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     text = message["text"]
     if len(text) <= SHOWN:
         return message
-    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; nexus space read shows the whole message]"
+    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; to read all: nexus space read]"
     return cast("SpaceMessageObject", {**message, "text": cut})
 
 

@@ -149,7 +149,7 @@ class LineView:
         self.draft = text if text.strip() else ""
         if self.draft:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
-            self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
+            self.put(f"not sent yet:\n{shown}\n(press Enter to send it, or type another line to replace it)\n")
 
     async def question(self, question: AskedQuestion) -> str | None:
         """See `ReplView`. A line begun before the question could be read is a normal message.
@@ -342,7 +342,7 @@ class LineView:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
         self._prompted = False
         self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
-        self.put("Pasted lines are not used as an answer. Answer first, then press Enter to send them.\n")
+        self.put("Pasted lines do not answer the question. Answer first, then press Enter to send them.\n")
 
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""

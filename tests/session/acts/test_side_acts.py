@@ -366,7 +366,7 @@ def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     found = {goal.id: goal.done for goal in kept(tmp_path, session.id)}
     assert found == {"g1": True, "g2": True, "g3": True, "g4": False, "g6": False}
     for name, verb in (("g9", "done"), ("g1", "done"), ("g5", "drop"), ("\x1b[2J", "drop")):
-        with pytest.raises(NexusError, match="has this id"):
+        with pytest.raises(NexusError, match="matches this id"):
             run(opened(Played(lambda request: "x"), tmp_path, session.id), goal_closing(["g4", name], verb))
     assert {goal.id: goal.done for goal in kept(tmp_path, session.id)} == found, "all of them, or none"
 
@@ -537,7 +537,9 @@ def test_a_small_model_names_a_session_after_its_first_turn_where_one_is_configu
 
     failing, _ = begun(tmp_path / "c", "openai/small", lost)
     events = run(failing, "words", make_title)
-    assert [one.text for one in events if isinstance(one, Notice)] == ["no title from openai/small: lost: gone"]
+    assert [one.text for one in events if isinstance(one, Notice)] == [
+        "openai/small could not name the session: lost: gone"
+    ]
     assert name_of(failing.id) == ""
 
 

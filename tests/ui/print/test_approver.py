@@ -184,7 +184,7 @@ def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives()
     arguments = {"command": "make", "outside": "it needs \x1b[31mthe network\n" + "x" * 900}
     call = ToolCall("c1", "bash", arguments)
     text = question_text(Question(call, "bash make", "", "make", kind="run", profile="none"), 80, Theme(colour=False))
-    assert "not sandboxed" in text and "the model says: it needs" in text and "\x1b" not in text and len(text) < 500
+    assert "not sandboxed" in text and "the model's reason: it needs" in text and "\x1b" not in text and len(text) < 500
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
     edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "the call changes files", diff, "", "edit")
     text = question_text(edit, 80, Theme(colour=False))

@@ -202,7 +202,7 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
         asyncio.run(made.aclose())
         return told
 
-    told = "This session's level was {}; it continues at ask. /permissions {} restores it."
+    told = "This session's level was {}; it continues at ask. To restore the level: /permissions {}"
     assert resumed(None) == told.format("all", "all")
     assert resumed("all") == resumed("edit", then="auto") == "", "who names a level needs no line"
     assert resumed(None) == told.format("auto", "auto"), "it was set, and no turn followed"

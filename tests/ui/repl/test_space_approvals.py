@@ -232,7 +232,7 @@ def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run) -> None:
         mira = Person(ledger, "Mira")
         await mira.look()
         await mira.say(None)
-        assert len(mira.notes) == 1 and "Scout is still waiting for approval: /approve asks again" in mira.notes[0]
+        assert len(mira.notes) == 1 and "Scout is still waiting for approval: use /approve" in mira.notes[0]
         await mira.look()
         assert mira.asked is None and mira.questions.ask_again()
         await mira.look()

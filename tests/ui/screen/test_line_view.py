@@ -170,7 +170,7 @@ def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
             await on.until(lambda: "Allow? " in on.text)
             for times, pasted in enumerate(("one\ntwo\n", "three\nfour\n"), 1):
                 on.type(pasted)
-                await on.until(lambda: on.text.count("Pasted lines are not used") == times)  # noqa: B023
+                await on.until(lambda: on.text.count("Pasted lines do not answer") == times)  # noqa: B023
             on.type("y\n")
             assert await answer == "y"
             on.type("\n")
@@ -339,8 +339,8 @@ def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: l
             task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.face.fill("one\ntwo")
-            await on.until(lambda: on.text.endswith("replaces it)\n> "))
-            assert "not sent yet:\none\ntwo\n(Enter sends it" in on.text
+            await on.until(lambda: on.text.endswith("replace it)\n> "))
+            assert "not sent yet:\none\ntwo\n(press Enter to send it" in on.text
             on.type(keys + "end\n")
             await on.until(lambda: on.controller.said[-1:] == ["entered 'end'"])
             on.face.leave()
