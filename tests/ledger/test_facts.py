@@ -209,7 +209,7 @@ def test_what_cannot_be_merged_stays_as_it_is(ledger: Ledger, bad: list[str]) ->
 @pytest.mark.parametrize("bad", ["", "m", "m0", "m1", "1", "m1 OR 1=1", "m" + "9" * 40, "\0", "\ud800", "m٣"])
 def test_an_unknown_id_is_none(ledger: Ledger, bad: str) -> None:
     assert ledger.facts.find(bad) is ledger.facts.accept(bad, AT) is ledger.facts.forget(bad, AT) is None
-    with pytest.raises(NexusError, match="no fact") as caught:
+    with pytest.raises(NexusError, match="no such fact") as caught:
         ledger.facts.get(bad)
     assert "\n" not in caught.value.line
 

@@ -219,7 +219,7 @@ def test_a_server_that_is_started_again_gets_the_session_back(served: Any, repl:
     port = url.rpartition(":")[2]
     again = born(["serve", "--json", "--port", port], env=here.environment, cwd=here.folder, stdout=PIPE)
     served.children.append(again)
-    assert json.loads(again.stdout.readline())["url"] == url
+    assert again.stdout is not None and json.loads(again.stdout.readline())["url"] == url
     made.wait_for("the server was restarted", 60)
     made.say("and now")
     made.wait_for("the second answer")
