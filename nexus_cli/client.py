@@ -167,15 +167,6 @@ class Client:
         if self._http is not None:
             await self._http.close()
 
-    async def use_token(self, token: str) -> bool:
-        """Identify with `token` from now on, as a server that was restarted expects; False if it is in use already."""
-        headers = {"Authorization": f"Bearer {token}"}
-        if headers == self._headers:
-            return False
-        await self.aclose()
-        self._http, self._headers = None, headers
-        return True
-
     # -- methods -------------------------------------------------------------------------------------------------
 
     @_calls_method

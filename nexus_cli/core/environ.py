@@ -51,6 +51,7 @@ def copy_environ(environ: Environ = os.environ) -> dict[str, str]:
 
 def _restore(variables: MutableMapping[str, str]) -> None:
     for name, value in _before.items():
-        variables.pop(name, None)
-        if value is not None:
+        if value is None:
+            variables.pop(name, None)
+        else:
             variables[name] = value

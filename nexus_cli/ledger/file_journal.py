@@ -116,7 +116,7 @@ class FileJournal(SessionJournal):
         self._copy_to_memory()
         if self.has_past and problem is error:  # nothing is added to a file that cannot be read
             self._file = file
-            file.unsaved[self.session] = self._return_now
+            file.unsaved[self.session] = self._return_unless_busy
         self._retry_at = time.monotonic() + RETRY_SECONDS
         unless = ", unless the ledger can be written by then" if self._file else ""
         lost = f"is kept in memory only and will be lost on exit{unless}"
@@ -143,6 +143,11 @@ class FileJournal(SessionJournal):
         with self._lock:
             self._return_to_file()
 
+    def _return_unless_busy(self) -> None:
+        with self._lock:
+            if self._file and not self._file.is_busy():
+                self._return_to_file()
+
     def _return_to_file(self) -> None:
         """Try to commit in the file what waits for it, and continue there. It refuses numbers that another process has
         used, and then all of it."""
@@ -161,7 +166,7 @@ class FileJournal(SessionJournal):
             ended = time.monotonic()
             self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))
             return
-        del file.unsaved[self.session]
+        file.unsaved.pop(self.session, None)
         self._file, self.in_memory = None, False
         self._waiting.clear()
         self._cut.clear()

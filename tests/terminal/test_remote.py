@@ -206,26 +206,6 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     assert made.status() == 1
 
 
-def test_a_server_that_is_started_again_gets_the_session_back(served: Any, repl: Opens) -> None:
-    here, url = served(["the first answer", "the second answer"])
-    made = repl(at=here, arguments=("--connect", url))
-    made.say("hello there")
-    made.wait_for("the first answer")
-    made.idle()
-    child = served.children.pop()
-    child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=120)
-    child.stdout.close()
-    port = url.rpartition(":")[2]
-    again = born(["serve", "--json", "--port", port], env=here.environment, cwd=here.folder, stdout=PIPE)
-    served.children.append(again)
-    assert again.stdout is not None and json.loads(again.stdout.readline())["url"] == url
-    made.wait_for("the server was restarted", 60)
-    made.say("and now")
-    made.wait_for("the second answer")
-    assert "hello there" in str(here.server.requests[-1].body["messages"]), "it is the same session"
-
-
 def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], opened: Any) -> None:
     here = places(["x"])
     for arguments, said in (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from nexus_cli import __version__
@@ -38,14 +36,13 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         raise NexusError("usage", "no terminal", "--connect requires a terminal", "Programs can use `nexus_cli.client`")
     refuse_bad_url(url)
     other_way = f". {WITHOUT_SERVER}" if shared.resume else ""
-    find_token = partial(read_token, url, Path(token_file).absolute() if token_file else None)
     try:
-        token = find_token()
+        token = read_token(url, Path(token_file) if token_file else None)
     except NexusError as error:
         error.hint += other_way
         raise
     try:
-        return run_in_loop(_run(url, token, find_token, shared))
+        return run_in_loop(_run(url, token, shared))
     except CallError as error:
         raise NexusError("usage", url, str(error), "See nexus serve --help") from error
     except ConnectionError as error:
@@ -56,7 +53,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         return 128 + signal.SIGHUP  # the window was closed
 
 
-async def _run(url: str, token: str, find_token: Callable[[], str], shared: SharedOptions) -> int:
+async def _run(url: str, token: str, shared: SharedOptions) -> int:
     """Run until the person leaves; return the exit status."""
     folder = Path.cwd()
     IS_CLIENT.set(True)
@@ -65,7 +62,7 @@ async def _run(url: str, token: str, find_token: Callable[[], str], shared: Shar
         status = await client.get_status(agent)
         terminal_view = TerminalView(settings_in(folder), folder, lambda: backend.commands)
         approver, raw = terminal_view.make_approver(), QuietStream(1).write
-        backend = RemoteAgent(client, agent, status, url, folder, approver, raw, find_token)
+        backend = RemoteAgent(client, agent, status, url, folder, approver, raw)
         repl, interrupt = terminal_view.make_repl(backend), Interrupt()
         interrupt.install(repl.request_exit, stop=terminal_view.view.interrupt)
         try:

@@ -1,14 +1,13 @@
 """An agent of `nexus serve` behind the REPL: its turns and commands run in the server, its events arrive as a stream.
 
-Other clients may begin turns of the same agent. A lost connection is opened again; missed events are sent again. On a
-server that was restarted the session continues in a new agent.
+Other clients may begin turns of the same agent. A lost connection is opened again; missed events are sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -23,7 +22,6 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import ASK, LEVELS
 from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
@@ -68,12 +66,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         folder: Path,
         approver: PersonApprover,
         raw: TakeText,
-        find_token: Callable[[], str] | None = None,
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `raw` as in `TerminalContext`; `find_token` returns the token of the server that runs now."""
+        `raw` as in `TerminalContext`."""
         super().__init__(raw)
-        self._find_token = find_token
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)
         self._shown_session = self.status.session
@@ -342,9 +338,6 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = "the server closed the connection"
             except CallError as error:
                 is_restarted = error.code == HTTPStatus.UNAUTHORIZED  # each server has its own token
-                if is_restarted and await self._attach_again():
-                    after = None
-                    continue
                 self._failed, why = TRIES, "the server was restarted" if is_restarted else str(error)
             except ConnectionError as error:
                 why = str(error)
@@ -361,26 +354,6 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.renderer.show_connection(is_lost=True)
                 self.repl.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
-
-    async def _attach_again(self) -> bool:
-        """Continue the session in an agent of the same id and level on the server that was restarted; False if that is
-        impossible."""
-        level, session = self.status.allow, self.status.session
-        try:
-            if not (self._find_token and await self._client.use_token(self._find_token())):
-                return False
-            if self.agent_id not in [row["agent_id"] for row in await self._client.list_agents()]:
-                allow = level if level in LEVELS else ASK
-                await self._client.create_agent(self.agent_id, session=session, allow=allow)
-        except (CallError, ConnectionError, NexusError):
-            return False
-        for task in self._questions.values():
-            task.cancel()
-        self._questions.clear()
-        self._steered.clear()
-        self._seen, self._in_turn = 0, False
-        self.repl.show_note(f"the server was restarted; {self.agent_id} continues session {session}", "warn")
-        return True
 
     def _note_connection(self) -> None:
         if self._failed:

@@ -196,31 +196,6 @@ def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_pa
     assert "echo of the first" not in play(tmp_path, scene, provider).text
 
 
-def test_on_a_restarted_server_the_session_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-
-    async def scene(repl: Repl, view: Kept) -> None:
-        backend = repl.backend
-        assert isinstance(backend, RemoteAgent)
-        say(repl, "one")
-        await until(lambda: "echo one" in view.text)
-        await idle(repl)
-        real, session = backend._client, backend.status.session
-        token = real._headers["Authorization"].removeprefix("Bearer ")
-        async with Client(backend._url, "of-the-server-before") as backend._client:
-            backend._find_token = lambda: token
-            await real.destroy_agent("a")
-            await until(lambda: "the server was restarted; a continues session" in " ".join(view.text.split()))
-            say(repl, "two")
-            await until(lambda: "echo two" in view.text)
-            await idle(repl)
-            (row,) = await real.list_agents()
-            assert (row["agent_id"], row["session"], backend.status_code) == ("a", session, 0)
-            assert backend.status.allow == "ask"
-
-    play(tmp_path, scene)
-
-
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
