@@ -60,7 +60,7 @@ class ServerProcess:
     def last_words(self) -> str:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
-            return f"{LAST_LINES}{LINE_MARK.join(list(self.errors)[-3:])}"
+            return f"{LAST_LINES}{LINE_MARK.join(line.replace(LINE_MARK, '|') for line in list(self.errors)[-3:])}"
         return f"; the server wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
 
 

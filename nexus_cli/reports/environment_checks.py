@@ -79,7 +79,7 @@ HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
-RESCUE = "Restore the ledger from a backup, or try `sqlite3 FILE .recover`; then move the damaged file elsewhere"
+RESCUE = "Move the damaged file elsewhere, then restore a backup or try `sqlite3 FILE .recover`"
 CHECKED_BYTES = 1 << 29
 """A larger ledger is not checked for damage, which takes a second for some hundred megabytes."""
 ROOM = 128 * 1024

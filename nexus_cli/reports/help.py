@@ -9,9 +9,9 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends (during a turn: after its step), or picks a menu entry"),
+    ("Enter", "sends; during a turn: after its step; picks a menu entry"),
     ("Shift+Enter, \\ Enter", "new line (Ctrl+J)"),
-    ("Alt+Enter", "adds a line, or queues the message during a turn"),
+    ("Alt+Enter", "adds a line; during a turn: queues the message"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),
     ("Up", "shows earlier and queued messages"),
     ("Ctrl+C", "stops or clears; twice: exits"),
@@ -22,7 +22,7 @@ KEYS = (
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
     ("Ctrl+B", "moves work to the background"),
-    ("Ctrl+T, Ctrl+O", "shows thinking; the last output, then the transcript"),
+    ("Ctrl+T, Ctrl+O", "shows thinking / the last output (again: transcript)"),
     ("!COMMAND", "runs a shell command; !!COMMAND hides it from the model"),
     ("@FILE", "attaches a file or an image"),
 )

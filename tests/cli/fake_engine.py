@@ -57,6 +57,7 @@ class FakeSession:
     id = "01FAKE"
     workers = None
     ledger = None
+    conversation = types.SimpleNamespace(last="a message")
 
     def __init__(self, options: Options, approver: Any) -> None:
         self.options = options

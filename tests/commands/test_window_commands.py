@@ -224,7 +224,7 @@ def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: F
         ("deny", "missing: RULE"),
         ("allow bsh(ls)", "Did you mean bash"),
         ("ask bash()", "empty"),
-        ("remove bash(touch made)", "no such rule"),
+        ("remove bash(touch made)", "the rule does not exist"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"permissions {wrong}")

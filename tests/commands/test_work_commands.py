@@ -42,7 +42,7 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     assert complete is not None and "done g2" in complete(context)
     assert find_form("goals")(shown(context, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
     assert shown(context, "goal drop g1")["goals"] == []
-    with pytest.raises(NexusError, match="has this id"):
+    with pytest.raises(NexusError, match="matches this id"):
         context.run("goal done g7")
     with pytest.raises(NexusError, match="missing: ID"):
         context.run("goal done")
@@ -56,7 +56,7 @@ def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(contex
     value = shown(context, "goal done g2, g3")
     assert [(one["id"], one["done"]) for one in value["goals"]] == [("g1", True), ("g4", False), ("g7", False)]
     assert [one["id"] for one in shown(context, "goal drop g4 g5 g1")["goals"]] == ["g7"]
-    with pytest.raises(NexusError, match="drop g40: no goal or step has this id"):
+    with pytest.raises(NexusError, match="drop g40: no goal or step matches this id"):
         context.run("goal drop g7 g40")
     for line in ("goal", "goal list", "goal add", "goal SET", "goal show"):
         assert [one["id"] for one in shown(context, line)["goals"]] == ["g7"]

@@ -108,7 +108,7 @@ def test_the_page_tells_the_session_and_runs_and_loads_nothing(place: Stage) -> 
     assert {href[1:] for href, _ in links if href.startswith("#")} <= {*ids, "closed"}, "each link leads somewhere"
     assert "&lt;script&gt;alert(&quot;inert&quot;)&lt;/script&gt;" in text and "<strong>added</strong>" in text
     assert '<span class="gd">-    return sum(prices) * (1 + rate)</span>' in text
-    assert "refused</span>" in text and "it writes outside the project" in text
+    assert "refused</span>" in text and "the call writes outside the project" in text
     assert KEY not in text and KEY in exported(place, "raw.html", "--raw")
     markdown = place.run("export", "--markdown").stdout.decode()
     assert KEY not in markdown and "my key is [redacted]" in markdown

@@ -692,7 +692,7 @@ def test_hooks_that_the_project_has_switched_off_do_not_run_and_are_named(place:
     assert place.run("trust", stdin=b"y\n").status == 0
     done = place.ask("--allow", "edit", "add x")
     assert done.status == 0 and ran(place) == [], done
-    assert any("is off: .claude/" in line and "has disableAllHooks" in line for line in done.told), done.told
+    assert any("is off: .claude/" in line and "sets disableAllHooks" in line for line in done.told), done.told
     rows = place.run("hooks", "--json").result["hooks"]
     assert {row["state"] for row in rows} == {"not supported"}
 

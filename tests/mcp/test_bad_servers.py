@@ -201,5 +201,5 @@ def test_the_brief_reason_has_the_last_line_of_a_server_alone(play: Play) -> Non
     with pytest.raises(ServerError) as caught:
         play.run(play.host.list_offer(ServerEntry("broken", ("/bin/sh", "-c", lines))))
     assert str(caught.value).endswith("status 3; its last lines: Traceback | File x | no module y")
-    assert caught.value.brief == "broken: it exited with status 3: no module y"
+    assert caught.value.brief == "broken: the server exited with status 3: no module y"
     assert ServerError("died", "broken: it ended").brief == "broken: it ended"

@@ -155,7 +155,7 @@ def test_endless_input_is_bounded_counted_and_kept_up_to_its_limit(seen_cold: Se
     (drop,) = shown["drops"]
     assert drop["cause"] == "input_cap" and drop["uncounted_bytes"] > 0
     assert [one["id"] for one in done.result["drops"]] == [drop["id"]]
-    assert "bytes; only the first" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
+    assert "bytes; kept only the first" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
     assert shown["tail"].strip(b"\n") in b"0123456789abcde\n" * 3
     assert KEPT <= shown["size"] < KEPT + 200
 

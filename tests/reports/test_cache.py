@@ -80,7 +80,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
     assert "): the cache had expired: unused for 3 h" in " ".join(find_form("miss")(expired, 100).split())
     assert "Not caused by nexus." in find_form("miss_details")(expired, 200)
-    assert "Request 5: no miss, " in find_form("miss")(hit, 100) and "request only adds to it" in find_form(
+    assert "Request 5: no miss, " in find_form("miss")(hit, 100) and "request only adds to" in find_form(
         "miss_details"
     )(hit, 200)
     assert "first request, nothing to compare" in find_form("miss")(first, 200)

@@ -209,7 +209,7 @@ def test_what_cannot_be_a_service_is_named_and_the_others_are_served(tmp_path: P
     tables = {**TABLES, "a/b": {"instruction": "x"}, "../x": {"instruction": "x"}, "mute": {"allow": "ask"}, "": {}}
     services, problems = load_services(tables, tmp_path)
     assert sorted(services) == ["ci", "jira"] and len(problems) == 4
-    assert any("no instruction" in line for line in problems) and any("'a/b'" in line for line in problems)
+    assert any("the instruction is missing" in line for line in problems) and any("'a/b'" in line for line in problems)
 
 
 def test_a_payload_is_data_and_cannot_pose_as_ours(tmp_path: Path) -> None:

@@ -373,7 +373,7 @@ def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground
             return {"told": told, "left": left, "after": after, "gone": not (scene.project / "NEXUS.md").exists()}
 
     seen = in_user(ground.user, act)
-    assert "NOT CHECKED" in seen["told"][0] and "has not ended" in seen["told"][0], seen
+    assert "NOT CHECKED" in seen["told"][0] and "is still running" in seen["told"][0], seen
     assert seen["left"] and seen["gone"] and seen["after"], seen
 
 

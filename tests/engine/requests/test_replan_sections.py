@@ -213,7 +213,7 @@ def assert_adds_up(message: str) -> None:
     """What a refused request needs, the margin and the room stand in the message, and are more than the room."""
     text = message.replace(",", "")
     assert "margin (10% for errors of the token estimate until 5 replies have reported their usage)" in text
-    found = re.search(r": ([^=:]*) = (\d+) tokens the (?:window|budget) is (\d+)", text)
+    found = re.search(r": ([^=:]*) = (\d+) tokens; the (?:window|budget) is (\d+)", text)
     assert found is not None
     terms, total, room = found.groups()
     assert sum(int(one) for one in re.findall(r"(?:^|\+ )(\d+)", terms)) == int(total) > int(room)

@@ -84,7 +84,7 @@ def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(fron
     spending = Spending(Limits(max_steps=1), is_chat=front == "chat", is_served=front == "server", steps=1)
     with pytest.raises(NexusError) as reached:
         spending.check_steps()
-    assert way in reached.value.hint and reached.value.why == "1 step was taken"
+    assert way in reached.value.hint and reached.value.why == "the turn has taken 1 step"
 
 
 def test_a_budget_of_one_request_is_one_request() -> None:

@@ -183,7 +183,7 @@ def refused(*levels: str) -> str:
 
 
 def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
-    only = "No rule or option can allow {0}: approve {0} in a terminal, or allow everything that no rule denies "
+    only = "No rule or option can allow {0}. Approve {0} in a terminal, or allow everything that no rule denies "
     only += "(--allow all)."
     assert refused("all") == f"nexus: 1 call was refused: bash c0. {only.format('it')}\n"
     assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"

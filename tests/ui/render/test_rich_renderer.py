@@ -709,7 +709,7 @@ def test_a_resumed_turn_tells_the_files_of_the_whole_turn_from_the_dollars_of_it
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
             "· 6 calls were refused: bash ls; bash ls and 4 more. No rule or option can allow\n"
-            "  them: approve them in a terminal, or allow everything that no rule denies\n"
+            "  them. Approve them in a terminal, or allow everything that no rule denies\n"
             "  (/permissions all).\n",
         ),
         (
