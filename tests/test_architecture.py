@@ -494,7 +494,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_669, 0, 22),
     "permission": (13_768, 0, 48),
     "plugins": (8_160, 0, 22),
-    "provider": (29_057, 0, 59),
+    "provider": (29_117, 0, 59),
     "reports": (89_349, 8_414, None),
     "rpc": (17_351, 0, 18),
     "rules": (31_676, 0, 20),
@@ -522,7 +522,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_915, 49_784)
+SUM = (974_975, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

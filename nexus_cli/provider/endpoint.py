@@ -17,7 +17,7 @@ from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.local_servers import BASE_VARIABLES, SERVERS
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
-from nexus_cli.provider.model_table import HOW_TO_NAME, describe_unknown, provider_of
+from nexus_cli.provider.model_table import HOW_TO_NAME, describe_unknown, name_with_provider, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -206,6 +206,7 @@ def resolve_endpoint(model: str, base: str | None = None, key: str | None = None
     key = key or read_key(provider, key_name)
     if provider in LOCAL:
         base = base or next(server.url for server in SERVERS if f"{provider}/" == server.prefix)
+    model = name_with_provider(model)
     if provider == "ollama_chat":
         model = f"ollama_chat/{split_model_name(model)[1]}"
     elif not key and (provider in LOCAL or (provider == "openai" and is_loopback(base or ""))):

@@ -249,6 +249,12 @@ def provider_of(name: str) -> str:
     return "anthropic" if bare.startswith("claude") else ""
 
 
+def name_with_provider(name: str) -> str:
+    """Return `name`, with its provider in front if litellm would not find it: a bare name that the table lacks."""
+    provider = provider_of(name)
+    return name if split_model_name(name)[0] or not provider or _table().get(name) else f"{provider}/{name}"
+
+
 def takes_effort(name: str) -> bool:
     """True if the table lists the model as reasoning, so that an effort applies to it."""
     entry = _entry(name) or _relative(name)

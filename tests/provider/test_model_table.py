@@ -18,11 +18,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider import model_table
 from nexus_cli.provider.model_names import litellm_folder, model_stem
+from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import (
     DEFAULT_WINDOW,
     check_model,
     find_of_family,
     model_info,
+    name_with_provider,
     provider_of,
     takes_effort,
 )
@@ -49,6 +51,24 @@ PROVIDERS = [
 def test_the_provider_is_known_by_prefix_table_or_family(name: str, provider: str) -> None:
     assert provider_of(name) == provider
     assert model_info(name).provider == provider
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("gpt-99", "openai/gpt-99"),
+        ("claude-opus-99", "anthropic/claude-opus-99"),
+        ("gpt-4o", "gpt-4o"),
+        ("novita/new", "novita/new"),
+        ("unheard-of", "unheard-of"),
+    ],
+)
+def test_a_name_that_is_newer_than_the_table_is_sent_with_its_provider(name: str, sent: str) -> None:
+    assert name_with_provider(name) == sent
+
+
+def test_the_endpoint_of_a_new_model_names_its_provider() -> None:
+    assert resolve_endpoint("gpt-99", key="x").model == "openai/gpt-99"
 
 
 def test_window_and_output_are_told_apart() -> None:
