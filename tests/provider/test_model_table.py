@@ -17,8 +17,8 @@ from search import some
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider import model_table
-from nexus_cli.provider.model_names import litellm_folder, model_stem
 from nexus_cli.provider.endpoint import resolve_endpoint
+from nexus_cli.provider.model_names import litellm_folder, model_stem
 from nexus_cli.provider.model_table import (
     DEFAULT_WINDOW,
     check_model,
