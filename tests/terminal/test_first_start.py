@@ -134,7 +134,7 @@ def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
     without.send(ENTER)
     without.ready()
     without.send("hello" + ENTER)
-    without.wait_for("run `/login openai`")
+    without.wait_for("or run `/login")
     without.idle()
     without.send("/login openai" + ENTER)
     without.wait_for("(not shown, Esc cancels)")
