@@ -121,7 +121,7 @@ def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[
     finally:
         end(child)
     last = json.loads(stdout.splitlines()[-1])
-    assert (child.returncode, last["type"], last["exit"]) == (status, "result", status)
+    assert (child.returncode, last["type"], last["exit"]) == (status, "result", status), last
 
 
 @pytest.mark.matrix
