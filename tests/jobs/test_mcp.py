@@ -202,7 +202,9 @@ def test_a_broken_server_is_named_with_its_last_line_alone_and_its_test_shows_th
         lines = "echo Traceback >&2; echo File x >&2; echo no module y >&2; exit 3"
         place.settings(f'model = "{MODEL}"\n{QUICK}[mcp.broken]\ncommand = ["/bin/sh", "-c", "{lines}"]\n')
         told = [line for line in place.ask("hi").told if "broken" in line]
-        line = "nexus: MCP server broken: the server exited with status 3: no module y; to test it: nexus mcp test broken"
+        line = (
+            "nexus: MCP server broken: the server exited with status 3: no module y; to test it: nexus mcp test broken"
+        )
         assert told in ([], [line]), "the turn may end before the server does"
         tested = place.run("mcp", "test", "broken")
         assert tested.status == 1 and "Traceback | File x | no module y" in tested.told[-1], tested
