@@ -74,9 +74,11 @@ def run_server(
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
-    leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
+    leave: Callable[[], None] = lambda: None
+    if isinstance(address, Path):
+        leave = partial(remove_file, address, os.lstat(address))
     host = "" if isinstance(address, Path) else address[0]
-    note = _note if verbose or Stream(2).terminal else _note_nothing
+    note: TakeText = _note if verbose or Stream(2).terminal else lambda line: None
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
     raise_file_limit(MOST_FILES)
     for line in load_plugins():
@@ -88,17 +90,9 @@ def run_server(
         leave()
 
 
-def _leave_nothing() -> None:
-    """Do nothing: a TCP address leaves no file."""
-
-
 def _note(line: str) -> None:
     """Print a line about what the server does."""
     write_stderr_line(f"{datetime.now():%H:%M:%S} {line}")
-
-
-def _note_nothing(line: str) -> None:
-    """Do nothing: nobody reads along."""
 
 
 def _wait_for_eof(ended: Callable[[], object]) -> None:
@@ -137,7 +131,7 @@ class _Work:
         folder: Path,
         warn: TakeText,
         provider: Provider,
-        note: TakeText = _note_nothing,
+        note: TakeText,
     ) -> _Work | None:
         """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
