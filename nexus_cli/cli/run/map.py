@@ -12,7 +12,7 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     check_amount,
     refuse_empty,
-    take_shared,
+    take_options,
     whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
@@ -113,4 +113,4 @@ def map_items(
         return run_map(PreparedMap(*arguments, settings, work, chosen.model))
 
 
-app.command("map")(take_shared(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))
+app.command("map")(take_options(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))

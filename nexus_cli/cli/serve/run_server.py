@@ -74,9 +74,7 @@ def run_server(
     provider = make_provider(settings)
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
-    leave: Callable[[], None] = lambda: None
-    if isinstance(address, Path):
-        leave = partial(remove_file, address, os.lstat(address))
+    leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
     host = "" if isinstance(address, Path) else address[0]
     note: TakeText = _note if verbose or Stream(2).terminal else lambda line: None
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
@@ -88,6 +86,10 @@ def run_server(
     finally:
         listening.close()
         leave()
+
+
+def _leave_nothing() -> None:
+    """Do nothing: a TCP address leaves no file."""
 
 
 def _note(line: str) -> None:
