@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -196,7 +196,12 @@ def _list_options(kind: Any) -> list[Parameter]:
     """Return the fields of a dataclass as parameters of a function that typer reads."""
     hints = get_type_hints(kind, include_extras=True)
     return [
-        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name])
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if option.default is MISSING else option.default,
+            annotation=hints[option.name],
+        )
         for option in fields(kind)
     ]
 
