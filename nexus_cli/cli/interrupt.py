@@ -33,8 +33,8 @@ class Interrupt:
 
     @property
     def status(self) -> int:
-        """The exit status for the signal that arrived: 130, 143 or 129."""
-        return 128 + self.signal
+        """The exit status for the signal that arrived: 130, 143 or 129; 0 if none did."""
+        return 128 + self.signal if self.signal else 0
 
     def install(
         self,

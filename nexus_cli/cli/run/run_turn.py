@@ -213,7 +213,7 @@ class AskTurn:
             self._print_result(partial(session.result, outcome))
             if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
                 break
-        status = self._interrupt.status if self._interrupt.signal else 0
+        status = self._interrupt.status
         return watch.failed or Outcome(not status, status)
 
     def _close_progress(self) -> None:
@@ -257,7 +257,7 @@ class AskTurn:
         outcome = outcome.without_partial()
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
-        return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
+        return replace(outcome, exit=self._interrupt.status or outcome.exit)
 
     def _print_result(self, make_result: Callable[[], AskResult]) -> None:
         """Print the result object that `make_result` returns, if one is wanted."""

@@ -237,7 +237,7 @@ class _Run:
             self._interrupt.uninstall()
             if self._work:
                 await self._work.aclose()
-        return self._interrupt.status if self._interrupt.signal else 0
+        return self._interrupt.status
 
     def _open_work(self) -> None:
         self._work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)
