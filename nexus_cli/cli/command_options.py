@@ -1,4 +1,4 @@
-"""Options that `nexus` and `nexus ask` share (`nexus docs commands`), and the values of their command lines."""
+"""Options that `nexus` and `nexus ask` share (`nexus docs commands`), and what makes options of a dataclass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -16,13 +16,6 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, MAX_INT, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
-
-if TYPE_CHECKING:
-    from nexus_cli.cli.run.ask_options import AskOptions
-    from nexus_cli.cli.work_folder import WorkFolder
-    from nexus_cli.config.settings import Settings
-    from nexus_cli.core.attachment import Trigger
-    from nexus_cli.core.context_contract import ContextContract
 
 CD_HINT = "Run `cd DIR` first"
 """The hint if --cd is given to a command without it."""
@@ -235,16 +228,3 @@ def take_options(function: Callable[..., int | None], without: Collection[str] =
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTurn:
-    """A turn of `nexus ask` that is ready to start."""
-
-    shared: SharedOptions
-    options: AskOptions
-    contract: ContextContract | None
-    settings: Settings
-    work: WorkFolder
-    model: str
-    trigger: Trigger

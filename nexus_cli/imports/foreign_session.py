@@ -138,6 +138,11 @@ class ForeignSession:
         return digest.hexdigest()
 
 
+def find_files(patterns: Sequence[str], home: Path) -> list[Path]:
+    """Return the files below another program's folder that match one of the patterns."""
+    return sorted(path for pattern in patterns for path in home.glob(pattern))
+
+
 def read_name(record: JsonObject, key: str) -> str:
     """Return the text in a field of a record, "" for anything else."""
     value = record.get(key)

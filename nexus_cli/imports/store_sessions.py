@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
@@ -24,20 +24,19 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.imports.claude_sessions import read_claude_session
 from nexus_cli.imports.codex_sessions import read_codex_session
-from nexus_cli.imports.foreign_session import ForeignSession
+from nexus_cli.imports.foreign_session import ForeignSession, find_files
 from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
 from nexus_cli.provider.model_table import encoding_of
 from nexus_cli.session.options import CHAT
 
-READERS: Mapping[str, Callable[[Path], ForeignSession]] = {
-    "claude": read_claude_session,
-    "codex": read_codex_session,
+READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
+    "claude": (partial(find_files, ("projects/*/*.jsonl",)), read_claude_session),
+    "codex": (
+        partial(find_files, ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl")),
+        read_codex_session,
+    ),
 }
-FILES = {
-    "claude": ("projects/*/*.jsonl",),
-    "codex": ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl"),
-}
-"""Session files of each program below its folder."""
+"""By program: what finds its session files below its folder, and what reads one."""
 MOST_TOKENS = 25_000
 """Tokens of one message that go into the window; the rest is a drop."""
 MOST_NAMED = 5
@@ -64,11 +63,6 @@ class SessionsImport:
     """Tokens that the other program used, by its model."""
 
 
-def find_sessions(program: str, home: Path) -> list[Path]:
-    """Return the session files of a program below its folder."""
-    return sorted(path for pattern in FILES.get(program, ()) for path in home.glob(pattern))
-
-
 def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry_run: bool = False) -> SessionsImport:
     """Import the sessions below `home`, oldest first; with `dry_run` write nothing.
 
@@ -80,13 +74,14 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     ]
     by_file = {str(memo.memo.get("file")): memo for memo in memos}
     moved = {str(memo.memo.get("id")): memo for memo in memos if not os.path.exists(str(memo.memo.get("file")))}
-    for path in track(sorted(find_sessions(program, home), key=lambda path: _stamp(path)[1:])):
+    find, read = READERS[program]
+    for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
         earlier, stamp = by_file.get(str(path)), _stamp(path)
         if earlier and earlier.memo.get("stamp") == stamp:
             result.same += 1
             continue
         try:
-            foreign = READERS[program](path)
+            foreign = read(path)
         except OSError as error:
             result.problems.append(f"{path}: cannot be read ({error.strerror})")
             continue

@@ -52,8 +52,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     """Return the newest `last` messages of a space, oldest first, with what is new to `reader`. Marks none as read."""
     messages = ledger.spaces.read(space, limit=last)
     total = ledger.spaces.count(space)
-    is_member = reader is not None and any(member.key == reader.key for member in space.members)
-    seen = ledger.spaces.seen(space, reader) if reader is not None and is_member else None
+    seen = None if reader is None else ledger.spaces.seen(space, reader)
     runs: dict[int, list[Run]] = {}
     for run in ledger.runs.of_messages(space.key, messages[0].key) if messages else ():
         runs.setdefault(run.message or 0, []).append(run)
@@ -62,7 +61,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     return {
         "version": 1,
         "space": {"id": space.id, "name": space.name, "members": to_json_value(space.members)},
-        "reader": reader.name if reader is not None and is_member else None,
+        "reader": None if reader is None else reader.name,
         "earlier": total - len(messages),
         "rows": [_message_row(message, seen, runs.get(message.key, ()), name_of) for message in messages],
         "totals": {"rows": total, "messages": total, "runs": count, "cost_usd": round_dollars(dollars)},

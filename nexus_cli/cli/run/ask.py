@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import typer
 
-from nexus_cli.cli.command_options import PreparedTurn, SharedOptions, take_options
+from nexus_cli.cli.command_options import SharedOptions, take_options
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.run.ask_options import AskOptions
+from nexus_cli.cli.run.ask_options import AskOptions, PreparedTurn
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in

@@ -1,4 +1,4 @@
-"""Options of `nexus ask` alone."""
+"""Options of `nexus ask` alone, and a turn with their values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 if TYPE_CHECKING:
+    from nexus_cli.cli.work_folder import WorkFolder
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.context_contract import ContextContract
 
 Schema = Annotated[
@@ -156,3 +159,16 @@ class AskOptions:
         from nexus_cli.core.context_contract import ContextContract  # noqa: PLC0415  (few runs have one)
 
         return ContextContract(self.full_input, self.max_input, max_drop, tuple(map(str.strip, sections)))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTurn:
+    """A turn of `nexus ask` that is ready to start."""
+
+    shared: SharedOptions
+    options: AskOptions
+    contract: ContextContract | None
+    settings: Settings
+    work: WorkFolder
+    model: str
+    trigger: Trigger

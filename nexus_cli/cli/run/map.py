@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import (
-    NoPlugins,
-    SharedOptions,
-    check_amount,
-    refuse_empty,
-    take_options,
-    whole_number,
-)
+from nexus_cli.cli.command_options import NoPlugins, SharedOptions, take_options
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.run.ask_options import Schema
+from nexus_cli.cli.run.map_options import MapOptions
 from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
@@ -25,50 +16,6 @@ from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-MOST_JOBS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class MapOptions:
-    """The arguments and options of `nexus map` beside those that it shares with `nexus`."""
-
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT")]
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False, callback=refuse_empty)
-    ] = None
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            "-j",
-            callback=whole_number(1, MOST_JOBS),
-            metavar="N",
-            help="Maximum number of items that run at the same time.",
-        ),
-    ] = 4
-    null: Annotated[
-        bool, typer.Option("--null", "-0", help="Items on stdin are separated by NUL instead of newlines.")
-    ] = False
-    resume_file: Annotated[
-        str,
-        typer.Option(
-            "--resume",
-            metavar="FILE",
-            callback=refuse_empty,
-            help="Append each finished item to FILE, and skip items with an answer in FILE.",
-        ),
-    ] = ""
-    unordered: Annotated[bool, typer.Option("--unordered", help="Print results as items finish.")] = False
-    max_cost: Annotated[
-        float | None, typer.Option(callback=check_amount, metavar="USD", help="Maximum total cost in dollars.")
-    ] = None
-    max_steps: Annotated[
-        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests per item.")
-    ] = None
-    timeout: Annotated[
-        float | None, typer.Option(callback=check_amount, metavar="SECONDS", help="Time limit per item in seconds.")
-    ] = None
-    schema: Schema = ""
 
 
 def map_items(context: typer.Context, options: MapOptions, shared: SharedOptions, no_plugins: NoPlugins = False) -> int:

@@ -46,7 +46,7 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import SharedOptions
-    from nexus_cli.cli.run.map import MapOptions
+    from nexus_cli.cli.run.map_options import MapOptions
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
 

@@ -35,7 +35,8 @@ from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, is_writing, write_stderr_line
 
 if TYPE_CHECKING:
-    from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
+    from nexus_cli.cli.command_options import SharedOptions
+    from nexus_cli.cli.run.ask_options import PreparedTurn
     from nexus_cli.cli.run.watch import Watch
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
-from nexus_cli.imports.store_sessions import READERS, SessionsImport, find_sessions, import_sessions
+from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
@@ -65,7 +65,7 @@ def import_program(
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"expected one of {', '.join(SETUPS)}", "Name one")
     home = program_folder(program)
-    count = len(find_sessions(program, home))
+    count = len(READERS[program][0](home)) if program in READERS else 0
     value: ImportReport = {
         "version": 1,
         "program": program,
