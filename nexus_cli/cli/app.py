@@ -23,10 +23,9 @@ from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
     PICK,
-    AskOptions,
     NoPlugins,
     SharedOptions,
-    take_shared,
+    take_options,
     text_option,
 )
 from nexus_cli.cli.signal_result import json_form
@@ -264,8 +263,9 @@ def root(
 
         return run_repl(shared)
     from nexus_cli.cli.run.ask import run_ask  # noqa: PLC0415  (a command like the others)
+    from nexus_cli.cli.run.ask_options import AskOptions  # noqa: PLC0415  (as above)
 
-    return run_ask(AskOptions(shared=shared))
+    return run_ask(shared, AskOptions())
 
 
 def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:
@@ -293,7 +293,7 @@ def build(*, completion: bool) -> Any:
         context_settings={"help_option_names": ["--help", "-h"]},
         epilog="Shell completion: nexus --install-completion",
     )
-    app.callback()(take_shared(root))
+    app.callback()(take_options(root))
     return typer.main.get_command(app)
 
 

@@ -1,28 +1,21 @@
-"""Options that `nexus` and `nexus ask` share (`nexus docs commands`), and the values of their command lines."""
+"""Options that `nexus` and `nexus ask` share (`nexus docs commands`), and what makes options of a dataclass."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, require_level
+from nexus_cli.core.limits import LEVELS, MAX_INT, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
-
-if TYPE_CHECKING:
-    from nexus_cli.cli.run.watch import WatchOptions
-    from nexus_cli.cli.work_folder import WorkFolder
-    from nexus_cli.config.settings import Settings
-    from nexus_cli.core.attachment import Trigger
-    from nexus_cli.core.context_contract import ContextContract
 
 CD_HINT = "Run `cd DIR` first"
 """The hint if --cd is given to a command without it."""
@@ -192,80 +185,46 @@ class SharedOptions:
         return working_folder(self.directory)
 
 
-_HINTS = get_type_hints(SharedOptions, include_extras=True)
-SHARED = [
-    Parameter(field_.name, Parameter.KEYWORD_ONLY, default=field_.default, annotation=_HINTS[field_.name])
-    for field_ in fields(SharedOptions)
-]
-"""The shared options as parameters of a function that typer reads."""
-
-
-def take_shared(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
-    """Return the function that typer calls for one with a parameter `shared`: it has an option for each field of
-    `SharedOptions` but those `without`. What was given before the command holds where nothing is given behind it."""
-    shared = [parameter for parameter in SHARED if parameter.name not in without]
-
-    def run(context: typer.Context, **options: Any) -> int | None:
-        before = context.obj or SharedOptions()
-        values = {
-            parameter.name: options.pop(parameter.name) or getattr(before, parameter.name) for parameter in shared
-        }
-        return function(context, shared=SharedOptions(**values), **options)
-
-    parameters = signature(function, eval_str=True).parameters.values()
-    parts = [
-        shared if parameter.name == "shared" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
-        for parameter in parameters
+def _list_options(kind: Any) -> list[Parameter]:
+    """Return the fields of a dataclass as parameters of a function that typer reads."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if option.default is MISSING else option.default,
+            annotation=hints[option.name],
+        )
+        for option in fields(kind)
     ]
-    run.__signature__ = Signature([parameter for part in parts for parameter in part])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for part in parts for parameter in part}
+
+
+SHARED = _list_options(SharedOptions)
+"""The shared options."""
+
+
+def take_options(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
+    """Return the function that typer calls for one whose parameters may be dataclasses, such as `SharedOptions`: it has
+    an option for each field but those `without`. What was given before the command holds where nothing is given behind
+    it."""
+    groups: dict[str, tuple[Any, list[Parameter]]] = {}
+    parameters: list[Parameter] = []
+    for parameter in signature(function, eval_str=True).parameters.values():
+        options, kind = [parameter.replace(kind=Parameter.KEYWORD_ONLY)], parameter.annotation
+        if is_dataclass(kind):
+            options = [option for option in _list_options(kind) if option.name not in without]
+            groups[parameter.name] = kind, options
+        parameters += options
+
+    def run(context: typer.Context, **values: Any) -> int | None:
+        for name, (kind, options) in groups.items():
+            given = {option.name: values.pop(option.name) for option in options if option.name in values}
+            values[name] = kind(
+                **{option: value or getattr(context.obj, option, value) for option, value in given.items()}
+            )
+        return function(context, **values)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class AskOptions:
-    """Values of the options and arguments of `nexus ask`."""
-
-    words: tuple[str, ...] = ()
-    shared: SharedOptions = SharedOptions()
-    files: tuple[str, ...] = ()
-    json: bool = False
-    stream_json: bool = False
-    require_save: bool = False
-    limits: Limits = Limits()  # noqa: RUF009  (frozen)
-    explain: bool = False
-    until: str = ""
-    schema: str = ""
-    contract: ContextContract | None = None
-    price: bool = False
-    """Print the price of the first request instead of sending it."""
-    watch: WatchOptions | None = None
-
-    def check(self) -> None:
-        """Raise `NexusError("usage", ...)` if options contradict each other."""
-        self.shared.check()
-        if self.json and self.stream_json:
-            raise NexusError("usage", "--json and --stream-json", "cannot be used together", "Omit one of them")
-        if self.price and self.stream_json:
-            raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
-        if self.price and self.watch:
-            raise NexusError(
-                "usage",
-                "--price and --watch",
-                "cannot be used together, because the batches are not known in advance",
-                "Omit --watch",
-            )
-        if self.require_save and self.shared.no_save:
-            raise NexusError("usage", "--require-save and --no-save", "cannot be used together", "Omit one of them")
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTurn:
-    """A turn of `nexus ask` that is ready to start."""
-
-    options: AskOptions
-    settings: Settings
-    work: WorkFolder
-    model: str
-    trigger: Trigger

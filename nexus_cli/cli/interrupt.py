@@ -19,32 +19,28 @@ CLOSE_SECONDS = 2.0
 """Seconds to wait for unfinished tasks and generators after the work has ended."""
 
 
-def _ignore(number: int) -> None:
-    """Ignore a signal."""
-
-
 class Interrupt:
     """Handles the three signals between `install` and `uninstall`."""
 
     def __init__(self) -> None:
         self.signal = 0
         """Number of the first signal that arrived, or 0."""
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._cancel: Callable[[], object] | None = None
         self._stop: Callable[[], object] | None = None
-        self._before_exit: Callable[[], object] = lambda: None
-        self._on_arrival: Callable[[int], None] = _ignore
+        self._loop: asyncio.AbstractEventLoop
+        self._before_exit: Callable[[], object]
+        self._on_arrival: Callable[[int], None]
 
     @property
     def status(self) -> int:
-        """The exit status for the signal that arrived: 130, 143 or 129."""
-        return 128 + self.signal
+        """The exit status for the signal that arrived: 130, 143 or 129; 0 if none did."""
+        return 128 + self.signal if self.signal else 0
 
     def install(
         self,
         cancel: Callable[[], object],
         *,
-        on_arrival: Callable[[int], None] = _ignore,
+        on_arrival: Callable[[int], None] = lambda number: None,
         before_exit: Callable[[], object] = lambda: None,
         stop: Callable[[], object] | None = None,
     ) -> None:
@@ -65,10 +61,10 @@ class Interrupt:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._on_arrival(number)
-        if self._loop is not None and self._stop is not None and number == process.SIGINT:
+        if self._stop is not None and number == process.SIGINT:
             self._loop.call_soon_threadsafe(self._stop)
             return
-        if self.signal or self._loop is None or self._cancel is None:
+        if self.signal or self._cancel is None:
             kill_all()
             self._before_exit()
             process.exit_process(128 + (self.signal or number))

@@ -84,12 +84,9 @@ def _describe(kinds: Iterable[Any], shown: set[Any], commands: Mapping[Any, Sequ
         shown.add(kind)
         yield from (f"### {_name(kind).strip('`')}", "")
         yield from (f"{', '.join(commands[kind])}.", "") if kind in commands else ()
-        yield from (*_text_of(kind), *_table(kind))
+        yield from [inspect.cleandoc(kind.__doc__), ""] if kind.__doc__ else []
+        yield from _table(kind)
         yield from _describe(_parts(kind), shown, commands)
-
-
-def _text_of(kind: Any) -> list[str]:
-    return [inspect.cleandoc(kind.__doc__), ""] if kind.__doc__ else []
 
 
 def _parts(kind: Any) -> Iterator[Any]:

@@ -55,7 +55,7 @@ class LoopWatchdog:
         self._resume_line = resume_line
         self._before_exit = before_exit
         self._entered = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._over = threading.Event()
         self._alive = True
         self._blocked = 0
@@ -139,7 +139,6 @@ class LoopWatchdog:
     def _ping(self) -> None:
         self._alive = False
         with suppress(RuntimeError):  # the loop is closed
-            assert self._loop is not None, "set when the watchdog is entered"
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
@@ -157,7 +156,6 @@ class LoopWatchdog:
             return None
         if (limit := self._session().passed_limit()) is not None:
             return limit
-        assert self._loop is not None, "set when the watchdog is entered"
         seconds = stall_limit(asyncio.current_task(self._loop))
         if seconds is not None and max(self._blocked, self._alarms) * TICK > seconds * OVERDUE:
             return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")

@@ -12,6 +12,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
     from nexus_cli.ledger import LaneLog
     from nexus_cli.permission.call_permission import CallPermission
     from nexus_cli.session.options import Options
@@ -34,6 +35,14 @@ def read_source(context: CommandContext) -> Source:
 def read_log(source: Source) -> LaneLog:
     """Return the log of the session; the open one has its own, also after its ledger has failed."""
     return source.live.record if source.live else source.ledger.log(source.session())
+
+
+def read_settings(source: Source) -> Settings:
+    """Return the settings of the folder; a shell command prints their notices."""
+    settings = source.settings()
+    for notice in () if source.live else settings.notices:
+        source.say(notice)
+    return settings
 
 
 def find_permission(source: Source) -> CallPermission:

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import find_permission, read_source
+from nexus_cli.commands.arguments import find_permission, read_settings, read_source
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import (
     Act,
@@ -44,8 +44,7 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
     """Return the rules in force, and the error for the first invalid one; print the others, and in a shell the notices
     of the settings."""
     rules = find_permission(source).rules_in_force()
-    for notice in () if source.live else source.settings().notices:
-        source.say(notice)
+    read_settings(source)
     for problem in rules.problems[1:]:
         source.say(problem)
     if not rules.problems:

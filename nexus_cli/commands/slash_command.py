@@ -135,8 +135,22 @@ def _find_authority(noun: Noun, arguments: str) -> Authority:
         return Authority.READS
 
 
+class _WrongWords(Exception):
+    """Words that a verb does not take, the reason, and perhaps a hint."""
+
+
 def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
-    """Read the arguments and options of a verb; raise `NexusError("usage", ...)` for others.
+    """Read the arguments and options of a verb of the noun `name`; raise `NexusError("usage", ...)` for others."""
+    try:
+        return _read_line(verb, line)
+    except _WrongWords as error:
+        words, why, *hint = error.args
+        usage = verb.usage and f"/{name} {verb.usage}"
+        raise usage_error(name, f"{verb.name} {words}".strip(), why, *hint or [usage]) from None
+
+
+def _read_line(verb: Verb, line: str) -> JsonObject:
+    """Return the arguments and options in a line.
 
     Options may stand anywhere, except behind the beginning of a text; that may begin with what looks like an option
     where the verb has none. The last argument takes all words that are left, and a word that is the name of a flag
@@ -148,7 +162,7 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
     takes_text = bool(arguments) and arguments[-1].option.is_text
     values: dict[str, Any] = {}
     free_words: list[re.Match[str]] = []
-    words = _WORD.finditer(_take_text(name, verb, values, line))
+    words = _WORD.finditer(_take_text(verb, values, line))
     for word in words:
         flag, sign, value = _unquote(word).partition("=")
         is_option = word[3] and (flag in options or (flag.startswith("--") and word[3] != "--"))
@@ -157,29 +171,23 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
             continue
         flag = flag if flag in options else flag.casefold()
         if flag not in options:
-            raise _refuse(name, verb, flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
+            raise _WrongWords(flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
             value = next(map(_unquote, words), "")
-        _take(name, verb, values, chosen, value)
-    _take_words(name, verb, values, arguments, free_words)
+        _take(values, chosen, value)
+    _take_words(verb, values, arguments, free_words)
     missing = [
         argument for argument in arguments if argument.default is Parameter.empty and argument.name not in values
     ]
     if missing:
         help_text = missing[0].option.help.rstrip(".")
-        raise _refuse(
-            name, verb, line, f"the argument is missing: {missing[0].flag}, {help_text[:1].lower()}{help_text[1:]}"
-        )
+        about = f"{missing[0].flag}, {help_text[:1].lower()}{help_text[1:]}"
+        raise _WrongWords(line, f"the argument is missing: {about}")
     return values
 
 
-def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> NexusError:
-    """Return the error for words that a verb does not take."""
-    return usage_error(name, f"{verb.name} {words}".strip(), why, hint or (verb.usage and f"/{name} {verb.usage}"))
-
-
-def _take_text(name: str, verb: Verb, values: dict[str, Any], line: str) -> str:
+def _take_text(verb: Verb, values: dict[str, Any], line: str) -> str:
     """Add the option whose value is a text to `values`; return the line without it."""
     chosen = next(
         (parameter for parameter in verb.parameters if parameter.option.is_text and not parameter.option.is_argument),
@@ -193,13 +201,13 @@ def _take_text(name: str, verb: Verb, values: dict[str, Any], line: str) -> str:
     behind = text[quoted.end() :].strip() if quoted else ""
     if before and behind.startswith("-"):
         why = f"{behind.split()[0]} follows the quoted text"
-        raise _refuse(name, verb, line, why, f"If it belongs to the value of {chosen.flag}, quote the whole value")
+        raise _WrongWords(line, why, f"If it belongs to the value of {chosen.flag}, quote the whole value")
     if quoted and not (before and behind):
         before = before or behind
         text = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
     elif quoted is None and text[:1] in ("'", '"'):
-        raise _refuse(name, verb, line, f"the quote {text[0]} is not closed")
-    _take(name, verb, values, chosen, text.strip())
+        raise _WrongWords(line, f"the quote {text[0]} is not closed")
+    _take(values, chosen, text.strip())
     return before
 
 
@@ -213,20 +221,20 @@ def _read_rest(word: re.Match[str]) -> str:
     return word.string[word.start() :]
 
 
-def _take(name: str, verb: Verb, values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
+def _take(values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     """Read the value of a parameter, and add it to `values`."""
     if chosen.kind is bool:
         if text:
-            raise _refuse(name, verb, f"{chosen.flag}={text}", "takes no value", f"Use {chosen.flag}")
+            raise _WrongWords(f"{chosen.flag}={text}", "takes no value", f"Use {chosen.flag}")
         values[chosen.name] = True
         return
     label, least = chosen.flag, chosen.option.least
     if not text.strip() and least:
-        raise _refuse(name, verb, label, "the value is missing")
+        raise _WrongWords(label, "the value is missing")
     if choices := chosen.option.choices:
         text = text.casefold()
         if text not in choices:
-            raise _refuse(name, verb, text, f"must be one of {', '.join(choices)}")
+            raise _WrongWords(text, f"must be one of {', '.join(choices)}")
     if chosen.kind in TEXTS:
         values[chosen.name] = [*values.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
@@ -239,43 +247,37 @@ def _take(name: str, verb: Verb, values: dict[str, Any], chosen: VerbParameter, 
     if not (least <= value <= chosen.option.most if kind is int else 0 < value < math.inf):
         bound = f" of at least {least}" if least >= 0 else ""
         expected = f"a whole number{bound}" if kind is int else "a number above 0"
-        raise _refuse(name, verb, text, f"{label} must be {expected}")
+        raise _WrongWords(text, f"{label} must be {expected}")
     values[chosen.name] = value
 
 
 def _take_words(
-    name: str, verb: Verb, values: dict[str, Any], arguments: Sequence[VerbParameter], free_words: list[re.Match[str]]
+    verb: Verb, values: dict[str, Any], arguments: Sequence[VerbParameter], free_words: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
     positional = [parameter for parameter in verb.parameters if parameter.option.is_positional]
     last = [parameter for parameter in positional if not parameter.is_first]
     numbers = [parameter for parameter in positional if parameter.is_first and parameter.name not in values]
     if numbers and free_words and _INTEGER.fullmatch(_unquote(free_words[0])):
-        _take(name, verb, values, numbers[0], _unquote(free_words.pop(0)))
+        _take(values, numbers[0], _unquote(free_words.pop(0)))
     for argument in arguments[: len(free_words)]:
         if argument is arguments[-1] and argument.kind in TEXTS and not last:
             if argument.kind in LISTS and not argument.option.is_text:
                 for word in free_words:
-                    _take(name, verb, values, argument, _unquote(word))
+                    _take(values, argument, _unquote(word))
                 return
             is_text = argument.option.is_text and len(free_words) > 1
-            _take(
-                name,
-                verb,
-                values,
-                argument,
-                _read_rest(free_words[0]) if is_text else " ".join(map(_unquote, free_words)),
-            )
+            _take(values, argument, _read_rest(free_words[0]) if is_text else " ".join(map(_unquote, free_words)))
             return
-        _take(name, verb, values, argument, _unquote(free_words.pop(0)))
+        _take(values, argument, _unquote(free_words.pop(0)))
     for word in free_words:
         text = _unquote(word)
         flag = f"--{text.casefold()}"
         flags = [parameter for parameter in verb.parameters if parameter.kind is bool and parameter.flag == flag]
         chosen = next((parameter for parameter in (*flags, *last) if parameter.name not in values), None)
         if chosen is None:
-            raise _refuse(name, verb, _read_rest(word), "unexpected argument")
-        _take(name, verb, values, chosen, "" if chosen in flags else text)
+            raise _WrongWords(_read_rest(word), "unexpected argument")
+        _take(values, chosen, "" if chosen in flags else text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:

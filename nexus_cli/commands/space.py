@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from nexus_cli.commands.arguments import read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
-from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
@@ -237,16 +237,6 @@ def find_member(source: Source, settings: Settings, space: str, name: str) -> tu
 
     target_space = source.ledger.spaces.find(space)
     return target_space, find_reader(source.ledger, settings, target_space, name)
-
-
-def read_settings(source: Source) -> Settings:
-    """Return the settings of the folder; a shell command prints their notices."""
-    if source.live:
-        return source.settings()
-    settings = settings_in(source.folder())
-    for notice in settings.notices:
-        source.say(notice)
-    return settings
 
 
 def _complete_spaces(source: Source) -> Sequence[str]:

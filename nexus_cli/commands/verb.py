@@ -342,12 +342,6 @@ class Noun:
     is_idle: bool = False
     """True if the slash command waits until no turn runs."""
 
-    def __post_init__(self) -> None:
-        writes = [verb for verb in self.verbs if verb.opens in ("write", "create")]
-        wrong = [verb.name for verb in writes if verb.authority is Authority.READS]
-        if wrong:
-            raise ValueError(f"{self.name} {wrong[0]} writes to the ledger: declare what it may change")
-
     def list_verbs(self, place: Place) -> tuple[Verb, ...]:
         """Return the verbs that are offered there."""
         return tuple(

@@ -31,11 +31,6 @@ _LINKS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid")
 Record = dict[str, Any]
 
 
-def find_claude_sessions(home: Path) -> list[Path]:
-    """Return the session files below Claude's folder."""
-    return sorted(home.glob("projects/*/*.jsonl"))
-
-
 def read_claude_session(path: Path) -> ForeignSession:
     """Return the session in a file: the branch that was continued last. Raises `OSError`."""
     session = ForeignSession("claude", path.stem, path)
@@ -74,12 +69,10 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         if title := read_name(record, "customTitle"):
             session.name = title
             continue
-        omission = (
-            "compaction boundaries"
-            if record.get("subtype") == BOUNDARY
-            else f"records of type {str(kind or 'unknown')[:40]}"
-        )
-        session.left_out[omission] += 1
+        if record.get("subtype") == BOUNDARY:
+            session.left_out["compaction boundaries"] += 1
+        else:
+            session.omit("records", kind or "unknown")
         if uuid:
             kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
     return kept
@@ -191,7 +184,7 @@ class _Talk:
                 case "image":
                     session.left_out["images without data"] += 1
                 case kind:
-                    session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
+                    session.omit("blocks", kind)
         text = _read_typed_command("\n\n".join(texts))
         if text.partition(" ")[0] in OWN_COMMANDS and not images:
             session.left_out["built-in commands of Claude Code"] += 1
@@ -240,7 +233,7 @@ class _Talk:
                 case "thinking" | "redacted_thinking":
                     session.left_out["thinking (usable only by the original provider)"] += 1
                 case kind:
-                    session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
+                    session.omit("blocks", kind)
         self._names |= {call.id: call.name for call in calls}
         key = read_name(message, "id") or read_name(record, "uuid") or str(len(session.entries))
         self._count_usage(key, model, message.get("usage"))

@@ -34,11 +34,6 @@ REPEATS = ("user_message", "agent_message", "agent_reasoning", "agent_reasoning_
 """Events that repeat what the items have, or that are read for their figures."""
 
 
-def find_codex_sessions(home: Path) -> list[Path]:
-    """Return the session files below codex's folder."""
-    return sorted([*home.glob("sessions/**/rollout-*.jsonl"), *home.glob("archived_sessions/rollout-*.jsonl")])
-
-
 def read_codex_session(path: Path) -> ForeignSession:
     """Return the session in a file. Raises `OSError`."""
     session = ForeignSession("codex", path.stem, path)
@@ -85,7 +80,7 @@ class _Talk:
             case str(), None:
                 self._add_item(record)
             case _:
-                self.session.left_out[f"records of type {str(kind or record.get('record_type'))[:40]}"] += 1
+                self.session.omit("records", kind or record.get("record_type"))
 
     def _add_head(self, payload: JsonObject) -> None:
         self.session.id = read_name(payload, "id") or self.session.id
@@ -100,7 +95,7 @@ class _Talk:
             used = count(total.get("input_tokens")), count(total.get("output_tokens"))
             self.total = Usage(*used, read, 0, reasoned, None)
         elif payload.get("type") not in REPEATS:
-            self.session.left_out[f"events of type {str(payload.get('type'))[:40]}"] += 1
+            self.session.omit("events", payload.get("type"))
 
     def _add_item(self, item: JsonObject) -> None:
         kind = item.get("type")
@@ -116,7 +111,7 @@ class _Talk:
         elif kind == "reasoning":
             self.session.left_out["thinking (usable only by the original provider)"] += 1
         else:
-            self.session.left_out[f"items of type {str(kind)[:40]}"] += 1
+            self.session.omit("items", kind)
 
     def _add_message(self, item: JsonObject) -> None:
         texts: list[str] = []
@@ -130,9 +125,10 @@ class _Talk:
                 texts += [] if tags and _IMAGE_TAG.fullmatch(text) else [text]
             elif kind == "input_image" and (image := self._image(block.get("image_url"))) is not None:
                 images.append(image)
+            elif kind == "input_image":
+                self.session.left_out["images without data"] += 1
             else:
-                omission = "images without data" if kind == "input_image" else f"blocks of type {str(kind)[:40]}"
-                self.session.left_out[omission] += 1
+                self.session.omit("blocks", kind)
         text = "\n\n".join(texts)
         role = item.get("role")
         if role == "assistant":

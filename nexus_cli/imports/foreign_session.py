@@ -68,6 +68,10 @@ class ForeignSession:
             except (ValueError, OverflowError):
                 self.left_out["invalid timestamps"] += 1
 
+    def omit(self, what: str, kind: object) -> None:
+        """Count a part of a kind that has no counterpart."""
+        self.left_out[f"{what} of type {str(kind)[:40]}"] += 1
+
     def add(self, kind: Kind, message: Message, actor: str) -> int:
         """Append an entry at the time noted last, and return its place in `entries`."""
         if kind is not Kind.TOOL:
@@ -132,6 +136,11 @@ class ForeignSession:
         for entry in self.entries[:count]:
             digest.update(canonical(to_record(entry.message)))
         return digest.hexdigest()
+
+
+def find_files(patterns: Sequence[str], home: Path) -> list[Path]:
+    """Return the files below another program's folder that match one of the patterns."""
+    return sorted(path for pattern in patterns for path in home.glob(pattern))
 
 
 def read_name(record: JsonObject, key: str) -> str:

@@ -63,6 +63,7 @@ class PersonalChange:
 class ImportPlan:
     """Hold the changes that an import would make."""
 
+    ask: Choose
     changes: list[PersonalChange] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     """Where the person has something else and keeps it."""
@@ -72,11 +73,17 @@ class ImportPlan:
         if change.before != change.after:
             self.changes.append(change)
 
+    def choose(self, subject: str, answers: Sequence[str]) -> str:
+        """Ask which value to keep; note that the person keeps theirs."""
+        answer = self.ask(subject, answers)
+        if answer == MINE:
+            self.kept.append(f"{subject}: nexus keeps your value")
+        return answer
+
 
 def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPlan:
     """Return the changes by `setup`, asking `choose` about differences; raise `NexusError("config", ...)`."""
-    plan = ImportPlan()
-    chooser = _Asked(plan, choose)
+    plan = ImportPlan(choose)
     path = places.settings
     before = read_settings_text(real_path(path))
     try:
@@ -84,54 +91,40 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     except TOMLKitError:
         read_values(path)
         raise
-    _plan_settings(setup, document, read_values(path), chooser)
-    _plan_rules(setup, document, chooser)
+    _plan_settings(setup, document, read_values(path), plan)
+    _plan_rules(setup, document, plan)
     for name, entry in setup.servers.items():
         mine = _plain(document.get("mcp", {}).get(name))
-        if mine is None or (mine != entry and chooser.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
+        if mine is None or (mine != entry and plan.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
             set_value(document, ["mcp", name], entry)
     plan.add(PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
-    _plan_instructions(setup, places, chooser)
+    _plan_instructions(setup, places, plan)
     for name, text in setup.commands.items():
         file = places.config / "commands" / f"{name}.md"
         mine = read_settings_text(file)
-        if not mine or (mine != text and chooser.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
+        if not mine or (mine != text and plan.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
             plan.add(PersonalChange(file, mine, text))
     return plan
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Questions to the person; the answer `mine` is noted."""
-
-    plan: ImportPlan
-    ask: Choose
-
-    def choose(self, subject: str, answers: Sequence[str]) -> str:
-        answer = self.ask(subject, answers)
-        if answer == MINE:
-            self.plan.kept.append(f"{subject}: nexus keeps your value")
-        return answer
 
 
 def _plain(value: Any) -> Any:
     return value.unwrap() if hasattr(value, "unwrap") else value
 
 
-def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, chooser: _Asked) -> None:
+def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, plan: ImportPlan) -> None:
     for key, text in setup.settings.items():
         try:
             value = parse_value(key, text)
         except NexusError as error:
-            chooser.plan.kept.append(f"{key}: {error.why}")
+            plan.kept.append(f"{key}: {error.why}")
             continue
         if key in mine and mine[key] == value:
             continue
-        if key not in mine or chooser.choose(f"{key} (yours: {mine[key]}; imported: {text})", (MINE, THEIRS)) == THEIRS:
+        if key not in mine or plan.choose(f"{key} (yours: {mine[key]}; imported: {text})", (MINE, THEIRS)) == THEIRS:
             set_value(document, split_key(key), text)
 
 
-def _plan_rules(setup: ForeignSetup, document: Any, chooser: _Asked) -> None:
+def _plan_rules(setup: ForeignSetup, document: Any, plan: ImportPlan) -> None:
     """Add rules; of one that stands under another decision both may stay, where the strictest counts."""
     table = document.get("rules", {})
     mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
@@ -142,7 +135,7 @@ def _plan_rules(setup: ForeignSetup, document: Any, chooser: _Asked) -> None:
             continue
         answer = BOTH
         if other is not None:
-            answer = chooser.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
+            answer = plan.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
         if answer != MINE:
             added[decision].append(text)
         if answer == THEIRS and other is not None:
@@ -155,16 +148,16 @@ def _plan_rules(setup: ForeignSetup, document: Any, chooser: _Asked) -> None:
             set_listed(document, ["rules", name], text, add=True)
 
 
-def _plan_instructions(setup: ForeignSetup, places: Places, chooser: _Asked) -> None:
+def _plan_instructions(setup: ForeignSetup, places: Places, plan: ImportPlan) -> None:
     path, theirs = places.config / "NEXUS.md", setup.instructions
     mine = read_settings_text(real_path(path))
     if not theirs or theirs in mine:
         return
-    answer = chooser.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS
+    answer = plan.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS
     if answer == MINE:
         return
     head = f"{mine.rstrip()}\n\n" if answer == BOTH else ""
-    chooser.plan.add(PersonalChange(path, mine, f"{head}{theirs}\n"))
+    plan.add(PersonalChange(path, mine, f"{head}{theirs}\n"))
 
 
 def refuse_without_terminal() -> NexusError:

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
@@ -22,17 +22,21 @@ from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_session
-from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
-from nexus_cli.imports.foreign_session import ForeignSession
+from nexus_cli.imports.claude_sessions import read_claude_session
+from nexus_cli.imports.codex_sessions import read_codex_session
+from nexus_cli.imports.foreign_session import ForeignSession, find_files
 from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
 from nexus_cli.provider.model_table import encoding_of
 from nexus_cli.session.options import CHAT
 
 READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
-    "claude": (find_claude_sessions, read_claude_session),
-    "codex": (find_codex_sessions, read_codex_session),
+    "claude": (partial(find_files, ("projects/*/*.jsonl",)), read_claude_session),
+    "codex": (
+        partial(find_files, ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl")),
+        read_codex_session,
+    ),
 }
+"""By program: what finds its session files below its folder, and what reads one."""
 MOST_TOKENS = 25_000
 """Tokens of one message that go into the window; the rest is a drop."""
 MOST_NAMED = 5
@@ -64,13 +68,13 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
 
     `model` continues them; "" is the one that they had. Raises `NexusError("ledger", ...)` if the ledger fails.
     """
-    find, read = READERS[program]
     result = SessionsImport(program)
     memos = [
         _Known(*memo) for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION) if memo[1].get("from") == program
     ]
     by_file = {str(memo.memo.get("file")): memo for memo in memos}
     moved = {str(memo.memo.get("id")): memo for memo in memos if not os.path.exists(str(memo.memo.get("file")))}
+    find, read = READERS[program]
     for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
         earlier, stamp = by_file.get(str(path)), _stamp(path)
         if earlier and earlier.memo.get("stamp") == stamp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
@@ -121,12 +122,10 @@ def _sum(rows: Sequence[RequestRow]) -> JsonObject:
 
 def _series(rows: Sequence[RequestRow]) -> list[JsonObject]:
     """Return the answered requests in the order in which they were sent."""
-    answered = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
-    return [
-        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd}
-        for row in answered
-        if row.usage
+    answered = [
+        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd} for row in rows if row.usage
     ]
+    return sorted(answered, key=itemgetter("at"))
 
 
 def _turns(

@@ -144,7 +144,8 @@ def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: Lane
     last = next(results, past[-1])
     result = last.event.result if isinstance(last.event, ToolResultEvent) else None
     entry = last.entry.id if last.entry else 0
-    level = _level_at(entry, limits)
+    bound = _find_limit("allow", entry, limits)
+    level = str(bound["value"]) if bound else ASK
     value: JsonDict = {"id": call_event.call.id, "tool": call_event.call.name, "subject": call_event.subject}
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
@@ -160,19 +161,15 @@ def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: Lane
     return cast("DecisionObject", {**value, "at": last.at})
 
 
-def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[JsonObject]:
-    """Return the limits under which the request before `entry` was sent."""
-    earlier_memos = [memo for memo in limits if memo.entry < entry]
-    return earlier_memos[-1].value["limits"] if earlier_memos else ()
-
-
-def _level_at(entry: int, limits: Sequence[Memo]) -> str:
-    return next((str(limit["value"]) for limit in _limits_at(entry, limits) if limit["name"] == "allow"), ASK)
+def _find_limit(name: str, entry: int, limits: Sequence[Memo]) -> JsonObject | None:
+    """Return a limit under which the request before `entry` was sent, None if there was none of this name."""
+    earlier = [memo.value["limits"] for memo in limits if memo.entry < entry]
+    return next((limit for limit in earlier[-1] if limit["name"] == name), None) if earlier else None
 
 
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
     """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
-    bound = next((limit for limit in _limits_at(entry, limits) if limit["name"] == name), None)
+    bound = _find_limit(name, entry, limits)
     if name == "allow" and (bound["value"] if bound else ASK) != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"

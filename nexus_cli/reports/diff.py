@@ -71,15 +71,11 @@ class SessionChanges(VersionedReport):
     """The files that the session changed."""
 
 
-class _Unable(Exception):
-    """Git cannot be used; the text is the reason."""
-
-
 def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | SessionChanges:
     """Return the changes since the last commit, or without git those of the session. Blocks."""
     try:
         return _by_git(folder, StopFlag(), "", MOST)
-    except (_Unable, GitError) as reason:
+    except GitError as reason:
         files = ledger.log(session).files()
         changed = [_near(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
@@ -136,7 +132,7 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     """
     git = _find_git(folder)
     if _git(git, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
-        raise _Unable("this folder is not in a git repository")
+        raise GitError("this folder is not in a git repository")
     head, status = _git(git, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(git, stop, "hash-object", "-t", "tree", "/dev/null")
@@ -144,7 +140,7 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     prefixes = (f"--src-prefix=a/{inside}", f"--dst-prefix=b/{inside}")
     text, status = _git(git, stop, *quiet, *DIFF, *prefixes, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
-        raise _Unable("git could not compare the files")
+        raise GitError("git could not compare the files")
     listed, _ = _git(git, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments
@@ -153,7 +149,7 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     added, unread = _new_files(folder, inside, names[:NAMES], 0 if cut else room - len(kept))
     shown, names = kept.decode("utf-8", "replace") + added, [inside + name for name in names]
     for name in _list_submodules(git, folder, stop):
-        with suppress(_Unable, GitError):
+        with suppress(GitError):
             part = _by_git(folder / name, stop, f"{inside}{name}/", max(0, room - len(shown)))
             shown, cut = shown + part["text"], cut or part["cut"]
             unread, names = unread + part["unread"], names + part["untracked"]
@@ -194,7 +190,7 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
             text = value["text"] + untracked
         else:
             text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
-    except (_Unable, GitError) as reason:
+    except GitError as reason:
         return ChangeText(command, problem=str(reason))
     return ChangeText(command, text, "" if text.strip() else "nothing has changed")
 
@@ -204,7 +200,7 @@ def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
     text, status = _git(git, stop, *git.without_filters(), *DIFF, *prefixes, revision, "--")
     if status:
-        raise _Unable(f"unknown git revision `{revision}`")
+        raise GitError(f"unknown git revision `{revision}`")
     return text[:MOST].decode("utf-8", "replace")
 
 
@@ -235,21 +231,21 @@ def _new_file(path: Path, name: str) -> str:
 
 def _find_git(folder: Path) -> Git:
     if not folder.is_dir():
-        raise _Unable(f"the folder {folder} no longer exists")
+        raise GitError(f"the folder {folder} no longer exists")
     git = find_git(folder)
     if git is None:
-        raise _Unable("git was not found")
+        raise GitError("git was not found")
     return git
 
 
 def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
-    """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
+    """Return git's output and exit status; raise `GitError` if it cannot be started or takes too long."""
     try:
         result = process.run_git(git, *arguments, stop=stop, seconds=SECONDS)
     except (OSError, ValueError) as error:
-        raise _Unable(f"git could not be started ({error})") from None
+        raise GitError(f"git could not be started ({error})") from None
     if result.timed_out:
-        raise _Unable(f"git took longer than {SECONDS:.0f} s")
+        raise GitError(f"git took longer than {SECONDS:.0f} s")
     return result.output, result.status
 
 

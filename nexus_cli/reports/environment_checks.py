@@ -271,7 +271,8 @@ def _local(settings: Settings) -> Check:
 def _network(settings: Settings, model: str) -> Check:
     """List the variables of proxies, addresses and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings, model)
-    variables = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
+    values = {name: re.sub(r"^(\w+://)?.*@", r"\1", os.environ.get(name, "")) for name in NETWORK_VARIABLES}
+    variables = [f"{name}={value}" for name, value in values.items() if value]  # without the login of an address
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
     detail = f"{', '.join(variables) or 'no proxy'}; certificates: {store}"
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
@@ -298,11 +299,6 @@ def _try_connection(url: str) -> Check:
         is_set_up_wrong = isinstance(error, ProxyError) or find_certificate_error((error,))
         return Check("network", "broken" if is_set_up_wrong else "note", *describe_unreachable(error, host))
     return Check("network", "ok", f"connected to {host}")
-
-
-def _without_login(value: str) -> str:
-    """Return the value of a variable without the name and password of an address."""
-    return re.sub(r"^(\w+://)?.*@", r"\1", value)
 
 
 def _rules(settings: Settings) -> Check:
@@ -431,14 +427,6 @@ PROGRAMS = {"git": "Without git, .gitignore files have no effect", "rg": "Search
 """Programs that nexus uses, and what is so without them."""
 
 
-def _load_defaults() -> Settings:
-    """Return the packaged settings, for the other checks if the person's settings are invalid."""
-    try:
-        return build_settings(DEFAULTS)
-    except NexusError:
-        return Settings()
-
-
 def _is_denied(settings: Settings, folder: Path) -> Callable[[Path], bool]:
     """Return the test of a session for files that a deny rule keeps from its imports."""
     return CallPermission(folder, project_root(folder), sandbox=settings.sandbox).is_denied
@@ -475,7 +463,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     try:
         settings = own_settings()
     except NexusError as error:
-        settings = _load_defaults()
+        settings = build_settings(DEFAULTS)  # for the other checks
         checks.append(Check("settings", "broken", error.message, error.hint))
     left_out = _config if checks else None
     for check in CHECKS:

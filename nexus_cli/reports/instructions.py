@@ -46,6 +46,7 @@ _WORDS = re.compile(r"[^\W_]+(?:\.\d+)*")
 _BULLET = re.compile(r"^[\s>]*(?:[-*+]|\d+[.)])?\s+")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SHELL = re.compile(r"^[ \t]*```[ \t]*(?:sh|bash|shell|zsh|console)?[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_PAIR = re.compile(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)")
 _SCRIPT = re.compile(r"\b(npm|pnpm|yarn|bun)(?: run)? ([\w:.-]+)|\b(make) ([\w.-]+)")
 
 
@@ -243,7 +244,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
         ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
         ("package.json", {**as_table(package.get("engines")), **manager}),
         (".prettierrc", _read_table(root / ".prettierrc", json.loads)),
-        (".editorconfig", _read_table(root / ".editorconfig", _parse_pairs)),
+        (".editorconfig", dict(_PAIR.findall(_read(root / ".editorconfig")))),
     ]
     for name, table in tables:
         for key, value in table.items():
@@ -257,10 +258,6 @@ def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     places = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
     targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
     return places | {("make", name): f"Makefile: {name}" for name in targets}
-
-
-def _parse_pairs(text: str) -> JsonObject:
-    return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
 
 
 def _read_table(path: Path, parse: Callable[[str], Any]) -> JsonObject:
@@ -314,7 +311,8 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
     """List the files with their prices, then the findings."""
     for file in value["files"]:
         when = f", for {', '.join(file['paths'][:3])}" if file["paths"] else ""
-        price = f"{plural(file['tokens'], 'token')}{_dollars(file)}"
+        cost = "" if file["cost_usd"] is None else f", ${file['cost_usd']:.4f}"
+        price = f"{plural(file['tokens'], 'token')}{cost}"
         yield from filled(f"{file['path']} ({file['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
@@ -329,7 +327,3 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
         plural(len(value["findings"]), "finding") if value["findings"] else "No repetitions or contradictions found"
     )
     yield f"{summary}."
-
-
-def _dollars(row: JsonObject) -> str:
-    return "" if row["cost_usd"] is None else f", ${row['cost_usd']:.4f}"

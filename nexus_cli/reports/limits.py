@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.reports.text.lines import Lines, apart, filled, limit, plural
+from nexus_cli.reports.text.lines import Lines, apart, filled, limit, paragraphs, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -62,8 +62,8 @@ def why_text(value: JsonObject, width: int) -> Lines:
     for bound in limits:
         name = bound["name"]
         yield from filled(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
-        for layer, said in bound["said"].items():
-            yield from filled(f"{layer}: {limit(said)}", width, " " * 6, "    ")
+        layers = (f"{layer}: {limit(said)}" for layer, said in bound["said"].items())
+        yield from paragraphs(layers, width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return

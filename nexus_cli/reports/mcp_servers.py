@@ -8,7 +8,7 @@ from typing import Literal
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.tool_cache import MOST_TOKENS
-from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, cut_line, filled, paragraphs, plural, table
 
 
 class ServersReport(VersionedReport):
@@ -64,7 +64,7 @@ def mcp_servers_text(value: JsonObject, width: int) -> Lines:
         how = "requests contain every tool" if value["sent"] == "each" else "requests contain `use_tool` instead"
         notes.append(f"The schemas take {tokens:,} tokens, so {how}")
     lines = table("name | tools | tokens | from | server", rows, width)
-    return [*lines, *(line for note in notes for line in filled(note, width))]
+    return [*lines, *paragraphs(notes, width)]
 
 
 def server_tools_text(value: JsonObject, width: int) -> Lines:
@@ -72,5 +72,5 @@ def server_tools_text(value: JsonObject, width: int) -> Lines:
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
     rows = [f"  {tool['name']}  {tool['description']}" for tool in tools]
-    notes = [line for note in value["left_out"] for line in filled(note, width)]
-    return [*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes]
+    lines = [cut_line(row, min(width, LONGEST)) for row in rows]
+    return [*filled(head, width), *lines, *paragraphs(value["left_out"], width)]

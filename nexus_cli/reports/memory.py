@@ -12,7 +12,7 @@ from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, filled, paragraphs, plural, table, when
 
 HITS = 20
 NAME = 24
@@ -222,5 +222,5 @@ def changed_facts_text(value: JsonObject, width: int) -> Lines:
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
     head += f", {plural(value['left'], 'older fact')} skipped" if value["left"] else ""
     head += "." if lines else "; nothing changed."
-    comment = [line for text in value["answer"].splitlines() for line in filled(text, width)]
+    comment = paragraphs(value["answer"].splitlines(), width)
     return [*filled(head, width), *lines, *([""] if comment else []), *comment]

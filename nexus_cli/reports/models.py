@@ -20,7 +20,7 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Lines, apart, filled, number, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, number, paragraphs, table
 
 NO_MODEL = "No model is available: no key or local server offers a model. To store a key: nexus login PROVIDER"
 COVERED = "covered by the subscription"
@@ -144,7 +144,7 @@ def model_text(value: JsonObject, width: int) -> Lines:
     ]
     size = max(len(name) for name, _ in rows) + 2
     if width < size + 16:
-        return (line for name, text in rows for line in filled(f"{name}: {text}", width, "  ", ""))
+        return paragraphs((f"{name}: {text}" for name, text in rows), width, "  ", "")
     return (line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
 
 

@@ -9,7 +9,7 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLA
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Lines, apart, filled
+from nexus_cli.reports.text.lines import Lines, apart, filled, paragraphs
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
@@ -84,11 +84,9 @@ def permissions_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width)
     if value["rules"]:
         yield from apart("Rules:", width)
-        for rule in value["rules"]:
-            yield from filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
-    for problem in value["problems"]:
-        yield from filled(f"Problem: {problem}", width, "    ", "  ")
+        rules = (f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})" for rule in value["rules"])
+        yield from paragraphs(rules, width, "    ", "  - ")
+    yield from paragraphs((f"Problem: {problem}" for problem in value["problems"]), width, "    ", "  ")
     if value["allowed"]:
         yield from apart("Allowed for this session:", width)
-        for allowance in value["allowed"]:
-            yield from filled(mark_on_one_line(allowance), width, "    ", "  - ")
+        yield from paragraphs(map(mark_on_one_line, value["allowed"]), width, "    ", "  - ")

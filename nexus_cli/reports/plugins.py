@@ -17,7 +17,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
-from nexus_cli.reports.text.lines import Lines, filled, folded
+from nexus_cli.reports.text.lines import Lines, filled, folded, paragraphs
 from nexus_cli.reports.trust import describe_item, diff_parts
 from nexus_cli.sections.find_recipe import find_all_agents
 
@@ -173,8 +173,8 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
     for place, plugin in enumerate(value["plugins"]):
         title = f"{plugin['name']} {plugin['version']}".rstrip()
         yield from [*([""] if place else []), *filled(title, width, "  ")]
-        for text in (plugin["description"], f"from {plugin['source']}"):
-            yield from filled(text, width, "  ", "  ") if text else []
+        origin = filter(None, (plugin["description"], f"from {plugin['source']}"))
+        yield from paragraphs(origin, width, "  ", "  ")
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
@@ -183,12 +183,10 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
             yield from filled(f"{key}{description}{state}{problem}", width, " " * 6, mark)
-        for omission in plugin["left_out"]:
-            yield from filled(f"skipped: {omission}", width, " " * 6, "  ")
+        yield from paragraphs((f"skipped: {omission}" for omission in plugin["left_out"]), width, " " * 6, "  ")
         if plugin["problem"]:
             yield from filled(plugin["problem"], width, "  ", "  ")
     for place, plugin in enumerate(value.get("python", ()), len(value["plugins"])):
         yield from [*([""] if place else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
-        for line in (*plugin["adds"], *plugin["problems"]):
-            yield from filled(line, width, " " * 6, "  ")
+        yield from paragraphs((*plugin["adds"], *plugin["problems"]), width, " " * 6, "  ")
     yield from folded(value.get("diff", ""), width, "  ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.reports.text.lines import Lines, apart, filled, plural
+from nexus_cli.reports.text.lines import Lines, apart, paragraphs, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
@@ -21,7 +21,7 @@ class ReflectionReport(VersionedReport):
 
 def reflection_text(value: JsonObject, width: int) -> Lines:
     """Show the model's review (None if it is shown already), and the lessons that wait."""
-    lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
+    lines = paragraphs((value["text"] or "").splitlines(), width)
     lines = lines if lines or value["text"] is None else ["(no answer)"]
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]

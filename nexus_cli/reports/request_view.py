@@ -26,7 +26,6 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -119,9 +118,8 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
     noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
     recorded = noted or {"recipe": session.recipe, "section_budget": None, "limits": ()}
-    request_arguments = row.manifest.arguments
-    info = load_model_info(ledger, str(request_arguments["model"]), settings)
-    info = _with_recorded_window(info, request_arguments, recorded)
+    info = load_model_info(ledger, str(row.manifest.arguments["model"]), settings)
+    info = replace(info, **{name: recorded[name] for name in ("window", "max_output") if name in recorded})
     before = rows[step - 2] if step > 1 else None
     last_sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
     window = WindowCounts.of(epoch, items, last_sent)
@@ -148,17 +146,6 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
         notices=() if noted else (UNNOTED,),
         memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
     )
-
-
-def _with_recorded_window(info: ModelInfo, request_arguments: JsonObject, noted: JsonObject) -> ModelInfo:
-    """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
-    arguments (`request_arguments`); the oldest have none, and the current window is used."""
-    recorded = (
-        {"window": request_arguments["window"], "max_output": request_arguments.get("most_output")}
-        if "window" in request_arguments
-        else {}
-    )
-    return replace(info, **(recorded | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
 def recorded_view(

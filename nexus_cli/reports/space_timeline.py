@@ -10,7 +10,8 @@ message that was carried over from another space, else None), `runs` (`[{"run", 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypedDict
 
 from nexus_cli.core.errors import NexusError
@@ -51,19 +52,18 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     """Return the newest `last` messages of a space, oldest first, with what is new to `reader`. Marks none as read."""
     messages = ledger.spaces.read(space, limit=last)
     total = ledger.spaces.count(space)
-    is_member = reader is not None and any(member.key == reader.key for member in space.members)
-    seen = ledger.spaces.seen(space, reader) if reader is not None and is_member else None
+    seen = None if reader is None else ledger.spaces.seen(space, reader)
     runs: dict[int, list[Run]] = {}
     for run in ledger.runs.of_messages(space.key, messages[0].key) if messages else ():
         runs.setdefault(run.message or 0, []).append(run)
-    agents = _Agents(ledger)
+    name_of = cache(lambda key: ledger.spaces.get_entity(key).name)
     count, dollars = ledger.runs.count_of_space(space.key)
     return {
         "version": 1,
         "space": {"id": space.id, "name": space.name, "members": to_json_value(space.members)},
-        "reader": reader.name if reader is not None and is_member else None,
+        "reader": None if reader is None else reader.name,
         "earlier": total - len(messages),
-        "rows": [_message_row(message, seen, runs.get(message.key, ()), agents) for message in messages],
+        "rows": [_message_row(message, seen, runs.get(message.key, ()), name_of) for message in messages],
         "totals": {"rows": total, "messages": total, "runs": count, "cost_usd": round_dollars(dollars)},
     }
 
@@ -80,25 +80,14 @@ def find_reader(space: Space, name: str) -> Entity | None:
     return entity
 
 
-class _Agents:
-    """Names of agents by their keys, each read once."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._names: dict[int, str] = {}
-
-    def name(self, key: int | None) -> str:
-        """Return a name, "" for none."""
-        if key is not None and key not in self._names:
-            self._names[key] = self._ledger.spaces.get_entity(key).name
-        return self._names[key] if key is not None else ""
-
-
-def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> TimelineRow:
+def _message_row(
+    message: SpaceMessage, seen: int | None, runs: Sequence[Run], name_of: Callable[[int], str]
+) -> TimelineRow:
+    """Return the row of a message; `name_of` returns the name of the agent with a key."""
     run_rows = [
         {
             "run": run.id,
-            "agent": agents.name(run.entity),
+            "agent": "" if run.entity is None else name_of(run.entity),
             "source": run.trigger.get("triggerSource", ""),
             "state": run.state,
             "session": run.session,

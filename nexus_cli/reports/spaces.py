@@ -8,7 +8,7 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, paragraphs, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -77,7 +77,7 @@ def message_lines(message: JsonObject, width: int) -> Lines:
     notes = [message["quiet"]] if message["quiet"] else []
     if message["facts"]:
         notes.append(f"{message['run']}: {', '.join(message['facts'])}")
-    below = [line for note in notes for line in filled(f"[{one_line(note)}]", width, "  ")]
+    below = paragraphs((f"[{one_line(note)}]" for note in notes), width, "  ")
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:
         return [f"{head}: {first}", *below]

@@ -11,7 +11,7 @@ from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, plural
+from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, paragraphs, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.sections.find_recipe import FRONTS
@@ -113,8 +113,7 @@ def status_text(value: JsonObject, width: int) -> Lines:
     lines = [line for name, text in _status_rows(value) for line in _line(name, name_commands(text), width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
-    notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
-    return [*lines, *notes]
+    return [*lines, *paragraphs(value["notices"], width, "  ", "note: ")]
 
 
 def _line(name: str, text: str, width: int) -> Lines:

@@ -32,6 +32,7 @@ from nexus_cli.reports.text.lines import (
     known_dollars,
     measure_attached,
     number,
+    paragraphs,
     plural,
     short,
     when,
@@ -157,7 +158,7 @@ def _row(row: JsonObject, width: int) -> Lines:
         notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
     _, words = describe_row(row)
-    below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
+    below = paragraphs(_below(row), width, "    ", "  ")
     if cells(head) > width // 2:
         return [*filled(head, width, "  ", ""), *_said(row, words, width, "  ", "  "), *below]
     return [*(_said(row, words, width, " " * 9, f"{head} ") or [head.removesuffix(":")]), *below]

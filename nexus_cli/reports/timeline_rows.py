@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import format_moment, recorded_seconds
 from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.core.event import CompactionDone, Notice, ToolCallEvent
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -281,6 +281,10 @@ def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
 
 
+def _call(event: ToolCallEvent) -> TimelineCall:
+    return {"id": event.call.id, "name": event.call.name, "subject": event.subject}
+
+
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
@@ -355,17 +359,14 @@ class SessionRecord:
         }
 
     def _read_calls(self) -> None:
-        """Read name, main argument and decision of every call, by its id; with those whose results come first here."""
+        """Read the event and the decision of every call, by its id; with those whose results come first here."""
         log, entries, first = self._log, list(self.entries.values()), self.unread + 1
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
         self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
         events = [event for entry in entries for event in self._replay.calls_of(entry)]
-        self._calls: dict[str, TimelineCall] = {
-            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject} for event in events
-        }
-        self._asked = {event.call.id: event.call for event in events}
+        self._calls = {event.call.id: event for event in events}
 
     def find_place(self, at: str) -> int:
         """Return the newest entry at a time; `unread` before the entries that were read."""
@@ -392,7 +393,7 @@ class SessionRecord:
             case Kind.TOOL:
                 return self._tool_row(entry)
             case Kind.ASSISTANT:
-                calls = [self._calls[call.id] for call in entry.message.tool_calls]
+                calls = [_call(self._calls[call.id]) for call in entry.message.tool_calls]
                 return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
             case _:
                 return self._message_row(entry)
@@ -433,9 +434,9 @@ class SessionRecord:
         result = result if entry.id == self._waiting else replace(result, waits=None)
         call = entry.message.tool_call_id
         decision = self._decisions.get(call or "", {})
-        subject = self._calls[call]["subject"] if call in self._calls else ""
-        asked = self._asked.get(call or "")
-        replies = [reply for _, reply in read_replies(asked, entry.message.content, find_tool)] if asked else []
+        asked = self._calls.get(call or "")
+        subject = asked.subject if asked else ""
+        replies = [reply for _, reply in read_replies(asked.call, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         extra_fields: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(

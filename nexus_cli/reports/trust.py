@@ -21,7 +21,7 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.guides.skills import GuideKind, read_item_guide
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, plural
+from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, paragraphs, plural
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections.find_recipe import describe_recipe_problems
 from nexus_cli.text.cells import expand_tabs, fold
@@ -251,12 +251,9 @@ def trust_text(value: JsonObject, width: int) -> Lines:
     yield from filled(value["project"], width, "  ")
     for setting in (row for row in value["settings"] if not row["key"].startswith("rules.")):  # they are items
         yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
-    for name in value["refused"]:
-        yield from filled(f"{name}: ignored, because a project cannot set it", width, " " * 6, "  ")
-    for line in _group_files(value["files"]):
-        yield from filled(line, width, " " * 6, "  ")
-    for problem in value["problems"]:
-        yield from filled(f"Not in effect: {problem}", width, " " * 6, "  ")
+    lines = [f"{name}: ignored, because a project cannot set it" for name in value["refused"]]
+    lines += [*_group_files(value["files"]), *(f"Not in effect: {problem}" for problem in value["problems"])]
+    yield from paragraphs(lines, width, " " * 6, "  ")
     source = ""
     for item in value["items"]:
         title = " ".join(filter(None, (item["kind"], item["name"])))
@@ -277,8 +274,7 @@ def trust_text(value: JsonObject, width: int) -> Lines:
                 yield from [f"  {first}", *(f"    {piece}" for piece in rest)]
     if value["unsupported"]:
         yield from apart("Unsupported here:", width, "  ")
-        for line in value["unsupported"]:
-            yield from filled(line, width, " " * 6, "  ")
+        yield from paragraphs(value["unsupported"], width, " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
         stands += (

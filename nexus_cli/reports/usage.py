@@ -26,6 +26,7 @@ from nexus_cli.reports.text.lines import (
     filled,
     list_components,
     number,
+    paragraphs,
     plural,
     share,
 )
@@ -161,15 +162,12 @@ def _sum(totals: Sequence[UsageTotal]) -> JsonObject:
 def usage_text(value: JsonObject, width: int) -> Lines:
     """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], value["since"] or ""
-    others = [
-        line
+    imported = (
+        f"Not included: {plural(row['sessions'], 'session')} imported from {row['from']}, with"
+        f" {number(row['input'])} input and {number(row['output'])} output tokens"
         for row in value.get("imported", ())
-        for line in filled(
-            f"Not included: {plural(row['sessions'], 'session')} imported from {row['from']}, with"
-            f" {number(row['input'])} input and {number(row['output'])} output tokens",
-            width,
-        )
-    ]
+    )
+    others = paragraphs(imported, width)
     if not total["requests"]:
         none = "No session has sent a request" + (" in this period." if since else " yet.")
         yield from [*filled(none, width), *others]

@@ -45,7 +45,7 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatc
 
     async def play() -> None:
         provider: Any = None
-        work = run_server._Work.open(Settings(), tmp_path, lines.append, provider)
+        work = run_server._Work.open(Settings(), tmp_path, lines.append, provider, lines.append)
         assert work is not None
         work.start()
         while runner.calls < 3:  # noqa: ASYNC110  (a few milliseconds)
@@ -64,7 +64,7 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     monkeypatch.setattr(Ledger, "open", refuse)
     lines = list[str]()
     provider: Any = None
-    assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
+    assert run_server._Work.open(Settings(), tmp_path, lines.append, provider, lines.append) is None
     assert (
         len(lines) == 1
         and "schedules, services and waiting runs are not served. Correct this, then restart" in lines[0]

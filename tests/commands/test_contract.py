@@ -13,10 +13,11 @@ from commands.conftest import FakeContext
 from search import sample
 
 from nexus_cli import commands
-from nexus_cli.cli.app import find_command
+from nexus_cli.cli.app import COMMANDS, find_command, find_noun
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.commands.slash_command import read_arguments
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.help import KEYS
@@ -67,6 +68,13 @@ def test_each_noun_is_a_word_of_the_command_line() -> None:
         assert find_command(noun) == word, f"`nexus {noun}`: see the first paragraph of commands/README.md"
         assert noun in PEER_COMMANDS or find(noun, discover()), f"/{noun}"
     assert len(words) == 12
+
+
+def test_a_verb_that_writes_to_the_ledger_declares_what_it_may_change() -> None:
+    shell = [verb for name in COMMANDS if (noun := find_noun(name)) for verb in noun.verbs]
+    verbs = [*shell, *(verb for command in discover().values() for verb in command.verbs)]
+    writes = [verb for verb in verbs if verb.opens in ("write", "create")]
+    assert len(writes) > 20 and all(verb.authority is not Authority.READS for verb in writes)
 
 
 def test_the_commands_of_the_first_days_are_there() -> None:

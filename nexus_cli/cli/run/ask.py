@@ -9,85 +9,27 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import (
-    AskOptions,
-    Json,
-    NoPlugins,
-    PreparedTurn,
-    SharedOptions,
-    take_shared,
-)
+from nexus_cli.cli.command_options import SharedOptions, take_options
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.run.ask_options import (
-    ExplainContext,
-    Files,
-    FullInput,
-    MaxCost,
-    MaxDrop,
-    MaxInput,
-    MaxSteps,
-    MaxTotalTokens,
-    NoDrops,
-    Price,
-    RequireSave,
-    RequireSection,
-    Schema,
-    StreamJson,
-    Timeout,
-    Until,
-    WatchLines,
-    WatchPause,
-    WatchStream,
-    make_contract,
-)
+from nexus_cli.cli.run.ask_options import AskOptions, PreparedTurn
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Limits
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
-
-if TYPE_CHECKING:
-    from nexus_cli.cli.run.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
 
-def ask(
-    context: typer.Context,
-    shared: SharedOptions,
-    prompt: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", show_default=False)] = None,
-    no_plugins: NoPlugins = False,
-    json: Json = False,
-    stream_json: StreamJson = False,
-    file: Files = None,
-    max_steps: MaxSteps = None,
-    max_total_tokens: MaxTotalTokens = None,
-    max_cost: MaxCost = None,
-    timeout: Timeout = None,
-    until: Until = "",
-    schema: Schema = "",
-    watch: WatchStream = False,
-    watch_lines: WatchLines = 50,
-    watch_pause: WatchPause = 2.0,
-    require_save: RequireSave = False,
-    explain_context: ExplainContext = False,
-    full_input: FullInput = False,
-    max_input: MaxInput = None,
-    max_drop: MaxDrop = None,
-    no_drops: NoDrops = False,
-    require_section: RequireSection = None,
-    price: Price = False,
-) -> int:
+def ask(context: typer.Context, shared: SharedOptions, options: AskOptions) -> int:
     """Run one turn, then exit. Without PROMPT (or with -) the prompt is read from stdin; otherwise piped stdin is added
     to PROMPT.
 
@@ -95,56 +37,33 @@ def ask(
     configuration, 3 stopped before the end (a limit, no answer), 4 an input limit such as --no-drops would be broken
     (nothing was sent), 75 temporary failure, 130, 143 and 129 stopped by SIGINT, SIGTERM and SIGHUP.
     """
-    options = AskOptions(
-        tuple(prompt or ()),
-        shared,
-        tuple(file or ()),
-        json=json,
-        stream_json=stream_json,
-        require_save=require_save,
-        limits=Limits(max_steps, max_total_tokens, max_cost, timeout),
-        explain=explain_context,
-        until=until,
-        schema=schema,
-        contract=make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
-        price=price,
-        watch=_watch_options(context, watch, watch_lines, watch_pause),
-    )
-    return run_ask(options)
+    for name in () if options.watch else ("watch_lines", "watch_pause"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise NexusError("usage", option, "has no effect without --watch", f"Add --watch, or omit {option}")
+    return run_ask(shared, options)
 
 
-app.command("ask")(take_shared(ask))
+app.command("ask")(take_options(ask))
 
 
-def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float) -> WatchOptions | None:
-    if not watch:
-        for name in ("watch_lines", "watch_pause"):
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                option = f"--{name.replace('_', '-')}"
-                raise NexusError("usage", option, "has no effect without --watch", f"Add --watch, or omit {option}")
-        return None
-    from nexus_cli.cli.run.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
-
-    return WatchOptions(lines, pause)
-
-
-def run_ask(options: AskOptions) -> int:
+def run_ask(shared: SharedOptions, options: AskOptions) -> int:
     """Run one turn and return the exit status. Raises `NexusError` for errors before the session exists."""
-    options.check()
-    shared = options.shared
+    options.check(shared)
+    words = tuple(options.prompt or ())
     block_imports_from(str(shared.folder))
     if options.watch:
         from nexus_cli.cli.run.watch import check_watch  # noqa: PLC0415  (few runs watch a stream)
 
-        check_watch(options.words, is_terminal=os.isatty(0), until=options.until)
+        check_watch(words, is_terminal=os.isatty(0), until=options.until)
     resumes = bool(shared.resume or shared.newest)
     prompt = PromptReader(
-        options.words,
-        options.files,
+        words,
+        options.file or (),
         resumes=resumes,
-        is_stream=options.watch is not None,
-        timeout=options.limits.timeout,
+        is_stream=options.watch,
+        timeout=options.timeout,
         quiet=shared.quiet,
     )
     prompt.check()
@@ -153,10 +72,10 @@ def run_ask(options: AskOptions) -> int:
 
         prompt.schema = load_schema(options.schema)
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
-        run = _prepare(options, prompt, work)
+        run = _prepare(shared, options, prompt, work)
         from nexus_cli.cli.run.run_turn import AskTurn  # noqa: PLC0415  (loads the engine)
 
-        if options.price or (options.contract and not run.trigger.expands):
+        if options.price or (run.contract and not run.trigger.expands):
             from nexus_cli.cli.run.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
 
             price_turn(run, prints=options.price)
@@ -165,8 +84,7 @@ def run_ask(options: AskOptions) -> int:
         return AskTurn(run).run()
 
 
-def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:
-    shared = options.shared
+def _prepare(shared: SharedOptions, options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:
     settings = settings_in(work.path)
     chosen = choose_model(shared.model, settings, resumes=bool(shared.resume or shared.newest))
     prompt.report_silence()
@@ -181,7 +99,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
             if guide_model is not None:
                 notices.append(f"{trigger.text.split()[0]} sets {guide_model}")
                 chosen = replace(chosen, model=guide_model.model or chosen.model, announce="")
-                options = replace(options, shared=replace(shared, effort=shared.effort or guide_model.effort))
+                shared = replace(shared, effort=shared.effort or guide_model.effort)
     if not shared.quiet:
         root = project_root(work.path)
         if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in FOREIGN_PLACES):
@@ -191,11 +109,10 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
     trigger = replace(trigger, until=options.until) if options.until else trigger
-    if options.contract is not None:
+    if contract := options.make_contract():
         inputs = () if options.watch else tuple(prompt.inputs)
-        contract = replace(options.contract, inputs=inputs, uncounted=trigger.uncounted)
-        options = replace(options, contract=contract)
-    return PreparedTurn(options, settings, work, chosen.model, trigger)
+        contract = replace(contract, inputs=inputs, uncounted=trigger.uncounted)
+    return PreparedTurn(shared, options, contract, settings, work, chosen.model, trigger)
 
 
 class PromptReader:

@@ -13,7 +13,7 @@ from nexus_cli.session.rehearsal import Rehearsal, rehearse
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
-    from nexus_cli.cli.command_options import PreparedTurn
+    from nexus_cli.cli.run.ask_options import PreparedTurn
 
 
 class PriceReport(JsonOf[Rehearsal]):

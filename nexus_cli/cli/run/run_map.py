@@ -46,6 +46,7 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import SharedOptions
+    from nexus_cli.cli.run.map_options import MapOptions
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
 
@@ -130,17 +131,11 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 @dataclass(frozen=True, slots=True)
 class PreparedMap:
-    """A run of `nexus map` that is ready to start, with the values of its options and arguments."""
+    """A run of `nexus map` that is ready to start."""
 
-    prompt: str
-    items: list[str]
-    is_file: bool
+    options: MapOptions
     shared: SharedOptions
-    limits: Limits
-    """Of each item, except for `max_cost`, which is that of all."""
-    jobs: int
-    unordered: bool
-    resume: str
+    items: list[str]
     schema: str
     """The JSON Schema that every answer has to match."""
     settings: Settings
@@ -150,7 +145,7 @@ class PreparedMap:
 
 def run_map(run: PreparedMap) -> int:
     """Run all items and return the exit status. Raises `NexusError` for errors that no item is the cause of."""
-    journal = MapJournal(Path(run.resume) if run.resume else _default_path(run))
+    journal = MapJournal(Path(run.options.resume_file) if run.options.resume_file else _default_path(run))
     mapping = _Map(run, journal)
     out = Stream(1)
     try:
@@ -216,11 +211,12 @@ class _Map:
 
     def __init__(self, run: PreparedMap, journal: MapJournal) -> None:
         self._run, self._journal = run, journal
+        limits = Limits(max_steps=run.options.max_steps, timeout=run.options.timeout)
         self._options = session_options(
-            run.shared, run.settings, run.work, run.model, limits=run.limits, cache_key=secrets.token_hex(13)
+            run.shared, run.settings, run.work, run.model, limits=limits, cache_key=secrets.token_hex(13)
         )
         self._options = replace(self._options, recipe=run.shared.recipe or RECIPE)
-        self._budget = MapBudget(run.limits.max_cost, run.jobs)
+        self._budget = MapBudget(run.options.max_cost, run.options.jobs)
         self._provider = make_provider(run.settings)
         self._ledger: Ledger | None = None
         self._running: dict[str, list[int]] = {}
@@ -239,7 +235,7 @@ class _Map:
     async def run(self, out: Stream) -> int:
         """Run the items and return the exit status."""
         run = self._run
-        self._lines = _Lines(out, self._journal, run.unordered)
+        self._lines = _Lines(out, self._journal, run.options.unordered)
         notices: list[str] = []
         if self._options.save:  # before signals cancel items: Ctrl+C ends a wait for its server
             self._ledger = open_ledger(self._options, notices)
@@ -247,7 +243,7 @@ class _Map:
         try:
             self._tell(notices)
             numbers = iter(range(len(run.items)))
-            workers = min(run.jobs, len(run.items), self._most_at_once())
+            workers = min(run.options.jobs, len(run.items), self._most_at_once())
             tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
             self._workers = dict.fromkeys(tasks)
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -277,14 +273,14 @@ class _Map:
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
         if (unfinished or self._failed) and self._journal.answered:
             write_stderr_line(self._resume_line())
-        elif not run.resume:
+        elif not run.options.resume_file:
             self._journal.remove()
         self._journal.close()
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; add --resume FILE to save those of the next run"
-        resume_option = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
+        resume_option = "" if self._run.options.resume_file else f" and --resume {shlex.quote(str(self._journal.path))}"
         return f"Resume with: the same command{resume_option}"
 
     def _most_at_once(self) -> int:
@@ -292,7 +288,7 @@ class _Map:
         instructions."""
         files = raise_file_limit(WANTED_FILES)
         count = max(1, (files - FILES) // FILES_EACH)
-        if count < min(self._run.jobs, len(self._run.items)):
+        if count < min(self._run.options.jobs, len(self._run.items)):
             self._tell([f"limited to {plural(count, 'item')} at once: ulimit -n allows {files} open files"])
         return count
 
@@ -333,10 +329,10 @@ class _Map:
 
     async def _do_item(self, number: int) -> None:
         """Take the result of an item from the resume file, or ask for it."""
-        run = self._run
+        run, options = self._run, self._run.options
         item = run.items[number]
         try:
-            trigger, notice = await asyncio.to_thread(read_item, run.prompt, item, is_file=run.is_file)
+            trigger, notice = await asyncio.to_thread(read_item, options.prompt, item, is_file=bool(options.files))
         except NexusError as error:
             self._finish([number], "", _failed(item, error))
             return

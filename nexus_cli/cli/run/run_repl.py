@@ -190,7 +190,7 @@ class _ReplRun:
                 write_stderr_line("nexus: the ledger could not be written: later work of this session was not saved.")
             if resume:
                 write_stderr_line(resume)
-        return interrupt.status if interrupt.signal else status
+        return interrupt.status or status
 
     async def _run_until_left(self, repl: Repl) -> int:
         """Run the REPL; return its exit status, which that of a signal overrides."""

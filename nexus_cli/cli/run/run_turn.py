@@ -35,7 +35,8 @@ from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, is_writing, write_stderr_line
 
 if TYPE_CHECKING:
-    from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
+    from nexus_cli.cli.command_options import SharedOptions
+    from nexus_cli.cli.run.ask_options import PreparedTurn
     from nexus_cli.cli.run.watch import Watch
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
@@ -86,7 +87,7 @@ class AskTurn:
     def _choose_streams(self) -> Writable:
         """Create the renderers for stdout and stderr; return the stream for questions to a person."""
         options = self._run.options
-        verbose, quiet = options.shared.verbose, options.shared.quiet
+        verbose, quiet = self._run.shared.verbose, self._run.shared.quiet
         out: Writable = Stream(1)
         err: Writable = QuietStream(2)
         self._notices = err
@@ -126,14 +127,14 @@ class AskTurn:
         self._remarks.session = session
         for notice in session.notices:
             self._remarks.print_notice(notice)
-        if self._run.options.explain:
+        if self._run.options.explain_context:
             from nexus_cli.cli.run.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
             self._explain = ContextExplainer(self._notices, session.record.drops).feed
         try:
             status = run_in_loop(self._run_session())
         except Exception as error:  # the resume command must be printed even then
-            if self._run.options.shared.verbose:
+            if self._run.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
             from nexus_cli.config.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
@@ -201,19 +202,19 @@ class AskTurn:
     async def _run_turns(self) -> Outcome:
         """Run the turn, or with --watch one for each batch; return the outcome, the first that failed."""
         options, session = self._run.options, self._session
-        if options.watch is None:
+        if not options.watch:
             outcome = await self._run_events(self._run.trigger)
             self._print_result(lambda: session.result(outcome))
             return outcome
         from nexus_cli.cli.run.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
 
-        self._watch = watch = Watch(options.watch, self._run.trigger, quiet=options.shared.quiet)
+        self._watch = watch = Watch(options, self._run.trigger, quiet=self._run.shared.quiet)
         async for trigger in watch.triggers():
             outcome = await self._run_events(trigger)
             self._print_result(partial(session.result, outcome))
             if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
                 break
-        status = self._interrupt.status if self._interrupt.signal else 0
+        status = self._interrupt.status
         return watch.failed or Outcome(not status, status)
 
     def _close_progress(self) -> None:
@@ -257,7 +258,7 @@ class AskTurn:
         outcome = outcome.without_partial()
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
-        return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
+        return replace(outcome, exit=self._interrupt.status or outcome.exit)
 
     def _print_result(self, make_result: Callable[[], AskResult]) -> None:
         """Print the result object that `make_result` returns, if one is wanted."""
@@ -281,7 +282,7 @@ class AskTurn:
     def _resume_line(self) -> str:
         schema = self._run.options.schema
         command = f"nexus ask --schema {shlex.quote(schema)}" if schema else "nexus ask"
-        return format_resume_line(self._session, command, self._run.options.shared, self._stored)
+        return format_resume_line(self._session, command, self._run.shared, self._stored)
 
 
 def session_options(
@@ -310,13 +311,13 @@ def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
     """Return the session options of one turn of `nexus ask`."""
     options = run.options
     return session_options(
-        options.shared,
+        run.shared,
         run.settings,
         run.work,
         run.model,
         require_save=options.require_save,
         limits=options.limits,
-        contract=options.contract,
+        contract=run.contract,
         interactive=interactive,
         one_turn=True,
     )

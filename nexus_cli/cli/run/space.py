@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.space import As, SpaceName, find_member, read_settings
+from nexus_cli.commands.arguments import read_settings
+from nexus_cli.commands.space import As, SpaceName, find_member
 from nexus_cli.commands.verb import Authority, Source, Verb
 
 

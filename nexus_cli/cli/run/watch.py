@@ -6,7 +6,7 @@ A batch begins a turn, with hooks of a prompt and an outcome of its own, so that
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import Trigger
@@ -16,6 +16,7 @@ from nexus_cli.ui.input.line_batches import LineBatches
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
+    from nexus_cli.cli.run.ask_options import AskOptions
     from nexus_cli.session.session import Session
 
 LATER = "The next lines:"
@@ -25,23 +26,13 @@ LEAST_COST = 1e-9
 """The dollar limit once all is spent: the next turn is refused before its request."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
-    """Values of the options of `--watch`."""
-
-    lines: int
-    """Most lines of a batch."""
-    pause: float
-    """Seconds without a line that end a batch."""
-
-
 class Watch:
     """The turns over one stream. Limits on tokens and dollars hold over all of them."""
 
-    def __init__(self, options: WatchOptions, trigger: Trigger, *, quiet: bool) -> None:
+    def __init__(self, options: AskOptions, trigger: Trigger, *, quiet: bool) -> None:
         """`trigger` has the prompt, without a batch."""
         self._trigger, self._quiet = trigger, quiet
-        self.batches = LineBatches(0, options.lines, options.pause, self._tell)
+        self.batches = LineBatches(0, options.watch_lines, options.watch_pause, self._tell)
         self.failed: Outcome | None = None
         """The first failed turn."""
 

@@ -87,7 +87,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             write_stderr_line(
                 f"Or on the server's machine, after the server has stopped: nexus --resume {backend.status.session}"
             )
-        return interrupt.status if interrupt.signal else backend.status_code
+        return interrupt.status or backend.status_code
 
 
 async def _find_agent(client: Client, shared: SharedOptions) -> str:

@@ -76,7 +76,7 @@ def run_server(
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
     host = "" if isinstance(address, Path) else address[0]
-    note = _note if verbose or Stream(2).terminal else _note_nothing
+    note: TakeText = _note if verbose or Stream(2).terminal else lambda line: None
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
     raise_file_limit(MOST_FILES)
     for line in load_plugins():
@@ -95,10 +95,6 @@ def _leave_nothing() -> None:
 def _note(line: str) -> None:
     """Print a line about what the server does."""
     write_stderr_line(f"{datetime.now():%H:%M:%S} {line}")
-
-
-def _note_nothing(line: str) -> None:
-    """Do nothing: nobody reads along."""
 
 
 def _wait_for_eof(ended: Callable[[], object]) -> None:
@@ -137,7 +133,7 @@ class _Work:
         folder: Path,
         warn: TakeText,
         provider: Provider,
-        note: TakeText = _note_nothing,
+        note: TakeText,
     ) -> _Work | None:
         """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
@@ -241,7 +237,7 @@ class _Run:
             self._interrupt.uninstall()
             if self._work:
                 await self._work.aclose()
-        return self._interrupt.status if self._interrupt.signal else 0
+        return self._interrupt.status
 
     def _open_work(self) -> None:
         self._work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)

@@ -123,7 +123,7 @@ def drive_runs(
     run_in_loop(drive())
     if interrupt.signal:
         tell_interrupted(ledger, **({"key": key} if key else {}))
-    return runs, cut, interrupt.status if interrupt.signal else 0
+    return runs, cut, interrupt.status
 
 
 def tell_interrupted(ledger: Ledger, **filters: int) -> None:

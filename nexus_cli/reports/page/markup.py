@@ -107,6 +107,6 @@ def _fence(self: Any, tokens: Sequence[Token], place: int, options: Any, env: An
 @lru_cache(maxsize=64)
 def _find_lexer(language: str) -> Any:
     try:
-        return get_lexer_by_name(language) if language else None
+        return get_lexer_by_name(language)
     except ClassNotFound:
         return None

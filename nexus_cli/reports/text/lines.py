@@ -26,13 +26,8 @@ def short(tokens: int) -> str:
     """Format a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
     if tokens < 1000:
         return str(tokens)
-    for unit, size in (("k", 1000), ("M", 1_000_000)):
-        value = tokens / size
-        if value < 99.95:
-            return f"{value:.1f}".removesuffix(".0") + unit
-        if value < 999.5 or unit == "M":
-            return f"{value:.0f}{unit}"
-    return str(tokens)
+    value, unit = (tokens / 1000, "k") if tokens < 999_500 else (tokens / 1_000_000, "M")
+    return (f"{value:.1f}".removesuffix(".0") if value < 99.95 else f"{value:.0f}") + unit
 
 
 def describe_tokens(used: JsonObject) -> str:
@@ -270,6 +265,6 @@ NUMBERS = frozenset(
 """Headings of right-aligned columns."""
 
 
-def paragraphs(texts: Iterable[str], width: int) -> list[str]:
-    """Return each of `texts` filled separately."""
-    return [line for text in texts for line in filled(text, width)]
+def paragraphs(texts: Iterable[str], width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """Return each of `texts` filled separately, as `filled` does."""
+    return [line for text in texts for line in filled(text, width, indent, first)]
