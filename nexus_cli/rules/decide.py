@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
-from nexus_cli.core.limits import ALL, AUTO, Decision
+from nexus_cli.core.limits import ALL, AUTO, UNASKED, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
@@ -226,9 +226,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
         return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if is_free:
         return CommandPart(shown, "allow", None, "built in", "the command only reads")
-    if level == ALL:
-        return CommandPart(shown, "allow", None, f"level {level}")
-    if level == AUTO:
+    if level in UNASKED:
         return CommandPart(shown, "allow", None, f"level {level}")
     texts = command_texts(command.words)
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(texts) == "yes"), None)
