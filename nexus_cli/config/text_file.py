@@ -15,6 +15,7 @@ from nexus_cli.config.unasked_files import UnaskedFile, UnaskedFiles
 from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import read_beginning
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of one file that are read (law 5)."""
@@ -115,13 +116,10 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
 
 def _read(path: Path, limit: int) -> UnaskedFile | None:
     """Return the beginning of a regular file; None for anything else."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
         return None
-    # A FIFO may have replaced the file meanwhile: it must not block us either.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        opened = os.fstat(handle)
-        return UnaskedFile(file.read(limit + 1), opened.st_size, limit) if stat.S_ISREG(opened.st_mode) else None
+    return UnaskedFile(read_beginning(path, limit + 1), status.st_size, limit)
 
 
 def _binary(name: str, why: str) -> NexusError:

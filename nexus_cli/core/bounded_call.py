@@ -32,7 +32,8 @@ def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
             cpu_seconds = math.ceil(seconds) + 1
             with suppress(ValueError):  # a lower limit holds
                 resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-            _write(writer, json.dumps(function()).encode())
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(json.dumps(function()).encode())
         os._exit(0)
     os.close(writer)
     try:
@@ -42,11 +43,6 @@ def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
         os.kill(child, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 def _read(descriptor: int, ends: float) -> T | None:

@@ -249,12 +249,8 @@ def _find_hunks(old: str, new: str) -> list[JsonDict]:
             if kind == "equal":
                 lines += [f" {line}" for line in before[first:end]]
                 continue
-            lines += _marked("-", before[first:end]) + _marked("+", after[start:stop])
+            lines += [f"-{line}" for line in before[first:end]] + [f"+{line}" for line in after[start:stop]]
         (_, old_first, _, new_first, _), (_, _, old_end, _, new_end) = group[0], group[-1]
         sizes = {"oldStart": old_first + 1, "oldLines": old_end - old_first}
         hunks.append({**sizes, "newStart": new_first + 1, "newLines": new_end - new_first, "lines": lines})
     return hunks
-
-
-def _marked(sign: str, lines: Sequence[str]) -> list[str]:
-    return [f"{sign}{line}" for line in lines]

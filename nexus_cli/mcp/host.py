@@ -160,8 +160,7 @@ class ServerHost:
         await connection.close()
         if connection is self._state(target).connection:
             self._state(target).connection = None
-            if error.fault not in ("login", "refused"):
-                self._fail(target, error)
+            self._count_failure(target, error)
 
     async def _ask(self, number: int, question: JsonDict) -> JsonDict | None:
         self._next_ask = ask = self._next_ask + 1
@@ -198,8 +197,7 @@ class ServerHost:
             try:
                 state.connection = await self._open(target, state)
             except ServerError as error:
-                if error.fault not in ("login", "refused"):
-                    self._fail(target, error)
+                self._count_failure(target, error)
                 raise
             return state.connection
 
@@ -221,7 +219,9 @@ class ServerHost:
         state.mode = mode
         return connection
 
-    def _fail(self, target: Target, error: ServerError) -> None:
+    def _count_failure(self, target: Target, error: ServerError) -> None:
+        if error.fault in ("login", "refused"):
+            return
         state = self._state(target)
         state.failures += 1
         state.failed_at = asyncio.get_running_loop().time()
@@ -313,12 +313,9 @@ async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Cal
         return []
 
 
-def _prompt_json(prompt: Any) -> list[Any]:
-    return [
-        prompt.name,
-        prompt.description or "",
-        [[argument.name, bool(argument.required)] for argument in prompt.arguments or ()],
-    ]
+def _prompt_json(prompt: Any) -> JsonDict:
+    arguments = [[argument.name, bool(argument.required)] for argument in prompt.arguments or ()]
+    return {"name": prompt.name, "description": prompt.description or "", "arguments": arguments}
 
 
 def _resource_row(uri: object, resource: Any) -> list[str]:

@@ -28,6 +28,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.read_event import read_value
 from nexus_cli.core.shared_types import Environ, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
@@ -37,9 +38,7 @@ from nexus_cli.mcp.server_values import (
     ServerEntry,
     ServerError,
     ServerOffer,
-    ServerPrompt,
     ServerQuestion,
-    ServerTool,
 )
 
 ShowUrl = Callable[[str], Awaitable[None] | None]
@@ -74,15 +73,8 @@ class McpHost:
 
     async def list_offer(self, server: ServerEntry) -> ServerOffer:
         """Return the instructions, tools, prompts and resources of a server, in its order."""
-        offer = await self._ask("list", server)
-        return ServerOffer(
-            tuple(ServerTool(**tool) for tool in offer["tools"]),
-            tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in offer["prompts"]),
-            tuple((uri, name) for uri, name in offer["resources"]),
-            str(offer["instructions"]),
-            tuple((name, why) for name, why in offer["left_out"]),
-            offer["revision"],
-        )
+        offer: ServerOffer = read_value(ServerOffer, await self._ask("list", server))
+        return offer
 
     async def find_revision(self, server: ServerEntry) -> str:
         """Return the revision of a server's tools (`ServerOffer.revision`); "" if it does not run. Starts nothing."""
@@ -304,7 +296,7 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
 async def _ask_person(ask: AskPerson | None, question: JsonDict) -> JsonDict | None:
     if ask is None:
         return None
-    answer = await ask(ServerQuestion(question["text"], question["parameters"], question["url"]))
+    answer = await ask(ServerQuestion(**question))
     return None if answer is None else dict(answer)
 
 

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -188,23 +189,18 @@ def admit_objects(
 def call_bounded(work: Callable[[], T], seconds: float) -> T:
     """Return the result of `work` in a thread, which is abandoned after `seconds`: then raise `TimeoutError`. Raises
     what `work` raises."""
-    outcomes: list[tuple[T | None, BaseException | None]] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            outcomes.append((work(), None))
+            outcome.set_result(work())
         except BaseException as error:  # handed over to the caller
-            outcomes.append((None, error))
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcomes:
+    threading.Thread(target=run, daemon=True).start()
+    if wait([outcome], seconds).not_done:
         raise TimeoutError(f"takes longer than {seconds:g} s")
-    result, error = outcomes[0]
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+    return outcome.result()
 
 
 def describe_error(error: BaseException) -> str:

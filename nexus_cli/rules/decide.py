@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
-from nexus_cli.core.limits import ALL, AUTO, Decision
+from nexus_cli.core.limits import ALL, AUTO, UNASKED, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
@@ -194,11 +194,10 @@ def _find_restriction(
     restriction = search.find(command, line.inputs) if search.strict else None
     if restriction is not None:
         return CommandPart(shown, *restriction)
-    is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
-    if written is not None and not (is_all and written.decision == "ask"):
-        why = f"the command writes a file covered by {written.named}"
-        return CommandPart(shown, written.decision, written.text, written.origin, why)
+    if written is not None:
+        return _make_part(shown, written, f"the command writes a file covered by {written.named}")
+    is_all = search.level == ALL
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
     if is_denied and not is_all:  # where nobody can be asked, a word that may be a pattern is enough
@@ -206,9 +205,13 @@ def _find_restriction(
         is_denied = closed_rule is not None and closed_rule.decision == "deny"
     if closed is not None and (is_denied or not is_all):
         may = "reads" if is_denied and not is_all else "may read"
-        why = f"the command {may} a file covered by {closed.named}"
-        return CommandPart(shown, "deny" if is_denied else "ask", closed.text, closed.origin, why)
+        return _make_part(shown, closed, f"the command {may} a file covered by {closed.named}", is_sure=is_denied)
     return None
+
+
+def _make_part(shown: tuple[str, ...], rule: PermissionRule, why: str, *, is_sure: bool = True) -> CommandPart:
+    """Return the part of a line that a deny or ask rule names; unless that `is_sure`, it asks."""
+    return CommandPart(shown, rule.decision if is_sure else "ask", rule.text, rule.origin, why)
 
 
 def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Search) -> CommandPart:
@@ -226,9 +229,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
         return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if is_free:
         return CommandPart(shown, "allow", None, "built in", "the command only reads")
-    if level == ALL:
-        return CommandPart(shown, "allow", None, f"level {level}")
-    if level == AUTO:
+    if level in UNASKED:
         return CommandPart(shown, "allow", None, f"level {level}")
     texts = command_texts(command.words)
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(texts) == "yes"), None)
@@ -296,21 +297,19 @@ def _read_paths(text: str) -> list[str]:
 def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> list[CommandPart]:
     """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
     wherever the line was."""
-    level, parts = search.level, list[CommandPart]()
+    parts = []
     for redirect in line.redirects:
         operator, target = redirect.operator, redirect.target
         written = find_written(SimpleCommand(()), [redirect], search.writes, folders)
-        if written is not None and (level != ALL or written.decision == "deny"):
+        if written is not None:
             why = f"the command writes a file covered by {written.named}"
-            parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
+            parts.append(_make_part((operator, target.text), written, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], search, folders, folders.entered)
-        is_denied = closed is not None and closed.decision == "deny" and target.is_plain
-        if closed is not None and (is_denied or level != ALL):
+        if closed is not None and (target.is_plain or search.level != ALL):
             why = f"it reads a file covered by {closed.named}"
-            decision: Decision = "deny" if is_denied else "ask"
-            parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
+            parts.append(_make_part(("<", target.text), closed, why, is_sure=target.is_plain))
     return parts
 
 
@@ -366,14 +365,12 @@ class _Search:
     """
 
     def __init__(self, rules: RuleSet, level: str, line: str, *, hides: bool) -> None:
-        self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
-        self.writes = [
-            permission_rule
-            for decision in STRICT
-            for permission_rule in rules.of(decision, Effect.EDIT)
-            if permission_rule.pattern
-        ]
-        self.reads = [permission_rule for decision in STRICT for permission_rule in rules.of(decision, Effect.READ)]
+        decisions = STRICT[:1] if level == ALL else STRICT
+        self.strict, edits, self.reads = (
+            [rule for decision in decisions for rule in rules.of(decision, effect)]
+            for effect in (Effect.RUN, Effect.EDIT, Effect.READ)
+        )
+        self.writes = [rule for rule in edits if rule.pattern]
         # Git reads what it has stored of a file, which no wall hides, and the walls do not look for files in `.git`.
         hides = hides and "git" not in line
         self.open = [

@@ -24,7 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.proxy import open_connection, send_request
-from nexus_cli.core.real_files import list_folder, open_folder
+from nexus_cli.core.real_files import list_folder, open_folder, stat_at
 from nexus_cli.tools.listeners import is_own_address
 from nexus_cli.tools.process_tree import read_stat
 
@@ -96,7 +96,7 @@ def file_state(path: Path) -> list[int] | None:
     folder above it has become a link."""
     try:
         with open_folder(path.parent) as folder:
-            status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+            status = stat_at(folder, path.name or ".")
     except (OSError, ValueError):
         return None
     return [status.st_mtime_ns, status.st_size, status.st_ino]

@@ -369,18 +369,14 @@ def test_what_proc_shows_of_a_process_is_refused_in_every_project(
     assert not SecretPlaces(places(), top).find(Path("/proc/cpuinfo"))
 
 
-def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_personal_rule_for_a_credential_lifts_the_refusal_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(project.parent))
-    opened = project.parent / ".netrc"
-
-    def lifts(tool: str, target: Path) -> bool:
-        return (tool, target) == ("read_file", opened)
-
-    for tool, path, denied in ((READ, "~/.netrc", False), (GREP, "~/.netrc", True), (READ, "~/.ssh/config", True)):
-        arguments = {"path": path, "pattern": "x"}
-        verdict = decide(tool, arguments, allow="edit", cwd=project, project=project, lifts=lifts)
-        assert verdict.is_denied == denied
-        assert denied or _asks(verdict, "outside"), "the rule lifts the refusal, not the question"
+    for lifted in (True, False):
+        verdict = decide(READ, {"path": "~/.netrc"}, allow="edit", cwd=project, project=project, lifted=lifted)
+        assert verdict.is_denied != lifted
+        assert not lifted or _asks(verdict, "outside"), "the rule lifts the refusal, not the question"
 
 
 def test_the_question_names_where_a_link_leads(project: Path) -> None:
