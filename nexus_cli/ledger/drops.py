@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from nexus_cli.core.entry import Cause, Drop, format_transcript
+from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs, entries, lanes
 from nexus_cli.ledger.database import Database, Query, Row
@@ -85,22 +86,23 @@ def count_recall(db: Database, session: int, drop_id: str) -> None:
     db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 
 
-def misses_queries(project: str, kind: str, most: int) -> tuple[Query, Query]:
-    """Return the queries, with their values, of the memos of a kind in the newest `most` sessions of a project, which
-    have `section` and `drop`, and of the drops there that were recalled."""
+def misses_queries(project: str) -> tuple[Query, Query]:
+    """Return the queries, with their values, of the memos of left-out sections in the newest sessions of a project,
+    which have `section` and `drop`, and of the drops there that were recalled."""
     newest = "(SELECT key FROM sessions WHERE project = ? ORDER BY key DESC LIMIT ?)"
-    values = replace_surrogates(project), most
+    values = replace_surrogates(project), LEARNED
     missed = (
         "SELECT lanes.session, b.hash, b.codec, b.data FROM lanes JOIN memos ON memos.lane = lanes.id"
         f" LEFT JOIN blobs b ON b.id = memos.blob WHERE lanes.session IN {newest} AND memos.kind = ?"
     )
     recalled = f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0"
-    return (missed, *values, kind), (recalled, *values)
+    return (missed, *values, LEFT_OUT_SECTION), (recalled, *values)
 
 
-def count_misses(db: Database, queries: tuple[Query, Query]) -> dict[str, tuple[int, int]]:
+def count_misses(db: Database, project: str) -> dict[str, tuple[int, int]]:
     """Return for each section that a memo names how often it was left out, and how often of these its drop was
-    recalled; `queries` are those of `misses_queries`."""
+    recalled."""
+    queries = misses_queries(project)
     rows = db.recent(*queries)
     recalled = {(session, f"d{seq}") for session, seq in (db.recent(queries[1]) if rows else ())}
     counts: dict[str, tuple[int, int]] = {}

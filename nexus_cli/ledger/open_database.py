@@ -95,7 +95,8 @@ def _connect_if_current(path: Path) -> sqlite3.Connection | None:
     """Return a connection if the file is a ledger with the current schema, else None."""
     connection = _connect(str(path))
     try:
-        if check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        if check_version(connection, path) == len(schema.STEPS) and mode == "wal":
             for table, key in (("sessions", "key"), ("blobs", "id"), ("lanes", "id"), ("epochs", "key")):
                 connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
             return connection
@@ -109,10 +110,6 @@ def _connect_if_current(path: Path) -> sqlite3.Connection | None:
 def _set_page_layout(connection: sqlite3.Connection) -> None:
     for pragma in _EMPTY_FILE:
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _journal_mode(connection: sqlite3.Connection) -> str:
-    return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> int:

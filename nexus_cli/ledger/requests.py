@@ -170,11 +170,6 @@ def finish_of(db: Database, lane: int, entry: int) -> str:
     return str(row[0] or "") if row else ""
 
 
-def last_step(db: Database, lane: int) -> int:
-    """Return the number of requests that `lane` has sent."""
-    return db.number("SELECT coalesce(max(step), 0) FROM requests WHERE lane = ?", lane)
-
-
 MOST_REPORTED, MOST_RECENT = 8, 2_000
 _RECENT = (
     f"FROM lanes l JOIN requests q ON q.lane = l.id AND q.step > -{MOST_RECENT} +"

@@ -28,7 +28,6 @@ from nexus_cli.core.run import (
     FAILED,
     JOINED,
     KEY,
-    MISSED,
     PERSON,
     PLAIN,
     QUEUED,
@@ -409,10 +408,10 @@ class RunTable:
 
     # Signals
 
-    def signal(self, key: int, kind: str, value: JsonObject, at: str) -> None:
-        """Record a signal for a run, waiting or not."""
+    def signal(self, key: int, kind: str, value: JsonObject, at: str, *, is_taken: bool = False) -> None:
+        """Record a signal for a run, waiting or not. One that `is_taken` wakes none."""
         with self._db.write():
-            add_signal(self._db, key, kind, value, at)
+            add_signal(self._db, key, kind, value, at, is_taken=is_taken)
 
     def signal_wait(self, run: Run, kind: str, value: JsonObject, at: str) -> bool:
         """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a
@@ -426,11 +425,6 @@ class RunTable:
                 return False
             add_signal(self._db, run.key, kind, value, at)
         return True
-
-    def record_missed(self, run: Run, value: JsonObject, at: str) -> None:
-        """Record an event that `run` did not wait for, as a signal of kind `missed` that is taken already."""
-        with self._db.write():
-            add_signal(self._db, run.key, MISSED, value, at, is_taken=True)
 
     def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
         """Let a run take signals and stop waiting, if no entry shows them: the answer to an approval."""

@@ -291,8 +291,8 @@ class SpaceTable:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
             self._db.lock(f"space {space.key}")  # orders the messages, which a reader's cursor relies on
-            if call and (row := self._of_call(session, call)):
-                return Posted(_message(row))
+            if call and (earlier := self.posted_by(session, call)):
+                return Posted(earlier)
             space = replace(space, members=tuple(self._members(space.key)))  # the current members
             if sender.key not in {member.key for member in space.members}:
                 raise not_a_member(space, sender)
@@ -312,11 +312,13 @@ class SpaceTable:
             )
             message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops, root)
             self._db.run(
-                "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
+                "UPDATE members SET seen = ? WHERE space = ? AND entity = ?"
+                " AND seen = (SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?)",
                 key,
                 space.key,
                 sender.key,
-                self._previous(space.key, key),
+                space.key,
+                key,
             )
             resumed, answered = signal_replies(self._db, message)
             triggered, message = self._trigger(message, _find_called(space, message, answered, offered), brake)
@@ -337,15 +339,9 @@ class SpaceTable:
 
     def posted_by(self, session: str, call: str) -> SpaceMessage | None:
         """Return the message that a call of a session posted, None if it posted none."""
-        row = self._of_call(session, call)
-        return _message(row) if row else None
-
-    def _of_call(self, session: str, call: str) -> Sequence[Any] | None:
         # The last condition is that of the index; without it the query would scan all messages.
-        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
-
-    def _previous(self, space: int, key: int) -> int:
-        return self._db.number("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)
+        row = self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
+        return _message(row) if row else None
 
     def _trigger(
         self, message: SpaceMessage, called: Sequence[tuple[Entity, str]], brake: Brake

@@ -22,7 +22,7 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import AGENT_NAME, AT_ONCE, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
-from nexus_cli.core.memo_kinds import DECISION, JOB, LEFT_OUT_SECTION, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
+from nexus_cli.core.memo_kinds import DECISION, JOB, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.running_workers import CLOSED, RUNNING
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.spaces import SpaceTable
 
 
+MOST_EPISODES = 200
+"""Most sessions that are searched for past work."""
 _MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
 _ANY_RUN, _ALL_IDS = ("SELECT 1 FROM runs LIMIT 1",), ("SELECT id FROM sessions",)
 _OPENING: Sequence[Query] = ((_MEMBER, AGENT_NAME), (calibrations.QUERY,), _ANY_RUN)
@@ -309,9 +311,9 @@ class Ledger:
 
     def usage_sum(self, session: str) -> UsageSum:
         """Return the sum of the requests of a session and its workers."""
-        from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
+        from nexus_cli.ledger.usage_totals import SESSION_AND_WORKERS, sum_requests  # noqa: PLC0415
 
-        return session_usage(self.db, session)
+        return sum_requests(self.db, SESSION_AND_WORKERS, session)
 
     def beginning(self, project: str) -> AbstractContextManager[None]:
         """Read the rows for opening a new session of the project, as `opening`."""
@@ -416,16 +418,16 @@ class Ledger:
         uses = Counter(session_id[-shown:] for session_id in ids) + Counter(session_id[:shown] for session_id in ids)
         return [session_id[-shown:] if uses[session_id[-shown:]] == 1 else session_id for session_id in wanted]
 
-    def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
+    def episodes(self, project: str, without: str = "") -> list[Episode]:
         """Return the sessions of a project that were used last, with their titles, newest first.
 
         Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed
         sessions of `nexus map` and those whose first message the person did not type (they have a memo `trigger`).
         """
-        rows = self.db.recent(self.episodes_query(project, without, limit), self.facts.kept_query(project))
+        rows = self.db.recent(self.episodes_query(project, without), self.facts.kept_query(project))
         return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
 
-    def episodes_query(self, project: str, without: str = "", limit: int = 200) -> Query:
+    def episodes_query(self, project: str, without: str = "") -> Query:
         """Return the query of `episodes`, with its values."""
         return (
             f"""WITH RECURSIVE up (id) AS (
@@ -442,22 +444,19 @@ class Ledger:
                 SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
                 WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
                     WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
-            ORDER BY {sessions.LAST_USED} LIMIT ?""",
+            ORDER BY {sessions.LAST_USED} LIMIT {MOST_EPISODES}""",
             without,
             replace_surrogates(project),
-            limit,
         )
 
-    def count_misses(
-        self, project: str, kind: str = LEFT_OUT_SECTION, most: int = drops.LEARNED
-    ) -> dict[str, tuple[int, int]]:
-        """Return the counts of sections left out in the `most` newest sessions of the project, and of those recalled
+    def count_misses(self, project: str) -> dict[str, tuple[int, int]]:
+        """Return the counts of sections left out in the newest sessions of the project, and of those recalled
         (`drops`)."""
-        return drops.count_misses(self.db, drops.misses_queries(project, kind, most))
+        return drops.count_misses(self.db, project)
 
     def memory_queries(self, project: str) -> tuple[Query, ...]:
         """Return the queries of the kept facts and of `count_misses`: what the first epoch of a session asks."""
-        return self.facts.kept_query(project), *drops.misses_queries(project, LEFT_OUT_SECTION, drops.LEARNED)
+        return self.facts.kept_query(project), *drops.misses_queries(project)
 
     def rename_session(self, session: str, name: str) -> None:
         """Rename a session, "" removes its name; raise `NexusError("usage", ...)` for a name that is taken."""

@@ -70,15 +70,10 @@ def names_of_sessions(db: Database, by: str) -> dict[int, str]:
     return {int(key): str(name) for key, name in db.all(_NAMES[by])}
 
 
-def session_usage(db: Database, session: str) -> UsageSum:
-    """Return the sum of all requests of a session and its workers."""
-    return sum_requests(
-        db,
-        """l.session IN (WITH RECURSIVE paid (key, id) AS (
-            SELECT key, id FROM sessions WHERE id = ?
-            UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id) SELECT key FROM paid)""",
-        session,
-    )
+SESSION_AND_WORKERS = """l.session IN (WITH RECURSIVE paid (key, id) AS (
+    SELECT key, id FROM sessions WHERE id = ?
+    UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id) SELECT key FROM paid)"""
+"""The condition for the requests of a session and its workers."""
 
 
 def sum_requests(db: Database, which: str, *values: Any) -> UsageSum:

@@ -312,7 +312,9 @@ class PlanService(Plans):
                 case "remove":
                     return self._remove(ledger, request.id)
                 case _:
-                    return ToolResult("\n".join(map(_line, self._own_plans(ledger))) or "no plans in this project")
+                    now = ledger.runs.now()
+                    lines = [_line(plan, now) for plan in self._own_plans(ledger)]
+                    return ToolResult("\n".join(lines) or "no plans in this project")
         except NexusError as error:
             return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "))
 
@@ -324,7 +326,7 @@ class PlanService(Plans):
             for plan in ledger.plans.list_plans()
             if (plan.options.get("session"), plan.options.get("call")) == origin
         ]
-        return ToolResult(_line(plan_value(plans[0], ledger.runs.now()))) if plans else None
+        return ToolResult(_line(plans[0], ledger.runs.now())) if plans else None
 
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
@@ -334,7 +336,7 @@ class PlanService(Plans):
         new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)
         new = self._not_soon(ledger, new)
-        return ToolResult(_line(plan_value(add_plan(ledger, new, self._settings), ledger.runs.now())))
+        return ToolResult(_line(add_plan(ledger, new, self._settings), ledger.runs.now()))
 
     @property
     def _settings(self) -> RunSettings:
@@ -412,7 +414,7 @@ class PlanService(Plans):
     def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
         """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
         could make plans for ever."""
-        run, now = ledger.runs.of_session(self._session.id), ledger.runs.now()
+        run, now = self._run(), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
@@ -422,7 +424,7 @@ class PlanService(Plans):
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
-        if plan.options.get("by") != AGENT or plan.id not in {schedule["id"] for schedule in self._own_plans(ledger)}:
+        if plan.options.get("by") != AGENT or plan not in self._own_plans(ledger):
             raise NexusError(
                 "usage",
                 plan.id,
@@ -432,14 +434,15 @@ class PlanService(Plans):
         ledger.plans.remove(plan.key)
         return ToolResult(f"{plan.id} was removed")
 
-    def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
-        here, now = ledger.project_of(self._session.folder), ledger.runs.now()
+    def _own_plans(self, ledger: Ledger) -> list[Plan]:
+        here = ledger.project_of(self._session.folder)
         plans = [plan for plan in ledger.plans.list_plans() if plan.next_at is not None]
-        return [plan_value(plan, now) for plan in plans if ledger.project_of(Path(plan.options["folder"])) == here]
+        return [plan for plan in plans if ledger.project_of(Path(plan.options["folder"])) == here]
 
 
-def _line(value: JsonObject) -> str:
+def _line(plan: Plan, now: float) -> str:
     """Return the line of a plan in the PLANS block, for the model."""
+    value = plan_value(plan, now)
     kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
     title = value["name"] or one_line(value["prompt"])[:120]
     state = " (paused)" if value["state"] == "paused" else ""

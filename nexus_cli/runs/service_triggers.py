@@ -242,7 +242,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
         if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
-            ledger.runs.record_missed(run, value, utc_now())
+            ledger.runs.signal(run.key, MISSED, value, utc_now(), is_taken=True)
 
 
 def _began(ledger: Ledger, run: Run) -> str:

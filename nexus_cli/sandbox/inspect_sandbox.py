@@ -7,16 +7,16 @@ import shutil
 import statistics
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TypedDict
 
 from nexus_cli.config.paths import Places
-from nexus_cli.config.programs import end_group
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.probe import find_backend
+from nexus_cli.sandbox.probe import find_backend, run_in
 from nexus_cli.sandbox.profile import PROFILES, SandboxProfile, TempFolder, make_profile
 
 STARTS = 7
@@ -52,8 +52,7 @@ def inspect_sandbox(settings: SandboxSettings, folders: Places, project: Path, c
     probe = find_backend(settings.backend, own=folders, project=project, keep=False)
     names = PROFILES if probe.backend is not Backend.NONE else ("none",)
     profiles: dict[str, ProfileObject] = {}
-    temp = TempFolder(folders)
-    try:
+    with closing(TempFolder(folders)) as temp:
         for name in names:
             profile = make_profile(
                 name,
@@ -66,8 +65,6 @@ def inspect_sandbox(settings: SandboxSettings, folders: Places, project: Path, c
                 make_caches=False,
             )
             profiles[name] = _profile_value(profile, probe)
-    finally:
-        temp.close()
     return SandboxReport(**to_json_value(probe), abi=probe.abi, profiles=profiles)
 
 
@@ -82,11 +79,8 @@ def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObjec
         "problem": "",
     }
     try:
-        confinement = Confinement(profile, probe)
-        try:
+        with closing(Confinement(profile, probe)) as confinement:
             return {**value, "start_ms": _measure_start(confinement)}
-        finally:
-            confinement.close()
     except (OSError, subprocess.SubprocessError) as error:
         return {**value, "problem": str(error)}
 
@@ -97,21 +91,8 @@ def _measure_start(confinement: Confinement) -> float:
     durations = []
     for _ in range(STARTS):
         began = time.perf_counter()
-        child = confinement.start(
-            (program or "true",),
-            cwd=confinement.profile.cwd,
-            env={"PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            _, errors = child.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            end_group(child.pid)
-            raise
-        if child.returncode:
-            raise OSError(errors.decode("utf-8", "replace").strip() or f"exit status {child.returncode}")
+        run = run_in(confinement, (program or "true",), {"PATH": os.defpath})
+        if run.returncode:
+            raise OSError(run.stderr.decode("utf-8", "replace").strip() or f"exit status {run.returncode}")
         durations.append(1000 * (time.perf_counter() - began))
     return round(statistics.median(durations), 2)

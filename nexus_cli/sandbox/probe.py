@@ -14,12 +14,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.config.programs import REAL_INTERPRETER
+from nexus_cli.config.programs import REAL_INTERPRETER, end_group
 from nexus_cli.core.real_files import real_path
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
@@ -170,26 +172,27 @@ def _run_attempts(
         for server in (tcp, local):
             server.listen()
         arguments = (str(inside), str(outside), str(secret / "key"), str(tcp.getsockname()[1]), str(os.getpid()))
-        confinement = Confinement(profile, candidate)
+        with closing(Confinement(profile, candidate)) as confinement:
+            return run_in(confinement, (REAL_INTERPRETER, "-I", "-S", "-c", _ATTEMPTS, *arguments), {})
+
+
+def run_in(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a short program in a sandbox. Raises `OSError`, and `subprocess.TimeoutExpired` after killing it."""
+    with confinement.start(
+        argv,
+        cwd=confinement.profile.cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as child:
         try:
-            child = confinement.start(
-                (REAL_INTERPRETER, "-I", "-S", "-c", _ATTEMPTS, *arguments),
-                cwd=inside,
-                env={},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-            with child:
-                try:
-                    out, errors = child.communicate(timeout=_SECONDS)
-                except subprocess.TimeoutExpired:
-                    child.kill()
-                    raise
-            return subprocess.CompletedProcess((), child.returncode, out, errors)
-        finally:
-            confinement.close()
+            out, errors = child.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            end_group(child.pid)
+            raise
+    return subprocess.CompletedProcess(argv, child.returncode, out, errors)
 
 
 def _identity(candidate: BackendProbe) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from functools import cache
 from typing import NamedTuple
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
@@ -161,6 +162,7 @@ def can_filter(machine: str = "") -> bool:
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
+@cache
 def assemble_filter(
     families: frozenset[int],
     *,

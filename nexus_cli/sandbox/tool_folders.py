@@ -66,7 +66,8 @@ def tool_folders(environ: Environ) -> list[Path]:
         if not is_own or _holds_programs(place, chain_folders):
             on_path.append(Path(entry))
     folders = dict.fromkeys([*map(os.path.realpath, on_path), *chain_folders])
-    links = (path for folder in folders for path in _follow_links(folder))
+    programs = (folder for folder in folders if os.path.basename(folder) in _PROGRAMS)
+    links = (path for folder in programs for path in _read_links(folder, _mtime(folder)))
     return [*on_path, *chains, *islice(links, _MOST_LINKS)]
 
 
@@ -74,13 +75,9 @@ def _holds_programs(real: str, chains: Sequence[str]) -> bool:
     return os.path.basename(real) in _PROGRAMS or any(is_below(real, chain) for chain in chains)
 
 
-def _follow_links(folder: str) -> Paths:
-    """Return the links in a folder of programs whose targets are programs elsewhere."""
-    return _read_links(folder, _mtime(folder)) if os.path.basename(folder) in _PROGRAMS else ()
-
-
 @lru_cache(64)
 def _read_links(folder: str, _stamp: int) -> Paths:
+    """Return the links in a folder of programs whose targets are programs elsewhere."""
     try:
         with os.scandir(folder) as entries:
             links = sorted(entry.path for entry in entries if entry.is_symlink())

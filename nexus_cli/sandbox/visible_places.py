@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,7 +75,8 @@ def shown_places(project: Path, cwd: Path, git: Path | None, folders: Places, en
     paths = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), real_path(folders.cache) / "bin"]
-    return tuple(dict.fromkeys([*always, *_existing(paths)]))
+    ways = (follow_links(str(path)) for path in paths if os.path.exists(path))
+    return tuple(dict.fromkeys([*always, *(Path(link) for way in ways for link in way)]))
 
 
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
@@ -84,10 +85,3 @@ def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
     paths = hidden_settings(path for path in tools if not any(map(path.is_relative_to, always_shown)))
     return tuple(path for path in paths if not any(map(path.is_relative_to, always_shown)))
-
-
-def _existing(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield, for each existing path, every link on the way to it and its real path."""
-    for path in paths:
-        if os.path.exists(path):
-            yield from map(Path, follow_links(str(path)))

@@ -124,9 +124,17 @@ class Walls:
         return [path for path in _resolve((*credential_paths(), *own_paths(places()))) if path.startswith(inside)]
 
     def _filter(self) -> bytes:
+        """Return the filter of system calls: no socket, no change of a mode or a time."""
         probe = self._probe
         keeps_sizes = probe.backend is Backend.LANDLOCK and probe.abi < landlock.TRUNCATE_SINCE
-        return _assemble_filter(keeps_sizes, os.getuid() == 0)
+        return assemble_filter(
+            frozenset(),
+            keep_metadata=True,
+            pretend_times=True,
+            keep_sizes=keeps_sizes,
+            keep_others=True,
+            is_root=os.getuid() == 0,
+        )
 
     def _start_in_landlock(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
         hidden = self._hidden()
@@ -208,14 +216,6 @@ class Walls:
         shown = (*map(Path, (*self._reads, *self._system)), *writes)
         profile = SandboxProfile("read", shown[0], shown[0], writable=writes, hidden=hidden, shown=shown)
         return seatbelt_arguments(profile, argv, ())
-
-
-@cache
-def _assemble_filter(keep_sizes: bool, is_root: bool) -> bytes:
-    """Return the filter of system calls: no socket, no change of a mode or a time."""
-    return assemble_filter(
-        frozenset(), keep_metadata=True, pretend_times=True, keep_sizes=keep_sizes, keep_others=True, is_root=is_root
-    )
 
 
 @lru_cache(4)

@@ -49,7 +49,7 @@ def run_facts(ledger: Ledger, run: Run) -> JsonObject:
     """
     agent = None if run.entity is None else ledger.spaces.get_entity(run.entity)
     spaces = ledger.spaces.list_spaces(agent) if agent else []
-    active = _active_space(_memos(ledger, run, ACTIVE_SPACE), run, spaces)
+    active = find_active_space(_memos(ledger, run, ACTIVE_SPACE), run, spaces)
     names = {space.key: space.name for space in spaces}
     return {
         "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),
@@ -91,9 +91,9 @@ def _memos(ledger: Ledger, run: Run, kind: str) -> list[Memo]:
         return []
 
 
-def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Space | None:
+def find_active_space(entered: Sequence[Memo], run: Run | None, spaces: Sequence[Space]) -> Space | None:
     """Return the space that the agent entered last, else the trigger's; None if it is a member of neither."""
-    key = entered[-1].value["space"] if entered else run.space
+    key = entered[-1].value["space"] if entered else run.space if run else None
     return next((space for space in spaces if space.key == key), None)
 
 

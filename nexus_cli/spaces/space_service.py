@@ -42,6 +42,7 @@ from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.agent_goals import add_goal
+from nexus_cli.spaces.run_facts import find_active_space
 from nexus_cli.spaces.space_history import END, TimelineLines, neutral_text
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -218,19 +219,13 @@ class SpaceService(Spaces):
 
     # Spaces and messages
 
-    def active_space(self) -> Space | None:
-        """Return the space that was entered last, else the trigger's; None if the agent is a member of neither."""
-        entered, run = self.log.memos(ACTIVE_SPACE), self._run()
-        key = entered[-1].value["space"] if entered else run.space if run else None
-        return next((space for space in self._own_spaces() if space.key == key), None)
-
     def _own_spaces(self) -> list[Space]:
         return self.ledger.spaces.list_spaces(self.agent)
 
     def _choose_space(self, name: str) -> Space:
         if name:
             return self._find_space(name)
-        if (active := self.active_space()) is None:
+        if (active := find_active_space(self.log.memos(ACTIVE_SPACE), self._run(), self._own_spaces())) is None:
             raise NexusError(
                 "usage", "no space is active", f"enter a space, or name one; your spaces: {self._own_names()}"
             )

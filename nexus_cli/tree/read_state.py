@@ -166,8 +166,8 @@ class StateReader:
             return self._store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
 
 
-def describe(folder: int, name: str, status: os.stat_result, content: str = "") -> Seen:
-    """Return the state of what is at `name` of an open folder, of the status `status`; that of a file with `content`.
+def describe(folder: int, name: str, status: os.stat_result) -> Seen:
+    """Return the state of what is at `name` of an open folder, of the status `status`; that of a file without content.
 
     Raises `OSError` if a link cannot be read.
     """
@@ -180,7 +180,7 @@ def describe(folder: int, name: str, status: os.stat_result, content: str = "") 
     size = status.st_size if kind == FILE else 0
     has_some = kind in (FILE, FOLDER)
     attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()
-    state = FileState(kind, stat.S_IMODE(status.st_mode), content, size, "", owner, attributes)
+    state = FileState(kind, stat.S_IMODE(status.st_mode), size=size, owner=owner, attributes=attributes)
     return Seen(state, make_stamp(status), is_settled)
 
 

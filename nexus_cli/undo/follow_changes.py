@@ -214,7 +214,7 @@ class ChangeJournal:
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
     _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
     """By project: what its newest look did not cover."""
-    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _looking: threading.RLock = field(default_factory=threading.RLock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     """Calls that run at the same time end in threads of their own."""
     _lock: FileLock | None = None
@@ -263,27 +263,24 @@ class ChangeJournal:
         for root in roots:
             with suppress(Exception), self._looking:  # that command tells it
                 if not self._count:
-                    self._look_alone(real_path(root))
+                    self._look(real_path(root))
 
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         with self._looking:
-            return self._look_alone(root)
-
-    def _look_alone(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
-        if root not in self._projects:
-            key = f"{self._name}-{len(self._projects)}"
-            self._projects[root] = LookedProject(root, self.data, key, self._store, most=self.most_file)
-        project, look, states = self._projects[root], None, dict[str, RepositoryState]()
-        try:
-            look = project.begin()
-            if self._store is not None:
-                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
-                states = followed.begin(look.repositories)
-                look.not_covered |= followed.not_covered
-            self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
-        except (NotFollowed, OSError, ValueError) as error:
-            self._not_covered[root] = {WHOLE: str(error)}
-        return project, look, states
+            if root not in self._projects:
+                key = f"{self._name}-{len(self._projects)}"
+                self._projects[root] = LookedProject(root, self.data, key, self._store, most=self.most_file)
+            project, look, states = self._projects[root], None, dict[str, RepositoryState]()
+            try:
+                look = project.begin()
+                if self._store is not None:
+                    followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                    states = followed.begin(look.repositories)
+                    look.not_covered |= followed.not_covered
+                self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+            except (NotFollowed, OSError, ValueError) as error:
+                self._not_covered[root] = {WHOLE: str(error)}
+            return project, look, states
 
     def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never

@@ -62,11 +62,9 @@ IsSame = Callable[[str, str, str], bool]
 """Returns True if two values of a name are the same."""
 
 
-def _is_equal(name: str, one: str, other: str) -> bool:
-    return one == other
-
-
-def merge_references(steps: Iterable[Step], is_same: IsSame = _is_equal) -> list[TurnReference]:
+def merge_references(
+    steps: Iterable[Step], is_same: IsSame = lambda name, one, other: one == other
+) -> list[TurnReference]:
     """Return the change of each reference from before the first of `steps` to after the last."""
     merged: dict[tuple[str, str, str], TurnReference] = {}
     for step in steps:

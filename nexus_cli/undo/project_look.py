@@ -49,7 +49,6 @@ _ASKED_SECONDS = 1.0
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
-_KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 
@@ -151,10 +150,6 @@ class LookedProject:
         with suppress(OSError):
             self._saved.place.unlink()
 
-    def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that the innermost repository around each ignores, or was not asked in time."""
-        return self._ask(paths, Git.list_ignored)
-
     def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[bytes]], list[bytes]]) -> set[str]:
         """Return the answers of the innermost repository around each of `paths`, or those of which it was not asked in
         time."""
@@ -183,7 +178,7 @@ class LookedProject:
         tools fill, and git does not track them."""
         excluded = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
         excluded -= self._ask(excluded, lambda git, _: git.items("ls-files", "-z"))
-        return excluded | self.find_ignored(paths)
+        return excluded | self._ask(paths, Git.list_ignored)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
         try:
@@ -206,8 +201,8 @@ class LookedProject:
                 record = look.seen.get(path, NOTHING)
                 if self._store is not None and record.is_late and not reader.is_late:
                     record = look.seen[path] = reader.read(path)
-                if _is_uncovered(record.state):
-                    uncovered[path] = _explain(record.state)
+                if why := _explain_uncovered(record.state):
+                    uncovered[path] = why
         self._uncovered = set(uncovered)
         look.not_covered |= uncovered
         rebuilt = (path for path in sorted(look.skipped) if path and "cache" not in path.rpartition("/")[2].lower())
@@ -279,7 +274,7 @@ class LookedProject:
                 self._repositories = set()
             # With a slash: an ignore file inside, as pytest and uv write it, counts for a folder with a tool's name.
             tool_paths = {f"{path}/" if is_named_by_tool(path) else path: path for path in new}
-            ignored = {tool_paths[path] for path in self.find_ignored(tool_paths)}
+            ignored = {tool_paths[path] for path in self._ask(tool_paths, Git.list_ignored)}
             ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
@@ -419,13 +414,10 @@ class _Walk:
                 self._look.seen[path] = replace(record, state=replace(record.state, pair=first))
 
 
-def _is_uncovered(state: FileState) -> bool:
-    """Return True if an undo may not bring the path back."""
-    return state.kind == SPECIAL or (state.kind == FILE and state.content.partition(":")[0] not in _KEPT)
-
-
-def _explain(state: FileState) -> str:
-    """Return the reason that a path is not covered."""
-    if state.kind == SPECIAL or not state.content:
-        return SPECIAL_FILE if state.kind == SPECIAL else UNCOPIED
+def _explain_uncovered(state: FileState) -> str:
+    """Return the reason that an undo may not bring the path back, "" if it may."""
+    if state.kind != FILE or not state.content:
+        return {SPECIAL: SPECIAL_FILE, FILE: UNCOPIED}.get(state.kind, "")
+    if state.content.startswith((SHA256, GIT)):
+        return ""
     return f"{state.size / 1e6:,.0f} MB, {LINKED}" if state.size > _LARGE else LINKED

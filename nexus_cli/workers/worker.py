@@ -237,7 +237,7 @@ class Worker:
     @classmethod
     def from_json(cls, value: JsonObject) -> Worker:
         """Return a worker of an earlier process from its recorded JSON."""
-        worker = cls(
+        return cls(
             value["id"],
             value["call"],
             value["task"],
@@ -252,12 +252,13 @@ class Worker:
             to_review=value["to_review"],
             error=value["error"],
             model=value.get("model", ""),
+            folder=Path(value["folder"]) if value["folder"] else None,
+            scope=Limits.from_json(value["scope"]),
+            failed=dict(value.get("failed", {})),
+            usage=Usage(input=value["tokens"], cost_usd=value["cost_usd"]),
+            report=str(value["report"]),
+            untold=bool(value["untold"]),
         )
-        worker.folder = Path(value["folder"]) if value["folder"] else None
-        worker.scope = Limits.from_json(value["scope"])
-        worker.failed = dict(value.get("failed", {}))
-        worker.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
-        return worker
 
 
 def _cut(line: str) -> str:

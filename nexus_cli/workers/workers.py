@@ -619,10 +619,8 @@ class SessionWorkers(RunningWorkers[Session]):
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
         for memo in self.session.conversation.memos(WORKER):
             worker = Worker.from_json(memo.value)
-            worker.report = str(memo.value["report"])
             spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
-            worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
         shown = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
         for worker in self.all():

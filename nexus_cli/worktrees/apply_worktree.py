@@ -44,14 +44,16 @@ from nexus_cli.tree.write_state import (
 )
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
 from nexus_cli.worktrees.own_repository import find_git
-from nexus_cli.worktrees.project_files import NO_FILE, ProjectFile, file_of, is_taken_back, read_file
+from nexus_cli.worktrees.project_files import is_taken_back, read_file
 from nexus_cli.worktrees.snapshot_store import (
     EXECUTABLE,
     LINK,
     MISSING,
+    NO_FILE,
     BlobReader,
     SnapshotStore,
     TreeChange,
+    TreeFile,
 )
 from nexus_cli.worktrees.worktrees import compare_states, require_folder
 
@@ -99,11 +101,11 @@ class _Step:
     """One change and the way to apply it."""
 
     change: TreeChange
-    seen: ProjectFile
+    seen: TreeFile
     """The file at its path when the step was planned."""
-    seen_before: ProjectFile
+    seen_before: TreeFile
     """The file at the path before a rename, when the step was planned."""
-    result: ProjectFile
+    result: TreeFile
     """The file after the step; its blob is "" for a merged text."""
     origin: PresentState
     """The project's file that is changed or moved: its rights stay."""
@@ -139,8 +141,8 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
         changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
             for change in changes:
-                if change.new_mode == LINK:
-                    links[os.fsdecode(change.path)] = os.fsdecode(blobs.read(change.new))
+                if change.new.mode == LINK:
+                    links[os.fsdecode(change.path)] = os.fsdecode(blobs.read(change.new.blob))
     paths = {os.fsdecode(path) for change in changes for path in (change.path, change.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
@@ -218,7 +220,7 @@ def _record_applied(
     """Record the changes that the project has now: all of `tree`, or the earlier ones and `applied_changes`."""
     applied = tree
     if not is_whole:
-        entries = [(change.new_mode, change.new, change.path) for change in applied_changes]
+        entries = [(change.new.mode, change.new.blob, change.path) for change in applied_changes]
         entries += [(MISSING, "", change.before) for change in applied_changes if change.before != change.path]
         applied = store.replace_paths(record.applied, entries)
         store.hold(applied, record.start)
@@ -238,36 +240,33 @@ class _Planner:
         self._origins: dict[bytes, PresentState] = {}
         """By the new path of a file that is moved: the state of the project's file."""
 
-    def look(self, path: bytes) -> ProjectFile:
+    def look(self, path: bytes) -> TreeFile:
         return read_file(self.root, path, self._length)
 
     def split_renames(self, changes: Iterable[TreeChange]) -> Iterator[TreeChange]:
         """Yield the changes; a rename of a file that the project has not changed is a deletion and a new file."""
         for change in changes:
             if self._is_free_rename(change):
-                zeros = "0" * len(change.old)
                 self._origins[change.path] = self.look(change.before).now
-                yield TreeChange(change.before, change.before, change.old_mode, change.old, MISSING, zeros)
-                yield TreeChange(change.path, change.path, MISSING, zeros, change.new_mode, change.new)
+                yield TreeChange(change.before, change.before, change.old, NO_FILE)
+                yield TreeChange(change.path, change.path, NO_FILE, change.new)
             else:
                 yield change
 
     def _is_free_rename(self, change: TreeChange) -> bool:
         """True if a rename can be a move: the project's file is unchanged, and the new path is or will be free."""
         before = self.look(change.before)
-        if change.before == change.path or before != ProjectFile(change.old_mode, change.old):
+        if change.before == change.path or before != change.old:
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
         there = self.look(change.path)
         # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
-        return inside or (
-            there in (NO_FILE, ProjectFile(change.new_mode, change.new)) and there.now.stamp != before.now.stamp
-        )
+        return inside or (there in (NO_FILE, change.new) and there.now.stamp != before.now.stamp)
 
     def plan(self, change: TreeChange) -> _Step:
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
-        base, new = file_of(change.old_mode, change.old), file_of(change.new_mode, change.new)
+        base, new = change.old, change.new
         step = _Step(change, seen, before, new, origin=self._origins.get(change.path, before.now))
         if b".git" in change.path.lower().split(b"/"):
             return replace(step, conflict="a path in .git")
@@ -281,7 +280,7 @@ class _Planner:
             return step  # the path in the way may be deleted by an earlier step: looked at again then
         return self._merge(step, seen, base, new)
 
-    def _merge(self, step: _Step, ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> _Step:
+    def _merge(self, step: _Step, ours: TreeFile, base: TreeFile, new: TreeFile) -> _Step:
         if ours == base:
             return step
         why = _describe_clash(ours, base, new)
@@ -289,9 +288,9 @@ class _Planner:
             return replace(step, conflict=why)
         mode = new.mode if ours.mode == base.mode else ours.mode
         if new.blob in (base.blob, ours.blob):
-            return replace(step, result=ProjectFile(mode, ours.blob))
+            return replace(step, result=TreeFile(mode, ours.blob))
         if ours.blob == base.blob:
-            return replace(step, result=ProjectFile(mode, new.blob))
+            return replace(step, result=TreeFile(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
         if merged is None:
             return replace(
@@ -300,11 +299,9 @@ class _Planner:
         if conflicts >= _FAILED:
             return replace(step, conflict="a binary file that changed in both")
         why = f"{plural(conflicts, 'conflict')} marked in the file" if conflicts else ""
-        return replace(step, result=ProjectFile(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
+        return replace(step, result=TreeFile(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
-    def _merge_text(
-        self, step: _Step, ours: ProjectFile, base: ProjectFile, new: ProjectFile
-    ) -> tuple[bytes | None, int]:
+    def _merge_text(self, step: _Step, ours: TreeFile, base: TreeFile, new: TreeFile) -> tuple[bytes | None, int]:
         """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
         of conflicts: at least `_FAILED` if one of the texts is none."""
         with open_real(self.root / os.fsdecode(step.change.before)) as file:
@@ -322,7 +319,7 @@ class _Planner:
         return merged, conflicts
 
 
-def _describe_clash(ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> str:
+def _describe_clash(ours: TreeFile, base: TreeFile, new: TreeFile) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     in_place = {
         FOLDER: "a folder now has this name",

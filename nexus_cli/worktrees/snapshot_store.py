@@ -13,13 +13,14 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.real_files import FolderChain, open_folder, stat_at
 from nexus_cli.sandbox.own_git import Git, GitError
+from nexus_cli.tree.file_state import NOT_THERE, PresentState
 
 MISSING = "000000"
 LINK = "120000"
@@ -29,17 +30,28 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class TreeFile:
+    """A path in one state: its mode as git names it, and its blob."""
+
+    mode: str
+    blob: str = ""
+    now: PresentState = field(default=NOT_THERE, compare=False)
+    """Of a path of the project: its present state, whose stamp changes with each write, even one of the same content.
+    """
+
+
+NO_FILE = TreeFile(MISSING)
+
+
+@dataclass(frozen=True, slots=True)
 class TreeChange:
     """One path that differs between two states; with a rename, also the earlier path."""
 
     path: bytes
     before: bytes
     """The path in the older state: `path` itself unless it was renamed."""
-    old_mode: str
-    old: str
-    """Its blob in the older state; zeros if it did not exist."""
-    new_mode: str
-    new: str
+    old: TreeFile
+    new: TreeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +132,13 @@ class SnapshotStore:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
         tree_changes, items = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
         for head in items:
-            old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
+            *modes, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
             before = path = next(items)
             if kind.startswith(("R", "C")):
                 path = next(items)
-            tree_changes.append(TreeChange(path, before, old_mode, old_blob, new_mode, new_blob))
+            pairs = zip(modes, (old_blob, new_blob), strict=True)
+            files = (NO_FILE if mode == MISSING else TreeFile(mode, blob) for mode, blob in pairs)
+            tree_changes.append(TreeChange(path, before, *files))
         return tree_changes
 
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:

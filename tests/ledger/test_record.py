@@ -226,14 +226,12 @@ def test_the_sections_that_a_project_left_out_are_counted_over_its_newest_sessio
                 log.count_recall(name)
                 log.count_recall(name)
 
-    assert ledger.count_misses("/p", "left_out", 9) == {}
-    assert ledger.count_misses("/\udcff", "left_out", 9) == {}
+    assert ledger.count_misses("/p") == {}
+    assert ledger.count_misses("/\udcff") == {}
     leave_out("/p", "a", "b")
     leave_out("/p", "a", recalled="a")
     leave_out("/other", "a", "c", recalled="c")
-    assert ledger.count_misses("/p", "left_out", 9) == {"a": (2, 1), "b": (1, 0)}
-    assert ledger.count_misses("/p", "left_out", 1) == {"a": (1, 1)}
-    assert ledger.count_misses("/p", "other", 9) == {}
+    assert ledger.count_misses("/p") == {"a": (2, 1), "b": (1, 0)}
 
 
 def test_a_tool_call_starts_once(ledger: Ledger, make: SimpleNamespace) -> None:

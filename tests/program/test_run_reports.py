@@ -270,6 +270,6 @@ def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage
     assert len(place.run("runs", "list", "--json").result["runs"]) == 4
     with closing(Ledger.open(place.ledger)) as ledger:
         value = {"wait": 0, "delivery": "d1", "why": "check_run.conclusion is success"}
-        ledger.runs.record_missed(ledger.runs.get(4), value, "2026-02-18T15:06:55.000Z")
+        ledger.runs.signal(4, "missed", value, "2026-02-18T15:06:55.000Z", is_taken=True)
     shown = place.run("runs", "show", "run-4", env={"COLUMNS": "200"}).text
     assert "an event that the run did not wait for: check_run.conclusion is success" in shown, shown
