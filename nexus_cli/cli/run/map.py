@@ -80,7 +80,7 @@ def map_items(
     """
     shared.check()
     if not prompt.strip():
-        raise NexusError("usage", "no prompt", "the text is empty", "See nexus map --help")
+        raise NexusError("usage", "no prompt", "the text is empty", "See `nexus map --help`")
     if files and null:
         raise NexusError(
             "usage", "--null", "applies only to items on stdin, but files are given", "Omit --null, or the files"
