@@ -69,7 +69,7 @@ PEER_WORDS = {
     **dict.fromkeys(("--yolo", "--dangerously-skip-permissions"), "--allow all"),
     **dict.fromkeys(("--allowedTools", "--allowed-tools"), "--rule RULE"),
     "--full-auto": "--allow auto",
-    "--output-format": "nexus ask --json, or --stream-json",
+    "--output-format": "nexus ask --json` or `nexus ask --stream-json",
     "completion": "nexus --install-completion",
     "help": "nexus --help",
     "resume": "nexus -r ID",
@@ -276,7 +276,7 @@ def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:
     parts = [command, *getattr(command, "commands", {}).values()]
     has = {option for part in parts for param in part.params for option in param.opts}
     why = next((f"`{name}` has no {option}" for option in options if option not in has), "")
-    hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
+    hint = CD_HINT if why.endswith(" --cd") else f"See `nexus {name} --help`"
     return NexusError("usage", "wrong usage", why or f"options must follow the command `{name}`", hint)
 
 
@@ -384,14 +384,19 @@ def _without_keys(error: NexusError) -> NexusError:
 
 def _usage(error: Any) -> NexusError:
     path = error.ctx.command_path if error.ctx else "nexus"
-    hint = f"See {path} --help"
+    hint = f"See `{path} --help`"
     option = getattr(error, "option_name", "")
-    why = error.format_message().replace("a valid float", "a number").replace("a valid integer", "a whole number")
+    why = (
+        error.format_message()
+        .replace("a valid float", "a number")
+        .replace("a valid integer", "a whole number")
+        .replace("a valid int", "a whole number")
+    )
     if hasattr(error, "possibilities"):
         known_options = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         hint = f"{suggest_name(option, known_options, '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
+        hint = f"Use `{PEER_WORDS[option]}`" if option in PEER_WORDS else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

@@ -39,7 +39,7 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
         if value is not None and not least <= value <= most:
             name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
             bound = f"at least {least}" if value < least else f"at most {most}"
-            raise NexusError("usage", f"{name} {value}", f"must be {bound}", f"See {context.command_path} --help")
+            raise NexusError("usage", f"{name} {value}", f"must be {bound}", f"See `{context.command_path} --help`")
         return value
 
     return check
@@ -49,7 +49,7 @@ def check_amount(context: typer.Context, option: typer.CallbackParam, value: flo
     """Return `value`; raise `NexusError("usage", ...)` unless it is above 0 and finite. A callback of typer."""
     if value is not None and not 0 < value < math.inf:
         why = "must be above 0 and finite"
-        raise NexusError("usage", f"{option.opts[0]} {value}", why, f"See {context.command_path} --help")
+        raise NexusError("usage", f"{option.opts[0]} {value}", why, f"See `{context.command_path} --help`")
     return value
 
 
@@ -167,7 +167,7 @@ class SharedOptions:
         """Raise `NexusError("usage", ...)` if values contradict each other or are unknown."""
         if self.effort and self.effort not in (DEFAULT_EFFORT, *EFFORTS):
             why = f"must be {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
-            raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See nexus ask --help")
+            raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See `nexus ask --help`")
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "cannot be used together", "Omit one of them")
 

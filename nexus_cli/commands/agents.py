@@ -74,7 +74,11 @@ def _find_row(source: Source, name: str) -> JsonObject:
     rows = _rows(source)
     worker: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if worker is None:
-        reason = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        reason = (
+            f"there is no such worker; workers: {', '.join(row['id'] for row in rows)}"
+            if rows
+            else "no worker was started"
+        )
         raise NexusError("usage", f"worker {one_line(name)[:60]}", reason, "`nexus agents list` shows the workers")
     return worker
 

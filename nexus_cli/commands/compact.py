@@ -31,7 +31,7 @@ async def compact(
         return await _preview(context, instructions if is_preview else "")
     option = instructions.partition(" ")[0]
     if option.startswith(("-", "\u2013", "\u2014")) and len(option) > 1:  # a dash alone is a list item
-        raise usage_error("compact", option, "no such option", f"Use /compact --{PREVIEW}")
+        raise usage_error("compact", option, "there is no such option", f"Use /compact --{PREVIEW}")
 
     compacted: list[str] = []
 

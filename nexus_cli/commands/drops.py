@@ -67,11 +67,11 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     """
     text = read_log(source).original(drop)
     if text is None:
-        why = f"session {source.session()} has no drop with this id"
-        raise NexusError("usage", f"no drop {drop}", why, "`nexus drops` lists them")
+        why = f"there is no such drop in session {source.session()}"
+        raise NexusError("usage", f"drop {drop}", why, "`nexus drops` lists them")
     match, example = _RANGE.fullmatch(span or ":"), f"Example: nexus drops show {drop} --range 0:2000"
     if match is None:
-        raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
+        raise NexusError("usage", f"--range {span}", "must be A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
         why = f"the range is empty: {drop} has {len(text):,} characters"

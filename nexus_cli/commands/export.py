@@ -73,7 +73,7 @@ def export_session(
 
     The page is a single self-contained file with the conversation and the tokens of each request by section. The page
     and Markdown redact secrets in text, but not in images. Without a format option, the suffix of FILE selects the
-    format. See nexus docs moving for the session folder of Claude Code.
+    format. See `nexus docs moving` for the session folder of Claude Code.
     """
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, is_set in flags.items() if is_set)} - {""}
@@ -98,7 +98,7 @@ async def export_open_session(
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
     if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
         hint = f"To write a file with this name: /export md {name}"
-        raise usage_error("export", words, f"expected one of {', '.join(FORMATS)}", hint)
+        raise usage_error("export", words, f"must be one of {', '.join(FORMATS)}", hint)
     form, source = form or format_of_file(name), read_source(context)
     _check_raw(form, raw)
     info = source.ledger.session(context.session.id)
@@ -108,7 +108,7 @@ async def export_open_session(
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form not in (HTML, MARKDOWN):
         why = "applies only to HTML pages and Markdown"
-        raise NexusError("usage", "wrong usage: --raw", why, "Choose the format html or md")
+        raise NexusError("usage", "--raw", why, "Choose the format html or md")
 
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
@@ -135,8 +135,7 @@ def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool
     its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)
     if form not in FORMATS:
-        why = f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise NexusError("usage", f"wrong value for --format: '{form}'", why)
+        raise NexusError("usage", f"--format {form}", f"must be one of {', '.join(FORMATS)}")
     _check_raw(form, raw)
     to_file = output not in ("", "-")
     try:

@@ -62,8 +62,8 @@ def _explain(command: Command, verb: str) -> JsonObject:
         shown |= verb_fields if verb else {}
     elif verb:
         verb_names = ", ".join(filter(None, reversed(verbs_by_name)))
-        why = f"expected one of {verb_names}" if verb_names else "has no subcommands"
-        raise usage_error("help", f"{command.name} {verb}", why, f"See /help {command.name}")
+        why = f"must be one of {verb_names}" if verb_names else "has no subcommands"
+        raise usage_error("help", f"{command.name} {verb}", why, f"See `/help {command.name}`")
     return shown
 
 

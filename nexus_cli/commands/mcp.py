@@ -79,7 +79,7 @@ def add(
     try:
         parsed = parse_entry(name, entry, os.environ)
     except ValueError as error:
-        raise NexusError("usage", f"server {one_line(name)}", str(error), "See nexus mcp add --help") from None
+        raise NexusError("usage", f"server {one_line(name)}", str(error), "See `nexus mcp add --help`") from None
     assert parsed is not None
     for known_entry in _read_catalogue(source, "").entries.values():
         if known_entry.source == "personal" and fit_name(known_entry.name) == fit_name(name):
@@ -89,7 +89,7 @@ def add(
                 "usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known_entry.name}"
             )
     write_server(name, entry)
-    source.say(f"{name} was added to {with_tilde(places().settings)}.")
+    source.say(f"server {name} was added to {with_tilde(places().settings)}.")
     try:
         return list_tools(parsed)
     except NexusError as error:

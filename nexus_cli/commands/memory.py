@@ -112,7 +112,7 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         hint = suggest_name(name, SLOTS, "")
-        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"must be one of {', '.join(SLOTS)}", hint)
+        raise NexusError("usage", f"--slot {name}", f"must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 
 

@@ -116,8 +116,8 @@ def add_rule(
     if decision == "allow" and text.startswith("mcp__"):
         _accept_definitions(source, text)
     if not added:
-        return report_act(f"already in your settings: {typed}.")
-    return report_act(f"added {typed} to your settings.", typed)
+        return report_act(f"rule {typed} is already in your settings.")
+    return report_act(f"rule {typed} was added to your settings.", typed)
 
 
 def _accept_definitions(source: Source, rule: str) -> None:
@@ -137,9 +137,9 @@ def remove_rule(source: Source, rule: RuleText) -> Act:
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
-        return report_act(f"revoked for this session: {typed}.", typed)
+        return report_act(f"permission {typed} was revoked for this session.", typed)
     removed = find_permission(source).remove_rule(typed)
-    return report_act(f"removed {typed} from your settings.", *removed)
+    return report_act(f"rule {typed} was removed from your settings.", *removed)
 
 
 def _unquote(rule: str) -> str:

@@ -71,7 +71,7 @@ async def rewind(
         number = int(chosen)
     turn = next((candidate for candidate in turns if candidate.number == number), None)
     if turn is None:
-        raise usage_error("rewind", arguments, f"no turn {number}; the newest is {turns[0].number}")
+        raise usage_error("rewind", arguments, f"there is no such turn; the newest is {turns[0].number}")
     part = part or await _choose_part(context, turn, [candidate for candidate in turns if candidate.number >= number])
     if not part:
         return report_act("")

@@ -46,7 +46,7 @@ def build_list(
 ) -> Report[RunsReport]:
     """List runs, newest first, with state, open wait and result."""
     if state and state not in STATES:
-        raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
+        raise NexusError("usage", f"--state {state}", f"must be one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))
 
 
@@ -71,7 +71,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     elif agent:
         entity = ledger.spaces.find_entity(agent)
         if entity is None:
-            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See nexus space list")
+            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See `nexus space list`")
         filters["entity"] = entity.key
     elif role := ledger.spaces.own_role():
         filters["principal"] = role  # not those of colleagues
@@ -99,7 +99,7 @@ def cancel_run(
         return _changed(source, befores, "cancelled")
     (before,) = befores
     if before.has_ended:
-        raise NexusError("usage", before.id, f"already {before.state}", f"See nexus runs show {before.id}")
+        raise NexusError("usage", before.id, f"already {before.state}", f"See `nexus runs show {before.id}`")
     was = "it was interrupted" if broken_runs(source.ledger, [before]) else f"it was {before.state}"
     done = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
@@ -123,7 +123,7 @@ def pause_run(
         runs.set_paused(selected_run.key, True, now) for selected_run in selected if run or runs.is_own(selected_run)
     ]
     if run and befores[0].has_ended:
-        raise NexusError("usage", befores[0].id, f"already {befores[0].state}", f"See nexus runs show {run}")
+        raise NexusError("usage", befores[0].id, f"already {befores[0].state}", f"See `nexus runs show {run}`")
     return _changed(source, befores, "paused")
 
 
@@ -197,7 +197,7 @@ def find_resumable(source: Source, run: str) -> Run:
         hint = (
             f"`nexus ask -r {target_run.session}` continues its session"
             if target_run.session
-            else "See nexus runs list"
+            else "See `nexus runs list`"
         )
         raise NexusError("usage", target_run.id, f"already {target_run.state}", hint)
     require_own(source.ledger, target_run)
@@ -222,7 +222,7 @@ async def resume_run(
     runs, target_run = source.ledger.runs, find_resumable(source, run)
     if target_run.state == FAILED:
         runs.resume_failed(target_run, utc_now())
-        return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues with nexus serve"))
+        return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues with `nexus serve`"))
     was_paused = runs.set_paused(target_run.key, False, utc_now()).is_paused
     if target_run.waits and target_run.waits.kind == APPROVAL:
         await _answer(context, source, target_run)

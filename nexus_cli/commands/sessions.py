@@ -73,7 +73,7 @@ def build_list(
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
     note = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
-    if not (value["total"] or everywhere):
+    if not (value["total"] or everywhere or value.get("runs")):
         note = "`nexus sessions list --all` lists the sessions of all folders."
     if not value["total"] and ledger.list_replaced():
         note = f"{note} A damaged ledger was replaced: see `nexus doctor`.".lstrip()
@@ -177,7 +177,7 @@ def delete_session(
     forget_session(places().data, info.id)
     cost = known_dollars(used.usage.cost_usd, used.known_usd) or "cost"
     uncounted = f" Its {cost} no longer counts in `nexus usage`." if used.requests else ""
-    return report_act(f"deleted session {info.id}, {freed:,} bytes freed.{uncounted}", info.id)
+    return report_act(f"session {info.id} was deleted ({freed:,} bytes freed).{uncounted}", info.id)
 
 
 def _refuse_open(source: Source, session: str) -> None:
@@ -211,7 +211,7 @@ async def resume_session(
         others, _ = _others(source, everywhere=everywhere)
         if not others:
             hint = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
-            return print_act(f"No other session found.{hint}")
+            return print_act(f"No other sessions.{hint}")
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
         return report_act("")

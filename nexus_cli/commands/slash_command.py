@@ -40,7 +40,7 @@ def make_slash_command(noun: Noun) -> Command:
         writes_more = verb.opens in ("write", "create") and not verb.of_session
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise NexusError(
-                "usage", what, "changes to this session are not saved", f"Use nexus {noun.name} in a shell"
+                "usage", what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell"
             )
         await _run_verb(context, source, what, verb, values)
 
@@ -107,7 +107,7 @@ def find_verb(noun: Noun, arguments: str) -> tuple[Verb, str]:
         if default := _find_default(verbs):
             return default, arguments
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
-        raise usage_error(noun.name, arguments, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
+        raise usage_error(noun.name, arguments, f"must be one of {', '.join(verb.name for verb in verbs)}", hint)
     return verbs[0], arguments
 
 
@@ -171,7 +171,7 @@ def _read_line(verb: Verb, line: str) -> JsonObject:
             continue
         flag = flag if flag in options else flag.casefold()
         if flag not in options:
-            raise _WrongWords(flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
+            raise _WrongWords(flag, "there is no such option", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
             value = next(map(_unquote, words), "")

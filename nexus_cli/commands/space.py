@@ -153,7 +153,7 @@ def set_goals(
     elif act == "done" and argument:
         who, done = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
     elif act != "list" or argument:
-        raise NexusError("usage", f"goal {act} {argument}".rstrip()[:80], "expected add TEXT, list or done ID")
+        raise NexusError("usage", f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
     return Report("agent_goals", agent_goals.goals_report(who, done), whole=True)
 
 
@@ -221,7 +221,7 @@ async def enter(context: CommandContext, space: SpaceName) -> Act:
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
         why = "nexus was not a member of a space when this session started"
-        hint = f"Run nexus space join {shlex.quote(space)} --as nexus, then exit and resume this session"
+        hint = f"Run `nexus space join {shlex.quote(space)} --as nexus`, then exit and resume this session"
         raise usage_error("space", f"enter {space}", why, hint)
     result = service.enter(space)
     if result.error:

@@ -25,7 +25,7 @@ def build_usage(
     one session: a plot of its requests, and sums by model, kind of request and recent turn.
     """
     if by and by not in GROUPINGS:
-        raise NexusError("usage", f"wrong value for --by: '{by}'", f"must be one of {', '.join(GROUPINGS)}")
+        raise NexusError("usage", f"--by {by}", f"must be one of {', '.join(GROUPINGS)}")
     if not (every or since or by) and (source.live or source.named):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
@@ -42,8 +42,7 @@ def _parse_date(text: str, *, local: bool) -> datetime:
             moment = moment.astimezone() if local else moment.replace(tzinfo=UTC)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        what = f"wrong value for --since: '{text}'"
-        raise NexusError("usage", what, "not a valid date", "Write it as YYYY-MM-DD") from error
+        raise NexusError("usage", f"--since {text}", "not a valid date", "Write it as YYYY-MM-DD") from error
 
 
 NOUN = Noun(

@@ -31,13 +31,13 @@ def explain(
         report = decision_report(log, call)
         if report is not None:
             return Report("decision", report)
-        what, hint = f"no call in session {log.session_id} matches", "`nexus why` lists the newest decisions"
+        what, hint = f"there is no such call in session {log.session_id}", "`nexus why` lists the newest decisions"
         if state is not None:
-            what = "no call in this session and no limit matches"
+            what = "there is no such call or limit in this session"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
         raise NexusError(
             "usage",
-            f"/why {call}" if state else call,
+            f"/why {call}" if state else f"call {call}",
             what,
             hint if state else f"{hint}; --session ID selects another session",
         )

@@ -37,5 +37,5 @@ def report_bug(bug: BaseException) -> NexusError:
         hint = f"Report this bug with the last lines of {path}"
     except (OSError, NexusError):
         hint = "Report this bug"
-    location = frames[-1] if frames else "an unknown place"
+    location = frames[-1] if frames else "an unknown location"
     return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {location}", hint)

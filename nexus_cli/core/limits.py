@@ -70,7 +70,7 @@ def require_level(word: str, option: str) -> str:
     """Parse a level; raise `NexusError("usage", ...)`, which names the option `option`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
-        raise NexusError("usage", f"{option} {word[:40]!r}", "must be ask, edit, auto or all", "See nexus docs rules")
+        raise NexusError("usage", f"{option} {word[:40]!r}", "must be ask, edit, auto or all", "See `nexus docs rules`")
     return level
 
 

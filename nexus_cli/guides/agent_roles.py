@@ -38,7 +38,7 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             if pattern:
                 yield (
                     field,
-                    f"nexus ignores the pattern of {one_line(reference)}; to restrict calls, use nexus rules add",
+                    f"nexus ignores the pattern of {one_line(reference)}; to restrict calls, use `nexus rules add`",
                 )
             is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known_tools
             if not is_known:

@@ -53,7 +53,7 @@ MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 """A message that calls a guide: its name, and the arguments."""
-NEEDS_TRUST = "is not trusted; run nexus trust"
+NEEDS_TRUST = "is not trusted; run `nexus trust`"
 """The reason that a guide of a project cannot be called yet."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""

@@ -44,7 +44,7 @@ CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFai
 """The events of a call."""
 DISABLED = "disableAllHooks"
 """The key with which Claude's settings switch off the hooks of a project."""
-TRUST = "changed since you trusted it; run nexus trust"
+TRUST = "changed since you trusted it; run `nexus trust`"
 MOST_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
@@ -199,7 +199,7 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
     for item, state in plugin.items("hook"):
         if state not in (ACTIVE, CHANGED):
             continue
-        why = "" if state == ACTIVE else f"changed since you accepted it; run nexus plugin update {plugin.name}"
+        why = "" if state == ACTIVE else f"changed since you accepted it; run `nexus plugin update {plugin.name}`"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
         if sign := UNSET.search(hook.table.command):
             hook = replace(hook, state=UNSUPPORTED, why=f"its command uses {sign[0]}, which nexus does not set")
@@ -220,7 +220,7 @@ def _project_hooks(folder: Path, source: Path, configuration: Configuration) -> 
     for key, item in (hooks | removed).items():
         text, state, why = item.definition, ACTIVE, ""
         if key not in in_force:
-            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "run nexus trust")
+            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "run `nexus trust`")
             if item.file in left_out and item.file not in readable:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text

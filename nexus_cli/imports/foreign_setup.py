@@ -209,7 +209,7 @@ class ForeignSetup:
         label, name = f"server {one_line(server)}", one_line(name)
         if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
             self.notes.append(
-                f"{label}: the value of {name} looks like a key and was not copied; run nexus login {name}"
+                f"{label}: the value of {name} looks like a key and was not copied; run `nexus login {name}`"
             )
         else:
             hint = f'"{name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'

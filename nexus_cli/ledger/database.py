@@ -350,7 +350,7 @@ class Database:
         if self._guard is not None:
             sql, values, why = self._guard
             if self._count_changed(sql, values) != 1:
-                raise NexusError("ledger", "nothing more can be recorded", why, "See nexus runs list")
+                raise NexusError("ledger", "nothing more can be recorded", why, "See `nexus runs list`")
 
     def _count_changed(self, sql: str, values: Row) -> int:
         """Run a statement and return how many rows it changed."""

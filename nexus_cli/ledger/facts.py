@@ -200,7 +200,7 @@ class FactTable:
         fact = self.find(fact_id)
         if fact is None:
             shown = " ".join(replace_surrogates(fact_id).split())[:40]
-            raise NexusError("usage", f"fact {shown}", "there is no such fact", "See nexus memory list")
+            raise NexusError("usage", f"fact {shown}", "there is no such fact", "See `nexus memory list`")
         return fact
 
     def clear_quotes(self, session: str) -> None:

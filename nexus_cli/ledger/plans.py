@@ -62,7 +62,7 @@ class PlanTable:
         """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
         plans = self._select("key = ?", key)
         if not plans:
-            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "See nexus schedule list")
+            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "See `nexus schedule list`")
         return plans[0]
 
     def find(self, text: str) -> Plan:
@@ -74,7 +74,7 @@ class PlanTable:
         if len(plans) == 1:
             return plans[0]
         why = "several schedules have this name" if plans else "there is no such schedule"
-        raise NexusError("usage", f"schedule {text[:80]!r}", why, "See nexus schedule list")
+        raise NexusError("usage", f"schedule {text[:80]!r}", why, "See `nexus schedule list`")
 
     def list_plans(self) -> list[Plan]:
         """Return all plans, sorted by their next time."""

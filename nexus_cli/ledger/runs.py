@@ -128,14 +128,14 @@ class RunTable:
         """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
         runs = self._select("key = ?", key)
         if not runs:
-            raise NexusError("usage", f"run-{key}", "there is no such run", "See nexus runs list")
+            raise NexusError("usage", f"run-{key}", "there is no such run", "See `nexus runs list`")
         return runs[0]
 
     def find(self, text: str) -> Run:
         """Return a run by its id; raise `NexusError("usage", ...)` if it does not exist."""
         key = parse_key(text, "run")
         if key is None:
-            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "See nexus runs list")
+            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "See `nexus runs list`")
         return self.get(key)
 
     def list_runs(self, states: Iterable[str] = (), limit: int = 50, **filters: Any) -> list[Run]:

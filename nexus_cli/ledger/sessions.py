@@ -340,4 +340,4 @@ def _unknown_session(db: Database, key: str) -> NexusError:
     near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
     near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
     hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"
-    return NexusError("usage", f'session "{key}"', "no session matches this id or name", hint)
+    return NexusError("usage", f'session "{key}"', "there is no such session", hint)

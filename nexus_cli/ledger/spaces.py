@@ -82,7 +82,7 @@ class SpaceTable:
         """
         name = check_name(name, "the name")
         if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
-            raise NexusError("usage", f"the name {name}", "this name is reserved", "Choose another name")
+            raise NexusError("usage", f"name {name}", "this name is reserved", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
             existing = self.find_entity(name)
@@ -96,7 +96,7 @@ class SpaceTable:
                 )
             elif existing.kind != kind:
                 holder = "an agent" if existing.kind == AGENT else "a person"
-                raise NexusError("usage", f"the name {existing.name}", f"{holder} has this name", "Choose another name")
+                raise NexusError("usage", f"name {existing.name}", f"{holder} has this name", "Choose another name")
             elif options is not None:
                 self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), existing.key)
         entity = self.find_entity(name)
@@ -150,9 +150,7 @@ class SpaceTable:
         """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
         name = check_name(name, "the name of a space", colons=True)
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
-            raise NexusError(
-                "usage", f"the space {name}", "a space with this name already exists", "Choose another name"
-            )
+            raise NexusError("usage", f"space {name}", "a space with this name already exists", "Choose another name")
         return name
 
     def join(self, space: Space, member: Entity) -> bool:
@@ -168,7 +166,7 @@ class SpaceTable:
         if member.kind == AGENT and not self.is_own(member):
             how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
             raise NexusError(
-                "usage", f"the agent {member.name}", "the agent belongs to another user", f"Its owner can add it: {how}"
+                "usage", f"agent {member.name}", "the agent belongs to another user", f"Its owner can add it: {how}"
             )
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
@@ -220,7 +218,7 @@ class SpaceTable:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
         spaces = self._load("s.key = ?", key)
         if not spaces:
-            raise NexusError("usage", f"space-{key}", "there is no such space", "See nexus space list")
+            raise NexusError("usage", f"space-{key}", "there is no such space", "See `nexus space list`")
         return spaces[0]
 
     def find(self, text: str) -> Space:
@@ -232,8 +230,8 @@ class SpaceTable:
             names = [space.name for space in self.list_spaces()]
             part = fold_name(text.strip())
             near = nearest_name(text, names) or next((name for name in names if part and part in fold_name(name)), "")
-            hint = f"Did you mean {near}?" if near else "See nexus space list"
-            raise NexusError("usage", f"the space {text[:80]!r}", "there is no such space", hint)
+            hint = f"Did you mean {near}?" if near else "See `nexus space list`"
+            raise NexusError("usage", f"space {text[:80]!r}", "there is no such space", hint)
         return spaces[0]
 
     def list_spaces(self, member: Entity | None = None) -> list[Space]:
@@ -507,7 +505,7 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member"
     hint = f"To join: nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
-    return NexusError("usage", f"the space {space.name}", why, hint)
+    return NexusError("usage", f"space {space.name}", why, hint)
 
 
 def _describe_spent(root: int, dollars: float) -> str:

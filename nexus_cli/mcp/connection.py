@@ -333,7 +333,7 @@ class ServerConnection:
         if isinstance(cause, ServerError):
             return cause
         if isinstance(cause, LoginNeeded) or (self._unauthorized and not self.show_url):
-            return self._error("login", f"requires a login; run nexus mcp login {self.target.name}")
+            return self._error("login", f"requires a login; run `nexus mcp login {self.target.name}`")
         if isinstance(cause, OAuthFlowError):
             return self._error("login", f"the login failed: {cause}")
         if isinstance(cause, MCPError):

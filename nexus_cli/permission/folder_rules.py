@@ -91,7 +91,7 @@ def check_rules(rules: Iterable[str]) -> None:
         try:
             parse_allowed((rule,), AHEAD)
         except ValueError as error:
-            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See nexus docs rules") from None
+            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See `nexus docs rules`") from None
 
 
 @lru_cache(64)

@@ -90,7 +90,7 @@ class InstalledPlugin:
         if not self.changed:
             return ""
         changed = f"plugin {self.name} was changed after you accepted it; disabled: {name_first(self.changed, 3)}"
-        return f"{changed}. Run nexus plugin update {self.name}"
+        return f"{changed}. Run `nexus plugin update {self.name}`"
 
 
 def plugins_root() -> Path:
@@ -131,7 +131,7 @@ def find_plugin(name: str) -> InstalledPlugin:
 def _read_installed(name: str, record: JsonObject) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
-    problem = f"{why}; run nexus plugin update {name}" if why else ""
+    problem = f"{why}; run `nexus plugin update {name}`" if why else ""
     source = PluginSource(*(str(record.get(key, "")) for key in ("source", "commit", "inner")))
     items = record.get("items")
     if isinstance(table := record.get("named"), dict):

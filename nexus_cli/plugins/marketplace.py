@@ -68,8 +68,9 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
             else "The marketplace has no plugins"
         )
         hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
-        what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was specified"
-        raise NexusError("usage", what, "the source is a marketplace", hint)
+        what = f"plugin {one_line(name)[:80]!r}" if name else "no plugin was specified"
+        why = "there is no such plugin in the marketplace" if name else "the source is a marketplace"
+        raise NexusError("usage", what, why, hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
 
 

@@ -33,7 +33,7 @@ def store_plugin(
                 "usage",
                 f"plugin {plugin.name}",
                 "a plugin with this name is already installed",
-                "See nexus plugin list",
+                "See `nexus plugin list`",
             )
         for leftover in plugins_root().glob(".*"):  # drafts of processes that were killed
             shutil.rmtree(leftover, ignore_errors=True)

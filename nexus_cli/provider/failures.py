@@ -162,7 +162,7 @@ LONG_WAIT = 60.0
 """Seconds that a provider asks for and a person should know."""
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 UNKNOWN_NAME = "was not found"
-NEEDS_PROXY = "behind a proxy, set HTTPS_PROXY (see nexus docs network)"
+NEEDS_PROXY = "behind a proxy, set HTTPS_PROXY (see `nexus docs network`)"
 PROXY_LOGIN = 407
 """The status with which a proxy wants a login."""
 LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"})

@@ -30,14 +30,14 @@ PLACES = {
 def compaction_text(value: JsonObject, width: int) -> Lines:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
-        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus may refuse a compaction"
+        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus might refuse a compaction"
         text = f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
         yield from [*filled(text, width), *_pin_rows(value["pins"], width)]
         return
     summary, goes = value["summary"], value["goes"]
     effect = f"A compaction would reduce {number(value['before'])} tokens to at most {number(value['after'])}"
     if value["after"] >= value["before"]:
-        effect = f"A compaction may not free any of the {number(value['before'])} tokens"
+        effect = f"A compaction might not free any of the {number(value['before'])} tokens"
     yield from filled(f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed.", width)
     rows = [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:

@@ -13,7 +13,7 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_js
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, apart, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, apart, block, dollars, filled, number, plural
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -170,8 +170,8 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines
     yield from block(title, *usage_rows("turn", turns), width)
     yield from price_hint(value["models"], width)
     if total.get("estimated"):
-        note = f"The usage of {number(total['estimated'])} of the requests is estimated: the provider reported none."
-        yield from apart(note, width)
+        estimated = plural(total["estimated"], "request")
+        yield from apart(f"The usage of {estimated} is estimated, because the provider did not report it.", width)
 
 
 def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) -> Lines:

@@ -61,7 +61,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
                 describe_drop(d),
             )
         )
-    lines = table("id | tokens | cause | asked for | what", rows, width)
+    lines = table("id | tokens | cause | recalled | what", rows, width)
     again = sum(1 for d in out if d.get("recalls"))
     sentence = asked_again(again, len(out), len(drops))
     sentence += describe_missed(value) if session is None else ""

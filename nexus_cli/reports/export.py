@@ -188,7 +188,7 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Session", info.id),
         ("Folder", info.folder),
         ("Model", info.model),
-        ("Begun", format_local_minute(info.created, LOCAL)),
+        ("Started", format_local_minute(info.created, LOCAL)),
         ("Last used", format_local_minute(info.updated, LOCAL)),
         ("Turns", info.turns),
     ):

@@ -113,7 +113,7 @@ def _plugins(table: object, project: Path) -> Iterator[str]:
     for plugin_id in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
         plugin, _, market = plugin_id.partition("@")
         if plugin not in there:
-            way = f"; run nexus plugin add {plugin_id}" if find_market(market, project) else ""
+            way = f"; run `nexus plugin add {plugin_id}`" if find_market(market, project) else ""
             yield one_line(f"{cut_at_word(plugin_id, 100)} is not installed{way}")
 
 

@@ -38,7 +38,7 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
 def goals_text(value: JsonObject, width: int) -> Lines:
     """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
-        yield from filled("This session has no goal. /goal TEXT sets a goal.", width)
+        yield from filled("No goals. /goal TEXT sets a goal.", width)
         return
     for goal in value["goals"]:
         yield from _line(goal, "", width)

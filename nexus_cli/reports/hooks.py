@@ -25,7 +25,7 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
 
 def hooks_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each hook, with its state below if it does not run."""
-    yield from [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
+    yield from [] if value["hooks"] else filled("No hooks (see `nexus docs hooks`).", width)
     for hook in value["hooks"]:
         matcher = f" {hook['matcher']}" if hook["matcher"] else ""
         late = ", on_timeout = deny" if hook["on_timeout"] == "deny" else ""
@@ -36,8 +36,8 @@ def hooks_text(value: JsonObject, width: int) -> Lines:
 
 
 def count_hooks(hooks: Sequence[JsonObject]) -> str:
-    """Return `2 hooks; 1 more not trusted (/hooks)`, in a shell `(nexus hooks)`, for the status."""
+    """Return `2 hooks; 1 more not trusted`, followed by the command that lists them, for the status."""
     states = [hook["state"] for hook in hooks]
     active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
     more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
-    return "; ".join([f"{active} active", *more]) + name_commands(" (nexus hooks)")
+    return "; ".join([f"{active} active", *more]) + name_commands(" (`nexus hooks`)")

@@ -136,10 +136,10 @@ def memory_text(value: JsonObject, width: int) -> Lines:
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
-        nothing = "No facts are remembered yet."
+        nothing = "No facts yet."
         if value.get("project"):
-            nothing = "No facts are remembered for this project yet. --all lists the facts of every project."
-        yield from filled("No remembered facts match." if "text" in value else nothing, width)
+            nothing = "No facts about this project yet. --all lists the facts of every project."
+        yield from filled("No facts match." if "text" in value else nothing, width)
     if waiting:
         yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
     if value.get("whole"):

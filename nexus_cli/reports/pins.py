@@ -73,7 +73,7 @@ def pins_text(value: JsonObject, width: int) -> Lines:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
-    text = name_commands(f"Nothing is pinned. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
+    text = name_commands(f"No pins. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(pin["id"], describe_pin(pin), pin["tokens"], pin["text"]) for pin in pins]

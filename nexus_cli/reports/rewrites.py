@@ -90,7 +90,7 @@ def _row(
 
 def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
-    heading = "cause | removed | resent | cost | summary | pays after | since | came out"
+    heading = "cause | removed | resent | cost | summary | pays after | since | net"
     yield from block("rewrites", heading, map(_cells, rows[-LISTED:]), width)
     for row in rows[-LISTED:]:
         pays = "" if row["pays"] else " (does not pay for itself)"

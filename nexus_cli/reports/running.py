@@ -134,7 +134,7 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     info = ledger.session(session)
     owner = ledger.find_owner(info.id)
     if owner is None:
-        raise NexusError("usage", f"session {info.id}", "no process has it open", "See nexus sessions list --running")
+        raise NexusError("usage", f"session {info.id}", "no process has it open", "See `nexus sessions list --running`")
     if info.spawner:
         hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
         raise NexusError("usage", f"session {info.id}", "this is a worker of another session", hint)

@@ -310,7 +310,7 @@ def runs_text(value: JsonObject, width: int) -> Lines:
     if value.get("done"):
         return [f"{plural(len(runs), 'run')} {value['done']}.", *(f"{run['id']}  {name_origin(run)}" for run in runs)]
     if not runs:
-        return filled("No runs found. Scheduled work, services, spaces and waiting sessions start runs.", width)
+        return filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
     for _, rows in groupby(runs, _fold_key):
         newest, *earlier = rows

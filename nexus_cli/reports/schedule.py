@@ -25,7 +25,7 @@ def plans_text(value: JsonObject, width: int) -> Lines:
         )
         for plan in value["plans"]
     ]
-    none = name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron.")
+    none = name_commands("No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule.")
     return table("id | next | when | level | made by | last run | work", rows, width, none)
 
 
@@ -34,7 +34,7 @@ def plan_text(value: JsonObject, width: int) -> Lines:
     (plan,) = value["plans"]
     done = value["done"]
     if done == "removed":
-        yield from filled(f"Removed {plan['id']} and kept its runs.", width)
+        yield from filled(f"{plan['id']} was removed; its runs are kept.", width)
         return
     if done == "queued":
         who = "`nexus serve` or `nexus serve --once` starts the run"
@@ -50,10 +50,10 @@ def plan_text(value: JsonObject, width: int) -> Lines:
     if value["done"] == "added":
         if plan["ask"]:
             level = plan["level"]
-            waits = f"Its runs wait for your approval of calls beyond level {level} (see nexus runs list)."
+            waits = f"Its runs wait for your approval of calls beyond level {level} (see `nexus runs list`)."
             yield from filled(name_commands(waits), width)
         if plan["until"]:
-            yield from filled(f"A run is done when `{plan['until']}` exits with status 0.", width)
+            yield from filled(f"A run is done when `{plan['until']}` exits with 0.", width)
         if plan["worktree"]:
             yield from filled(
                 name_commands("Each run has its own worktree; `nexus runs show ID` shows its name."), width

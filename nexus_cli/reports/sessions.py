@@ -177,7 +177,7 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     )
     note = name_commands(" ".join(filter(None, (describe_more_sessions(value), note))))
     if not sessions:
-        return filled(f"No sessions found. {note}".rstrip(), width)
+        return filled(f"No sessions. {note}".rstrip(), width)
     rows, persons = [], len({s.get("person") for s in sessions})
     for s in sessions:
         title = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"

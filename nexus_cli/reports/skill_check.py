@@ -43,7 +43,7 @@ def check_guides(place: Path) -> list[str]:
     """
     files = [*_find_files(place)]
     if not files:
-        why = "no SKILL.md or commands/NAME.md found" if place.exists() else "the path does not exist"
+        why = "no SKILL.md or commands/NAME.md found" if place.exists() else "there is no such file or folder"
         raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
     return check_files(place if place.is_dir() else place.parent, files)
 

@@ -107,7 +107,7 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     if hidden:
         untrusted_note = f"this project has {hidden} more, available after `nexus trust`"
         hint = f"{hint} {untrusted_note.capitalize()}" if hint.endswith("?") else f"{hint}; {untrusted_note}"
-    return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
+    return NexusError("usage", f"skill '{one_line(name)}'", "there is no such skill", hint)
 
 
 def skills_text(value: JsonObject, width: int) -> Lines:

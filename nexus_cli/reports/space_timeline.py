@@ -76,7 +76,9 @@ def find_reader(space: Space, name: str) -> Entity | None:
     entity = next((member for member in space.members if fold_name(member.name) == fold_name(name.strip())), None)
     if entity is None:
         members = ", ".join(member.name for member in space.members) or "none"
-        raise NexusError("usage", f"--as {name[:80]}", f"{space.name} has no such member", f"Members: {members}")
+        raise NexusError(
+            "usage", f"--as {name[:80]}", f"there is no such member in {space.name}", f"Members: {members}"
+        )
     return entity
 
 

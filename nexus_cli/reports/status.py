@@ -133,7 +133,7 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     if value["servers"]:
         yield "MCP servers", join_names([server["name"] for server in value["servers"]])
     if value.get("plugins"):
-        yield "plugins", f"{join_names(value['plugins'])} (nexus plugin list)"
+        yield "plugins", f"{join_names(value['plugins'])} (`nexus plugin list`)"
     if value.get("hooks"):
         yield "hooks", count_hooks(value["hooks"])
     yield "keys set", join_names(value["credentials"])

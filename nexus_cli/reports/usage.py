@@ -172,7 +172,7 @@ def usage_text(value: JsonObject, width: int) -> Lines:
         none = "No session has sent a request" + (" in this period." if since else " yet.")
         yield from [*filled(none, width), *others]
         return
-    requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
+    requests = f"{count_requests(total)} in {plural(total['sessions'], 'session')}"
     yield from usage_lines(total, requests, width)
     if value.get("by"):
         yield from [*_named_rows(value, width), *others]

@@ -37,7 +37,7 @@ class WorkersReport(ReportOfSession):
     """Agents of the project that are not in effect."""
 
 
-NONE = "No worker was started in this session."
+NONE = "No workers in this session."
 DOING = 200
 """Most cells of the activity of a worker."""
 

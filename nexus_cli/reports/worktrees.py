@@ -54,7 +54,7 @@ def worktrees_text(value: JsonObject, width: int) -> Lines:
         f"name | state | changes | made | {'project | ' * is_all}folder",
         rows,
         width,
-        "No worktrees here. `nexus -w NAME` creates a worktree.",
+        "No worktrees. `nexus -w NAME` creates a worktree.",
     )
 
 

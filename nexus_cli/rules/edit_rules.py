@@ -45,7 +45,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     }
     removed = [rule_decision for key, rule_decision in keys.items() if change_list(key, text, add=False)]
     if not removed:
-        why = f"this rule comes from {rules[0].origin}" if rules else "the rule does not exist"
+        why = f"this rule comes from {rules[0].origin}" if rules else "there is no such rule"
         raise NexusError("usage", text, why, LISTED)
     return [f"{decision} {text}" for decision in dict.fromkeys(removed)]
 

@@ -95,7 +95,7 @@ def _in_project(ledger: Ledger, runs: Iterable[Run], project: str) -> list[Run]:
 
 def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
     omitted = len(notes) - MOST_LINES
-    return notes[:MOST_LINES] + ([AwayNote(f"... and {omitted} more (see nexus runs list)")] if omitted > 0 else [])
+    return notes[:MOST_LINES] + ([AwayNote(f"... and {omitted} more (see `nexus runs list`)")] if omitted > 0 else [])
 
 
 def _source(run: Run) -> tuple[str, int, str]:

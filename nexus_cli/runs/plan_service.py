@@ -134,7 +134,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
             if prompt
             else "the prompt is missing"
         )
-        raise NexusError("usage", "the schedule", why, "Describe the task briefly")
+        raise NexusError("usage", "schedule", why, "Describe the task briefly")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     now = ledger.runs.now() + (new.after if new.cron else 0.0)
@@ -419,7 +419,7 @@ class PlanService(Plans):
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"the time must be at least {format_duration(LEAST_SECONDS)} in the future"
-            raise NexusError("usage", "the schedule", why, "Do the work now, or schedule it later")
+            raise NexusError("usage", "schedule", why, "Do the work now, or schedule it later")
         return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:

@@ -56,13 +56,13 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     options = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(options) != 1:
         why = f"{' and '.join(options)} cannot be used together" if options else "the time is missing"
-        raise NexusError("usage", "the schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
+        raise NexusError("usage", "schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            raise NexusError("usage", f"--in {within[:80]!r}", f"expected {A_DURATION}")
+            raise NexusError("usage", f"--in {within[:80]!r}", f"must be {A_DURATION}")
         return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()
@@ -102,7 +102,7 @@ class CronTimes:
         times = cls(" ".join(words), find_zone(zone))
         try:
             if len(words) != 5 or len(expression) > LONGEST:
-                raise CronSimError(f"expected five fields: {FIELDS}")
+                raise CronSimError(f"must have five fields: {FIELDS}")
             times.fields  # noqa: B018  (parses them)
         except (CronSimError, ValueError) as error:
             why = str(error).replace("Bad ", "invalid ")

@@ -304,5 +304,5 @@ def _choose_model(name: str, settings: Settings) -> str:
     model = resolve_alias(name, settings) if name else unnamed_model(settings)
     if not model:
         why = "neither the run nor the settings specify a model"
-        raise NexusError("config", "no model", why, "Run nexus config set model NAME")
+        raise NexusError("config", "no model", why, "Run `nexus config set model NAME`")
     return model

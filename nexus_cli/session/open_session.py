@@ -72,7 +72,7 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
     newest = ledger.newest_session(folder, runs=options.front == RUN)
     if newest is None:
         why = f"there is no session in {options.cwd}"
-        hint = "Omit --continue to start a session, or see nexus sessions list --all"
+        hint = "Omit --continue to start a session, or see `nexus sessions list --all`"
         if run := ledger.newest_session(folder):
             why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
             hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"

@@ -20,7 +20,7 @@ _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of t
 _STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {
     "recipe": ("the recipe {recipe}", "start nexus with another recipe: --recipe NAME"),
-    "settings": ("your setting limits.{limit}", "change it with nexus config edit"),
+    "settings": ("your setting limits.{limit}", "change it with `nexus config edit`"),
     "project": (
         "the setting limits.{limit} in this project's .nexus/config.toml",
         "change it there, or turn off all of this project's configuration: nexus trust --revoke",

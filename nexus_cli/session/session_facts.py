@@ -112,7 +112,7 @@ class SessionFacts(Facts):
         for fact_id in fact_ids:
             fact = self._find_visible(fact_id)
             if fact is None:
-                raise NexusError("usage", f"fact {one_line(fact_id)[:40]}", "no fact has this id")
+                raise NexusError("usage", f"fact {one_line(fact_id)[:40]}", "there is no such fact")
             if fact.slot is MemorySlot.USER:
                 raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
         return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))

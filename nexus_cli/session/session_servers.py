@@ -184,8 +184,8 @@ class SessionServers(ServerTools):
             return ToolResult(error=f"MCP server {server} no longer exists", ran=False)
         if entry.source in ("project", "plugin") and await self._is_changed(entry):
             plugin = entry.file.removeprefix("plugin ")
-            again = "nexus trust" if entry.source == "project" else f"nexus plugin update {plugin}"
-            why = f"the server or a file named in its command changed since you trusted it: run {again}"
+            again = "`nexus trust`" if entry.source == "project" else f"`nexus plugin update {plugin}`"
+            why = f"the server or a file named in its command changed since you trusted it; run {again}"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         try:

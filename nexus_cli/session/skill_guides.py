@@ -64,7 +64,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     chosen = guides.get(name.strip())
     if chosen is None:
         hint = suggest_name(name.strip(), guides, "")
-        raise NexusError("usage", f"skill '{one_line(name)}'", "no skill has this name", hint)
+        raise NexusError("usage", f"skill '{one_line(name)}'", "there is no such skill", hint)
     if file:
         return chosen.read_file(file)
     files = chosen.list_files()

@@ -71,7 +71,7 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
         is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"To list the goals: nexus space goal {shlex.quote(agent.name)} list"
-            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "no open goal matches this id", hint)
+            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
         goals = [{**goal, "done": now} if goal["id"] in ids else goal for goal in goals]
         finished = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
         return [goal for goal in goals if goal not in finished[:-MOST_DONE]]

@@ -20,7 +20,7 @@ DEFAULTS: JsonObject = {"allow": ASK, "recipe": "tick_event"}
 """Default options of an agent's runs."""
 _SECONDS = 5.0
 """Time limit for asking git for the user's name."""
-_HINT = "Run nexus config set spaces.name NAME"
+_HINT = "Run `nexus config set spaces.name NAME`"
 
 
 def own_name(ledger: Ledger, settings: Settings) -> str:
@@ -69,9 +69,9 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     name = named or own_name(ledger, settings)
     reader = ledger.spaces.find_entity(name)
     if reader is None and named:
-        otherwise = f"nexus space list shows the members of {space.name}"
+        otherwise = f"`nexus space list` shows the members of {space.name}"
         hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
-        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "not a member of this space", hint)
+        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "there is no such member in this space", hint)
     if reader is None or reader.key not in {member.key for member in space.members}:
         raise not_a_member(space, reader or Entity(0, name, HUMAN))
     if not ledger.spaces.is_own(reader):
@@ -93,7 +93,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
     exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
         hint = f"To create it: nexus space create SPACE --agent {name[:LONGEST_NAME]}"
-        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent matches this name", hint)
+        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "there is no such agent", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
         raise NexusError("usage", f"agent {agent.name}", "this agent belongs to another user", "Name your own agent")

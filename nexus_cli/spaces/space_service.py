@@ -239,7 +239,7 @@ class SpaceService(Spaces):
         ]
         if not spaces:
             why = f"you are not in a space with this name; your spaces: {self._own_names()}"
-            raise NexusError("usage", f"the space {name[:80]!r}", why)
+            raise NexusError("usage", f"space {name[:80]!r}", why)
         return spaces[0]
 
     def _own_names(self) -> str:
@@ -249,7 +249,7 @@ class SpaceService(Spaces):
         key = parse_key(text.strip().strip("[]"), "msg")
         message = self.ledger.spaces.message(key) if key else None
         if message is None or message.space not in {space.key for space in self._own_spaces()}:
-            raise NexusError("usage", f"the message {text[:40]!r}", "no message in your spaces has this id")
+            raise NexusError("usage", f"message {text[:40]!r}", "no message in your spaces has this id")
         return message
 
     def _members(self, space: Space) -> str:

@@ -161,12 +161,12 @@ def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
 def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     newest = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= newest:
-        why = f"the newest turn is {newest}" if newest else "this session has no turns yet"
+        why = f"there is no such turn; the newest is {newest}" if newest else "this session has no turns yet"
         raise NexusError(
             "usage",
-            f"no turn {request.turn}",
+            f"turn {request.turn}",
             why,
-            "Turns are your messages, numbered from 1; nexus timeline lists them",
+            "Turns are your messages, numbered from 1; `nexus timeline` lists them",
         )
 
 
@@ -183,7 +183,7 @@ def undo_turn(request: UndoRequest, *, redo: bool = False) -> UndoReport:
             if begun := read_begun_undos(data, session):
                 if request.dry_run:
                     raise NexusError(
-                        "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
+                        "usage", "--dry-run", "an earlier undo was interrupted", "Run `nexus undo` to complete it"
                     )
                 with Restorer(data, {step.root for step in begun}) as restorer:
                     restorer.resume(begun)

@@ -99,13 +99,15 @@ def read_source(root: Path) -> SourceProject:
         if status:
             if not errors or b"not a git repository" in errors:
                 raise _refusal(f"{root} is not in a git repository", "Run `git init` and make a first commit")
-            raise _refusal(explain("rev-parse", status, errors), "Run git status there")
+            raise _refusal(explain("rev-parse", status, errors), "Run `git status` there")
         top = "\n".join(lines[5:]).strip("\n")
         status, head, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
-        raise _refusal(f"{root} belongs to the repository {top}, which is not a project", "Run git init in the project")
+        raise _refusal(
+            f"{root} belongs to the repository {top}, which is not a project", "Run `git init` in the project"
+        )
     common, git_dir = (real_path(root / path) for path in lines[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(

@@ -254,8 +254,8 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     worktrees = list_worktrees(project_root)
     record = next((worktree for worktree in worktrees if worktree.name == name), None)
     if record is None:
-        hint = suggest_name(name, [worktree.name for worktree in worktrees], "See nexus worktree list")
-        raise NexusError("usage", f"worktree {name}", f"{project_root} has no worktree with this name", hint)
+        hint = suggest_name(name, [worktree.name for worktree in worktrees], "See `nexus worktree list`")
+        raise NexusError("usage", f"worktree {name}", f"there is no such worktree in {project_root}", hint)
     return record
 
 

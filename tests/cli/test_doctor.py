@@ -238,7 +238,7 @@ def test_a_ledger_that_was_replaced_is_named_by_each_command_that_misses_its_ses
     assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"
     places().ledger.write_bytes(b"garbage " * 99)
     missing = nexus("ask", "-m", "openai/m", "-r", "SZ2T11", "hi")
-    assert missing.returncode == 2 and b"no session matches this id" in missing.stderr
+    assert missing.returncode == 2 and b"there is no such session" in missing.stderr
     (aside,) = places().data.glob("ledger.db.broken-*")
     assert f"nexus moved it to {aside}".encode() in missing.stderr
     done = nexus("doctor", "--json")

@@ -98,7 +98,7 @@ def test_rules_are_added_listed_and_removed_and_comments_stay(nexus: Run) -> Non
     left = places().settings.read_text()
     assert "# mine" in left and "# tests" in left and "bash(npm test *)" in left and "bash(make" not in left
     done = nexus("rules", "remove", "bash(make *)")
-    assert done.returncode == 2 and b"the rule does not exist" in done.stderr
+    assert done.returncode == 2 and b"there is no such rule" in done.stderr
     assert b"No rules" not in nexus("rules", "list").stdout
 
 

@@ -145,7 +145,7 @@ BAD = [
     (["read", "Projct Alpha"], "Did you mean Project Alpha?"),
     (["read", "alpha"], "Did you mean Project Alpha?"),
     (["read", "space-99"], "no such space"),
-    (["read", "A", "--as", "Nobody"], "not a member of this space"),
+    (["read", "A", "--as", "Nobody"], "there is no such member in this space"),
     (["read", "Project Alpha", "--as", "Sarah"], "not a member"),
     (["read", "A", "--last", "0"], "--last"),
     (["post", "A", " \n "], "nothing to post"),

@@ -222,7 +222,7 @@ def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
     skill(places().config, "deploy", "Guide.")
     done = nexus("skill", "use", "deplyo")
     assert done.returncode == 2
-    assert done.stderr == b"nexus: skill 'deplyo': there is no skill with this name. Did you mean deploy?\n"
+    assert done.stderr == b"nexus: skill 'deplyo': there is no such skill. Did you mean deploy?\n"
     assert done.stdout == b""
 
 

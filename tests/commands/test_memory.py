@@ -47,7 +47,7 @@ def propose(context: FakeContext, text: str, quote: str = "") -> None:
 
 
 def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
-    assert "No facts are remembered" in shown(context.run("memory"))
+    assert "No facts about this project yet" in shown(context.run("memory"))
     context.run("memory add Deploys with fly").run("memory add user Likes tabs").run(
         "memory add agent Reads logs first"
     )
@@ -69,7 +69,7 @@ def test_a_sentence_that_begins_like_a_slot_is_kept_whole(context: FakeContext, 
 def test_an_option_is_no_part_of_a_fact(context: FakeContext) -> None:
     context.run("memory add --slot user I like --verbose tea")
     assert "user" in shown(context) and "I like --verbose tea" in shown(context) and "--slot" not in shown(context)
-    with pytest.raises(NexusError, match="there is no option --slt") as caught:
+    with pytest.raises(NexusError, match="--slt: there is no such option") as caught:
         context.run("memory add --slt user I like tea")
     assert "--slot" in caught.value.hint
 

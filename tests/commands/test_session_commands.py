@@ -60,7 +60,7 @@ def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tm
     context.run(f"resume {first}")
     assert "already" in context.said[-1]
     for nobody in ("nope", "%", "[/bold]"):
-        with pytest.raises(NexusError, match="no session"):
+        with pytest.raises(NexusError, match="no such session"):
             context.run(f"resume {nobody}")
     assert context.session.id == first
 
@@ -83,7 +83,7 @@ def test_resume_finds_a_session_by_words_of_its_title_or_by_what_was_said_in_it(
     assert context.search is not None and [one.key for one in context.search("tax")[0]] == [second]
     context.run("resume marzipan")
     assert context.session.id == second and any("No title contains" in line for line in context.said)
-    with pytest.raises(NexusError, match="no session"):
+    with pytest.raises(NexusError, match="no such session"):
         context.run("resume nothing-has-this")
 
 
@@ -138,7 +138,7 @@ def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
     other.turn("there")
-    assert "No other session found" in context.run("sessions").said[-1]
+    assert "No other sessions" in context.run("sessions").said[-1]
     context.run("sessions --all")
     assert [choice.key for choice in context.offered] == [other.session.id]
 
@@ -173,7 +173,7 @@ def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(cont
     told = context.run(f"sessions delete {first}").said[-1]
     with the_ledger() as ledger:
         lost = dollars(before - usage_report(ledger)["total"]["known_usd"])
-    assert told.startswith(f"Deleted session {first}, ") and f" Its {lost} no longer counts in " in told
+    assert told.startswith(f"Session {first} was deleted (") and f" Its {lost} no longer counts in " in told
     with pytest.raises(NexusError, match="this is the current session"):
         context.run(f"sessions delete {context.session.id} --yes")
     with the_ledger() as ledger:
@@ -324,7 +324,7 @@ def test_a_word_that_is_no_format_is_no_file_either(context: FakeContext, tmp_pa
     context.turn("words")
     (tmp_path / "folder").mkdir()
     for word in ("pdf", "docx", "JSON"):
-        with pytest.raises(NexusError, match="expected one of md, jsonl"):
+        with pytest.raises(NexusError, match="must be one of md, jsonl"):
             context.run(f"export {word}")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
     for line, made in (("MD notes", "notes"), ("./pdf", "pdf"), ("folder", "folder/")):

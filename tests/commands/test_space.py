@@ -90,7 +90,7 @@ def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context:
         ("space read Nowhere", "no such space"),
         ("space post Project", "nothing to post"),
         ("space read Project and more", "no such space"),
-        ("space shout", "expected one of list"),
+        ("space shout", "must be one of list"),
         ("space read", "argument is missing: SPACE"),
     ):
         with pytest.raises(NexusError, match=why) as caught:

@@ -75,7 +75,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
     assert shown(context, "undo 1").splitlines()[1:] == ["  restored  a"]
     assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "old\n")
     assert shown(context, "undo 2") == "Nothing to undo in turn 2."
-    with pytest.raises(NexusError, match="no turn 9: the newest turn is 2"):
+    with pytest.raises(NexusError, match="turn 9: there is no such turn; the newest is 2"):
         context.run("undo 9")
 
 

@@ -241,7 +241,7 @@ def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: 
         ("rows --until", "the value is missing"),
         ("rows --until 'a", "the quote ' is not closed"),
         ("rows --until 'a b' --size 2", "--size follows the quoted text"),
-        ("--untill a", "there is no option --untill"),
+        ("--untill a", "there is no such option"),
         ("--level middle", "must be one of low, high"),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     assert complete is not None and "done g2" in complete(context)
     assert find_form("goals")(shown(context, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
     assert shown(context, "goal drop g1")["goals"] == []
-    with pytest.raises(NexusError, match="matches this id"):
+    with pytest.raises(NexusError, match="there is no such"):
         context.run("goal done g7")
     with pytest.raises(NexusError, match="missing: ID"):
         context.run("goal done")
@@ -56,7 +56,7 @@ def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(contex
     value = shown(context, "goal done g2, g3")
     assert [(one["id"], one["done"]) for one in value["goals"]] == [("g1", True), ("g4", False), ("g7", False)]
     assert [one["id"] for one in shown(context, "goal drop g4 g5 g1")["goals"]] == ["g7"]
-    with pytest.raises(NexusError, match="drop g40: no goal or step matches this id"):
+    with pytest.raises(NexusError, match="drop g40: there is no such goal or step"):
         context.run("goal drop g7 g40")
     for line in ("goal", "goal list", "goal add", "goal SET", "goal show"):
         assert [one["id"] for one in shown(context, line)["goals"]] == ["g7"]
@@ -155,7 +155,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert {limit["name"] for limit in shown(context, "why")["in_force"]["limits"]} == {"max_steps", "allow"}
     text = find_form("why")(shown(context, "why mode"), 80)
     assert text == "mode has no limit."
-    with pytest.raises(NexusError, match="no call in this session and no limit matches"):
+    with pytest.raises(NexusError, match="there is no such call or limit in this session"):
         context.run("why nonsense")
 
 
@@ -217,7 +217,7 @@ def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeC
     text = context.started[-1]
     assert '"git diff HEAD~1..HEAD"' in text and "+one = 2" in text and "new.py" not in text
     assert "\nonly the names\n" in text
-    wrongs = (("nosuch", "unknown git revision `nosuch`"), ("--output=x", "no option"), ("HEAD..HEAD", "nothing"))
+    wrongs = (("nosuch", "unknown git revision `nosuch`"), ("--output=x", "no such option"), ("HEAD..HEAD", "nothing"))
     for wrong, why in wrongs:
         with pytest.raises(NexusError, match=why):
             context.run(f"review {wrong}")

@@ -204,7 +204,7 @@ def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place:
     (place.folder / ".claude/hooks/guard.py").write_text(GUARD + "# touched\n")
     place.script(worker(("bash", {"command": "ls"})))
     done = place.ask("--allow", "run", "look")
-    assert any("guard.py" in line and "changed since you trusted it; run nexus trust" in line for line in done.told)
+    assert any("guard.py" in line and "changed since you trusted it; run `nexus trust`" in line for line in done.told)
 
 
 def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage) -> None:

@@ -393,7 +393,7 @@ def test_a_diff_is_shown_and_our_own_instruction_starts_a_turn_in_the_same_sessi
                 await agent.prompt(opened.session_id, [text("/fork")])
 
     live(work)
-    assert "+++ b/price.py" in editor.said() and "No runs found." in editor.said()
+    assert "+++ b/price.py" in editor.said() and "No runs." in editor.said()
     assert "NEXUS.md" in str(seen[0][-1]) and len(seen) == 2
     assert "Mode: HTTP" not in str(seen[1]), "the model that follows is no less in an editor"
 
@@ -549,7 +549,7 @@ def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -
     opened = ask("new", **here)["result"]["sessionId"]
     for name in ("", "../../etc/passwd", "a/b", "%", "\0"):
         for method in ("load", "resume"):
-            assert "no session matches this id or name" in ask(method, sessionId=name, **here)["error"]["message"]
+            assert "there is no such session" in ask(method, sessionId=name, **here)["error"]["message"]
     for number in ("x", 0, -1, 2**70, ""):
         assert "error" in ask("dance", number)
     for block in BLOCKS:

@@ -172,9 +172,9 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
         },
     )
     gaps = " ".join(place.run("doctor").text.split())
-    assert "enabledPlugins: docs@tools is not installed; run nexus plugin add docs@tools" in gaps
+    assert "enabledPlugins: docs@tools is not installed; run `nexus plugin add docs@tools`" in gaps
     assert "enabledPlugins: x@y is not installed" in gaps and "art@tools is not" not in gaps
-    assert f"is not installed; run nexus plugin add {official}" in gaps
+    assert f"is not installed; run `nexus plugin add {official}`" in gaps
     place_of = parse_source(official, place.folder).place
     assert place_of == "https://github.com/anthropics/claude-plugins-official", "no project takes its name"
     assert add(place, "docs@tools").status == 0

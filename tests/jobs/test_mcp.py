@@ -188,7 +188,7 @@ def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> Non
         place.run("mcp", "test", "notes")
         for path in ("tools/notes.py", ".mcp.json"):
             asked = place.ask("--allow", "all", "change", path)
-            assert "changed since you trusted it: run nexus trust" in asked.text, asked
+            assert "changed since you trusted it; run `nexus trust`" in asked.text, asked
             assert place.ask("--allow", "all", "change", "none").status == 0
             assert not canary.exists() and not notes.exists()
             assert place.run("mcp", "list").text.startswith("No MCP servers")

@@ -97,7 +97,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     assert "No plugin is installed" in place.run("plugin", "update", "hookify").told[-1]
 
     add(place, folder, "--yes", "command x")
-    assert "plugins      hookify (nexus plugin list)" in place.run("status").text
+    assert "plugins      hookify (`nexus plugin list`)" in place.run("status").text
     assert set(listed(place).values()) == {"active", "off"} and listed(place)["command x"] == "active"
     assert place.run("skill", "list").status == place.run("mcp", "list").status == 0
     place.settings((place.nexus_home / "config/config.toml").read_text())
@@ -176,7 +176,7 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
     place.ask("--allow", "all", "CHANGED", str(installed(place) / "notes_server.py"))
-    assert "changed since you trusted it: run nexus plugin update hookify" in model.said("tool"), model.said("tool")
+    assert "changed since you trusted it; run `nexus plugin update hookify`" in model.said("tool"), model.said("tool")
     assert place.run("plugin", "update", "hookify", "--all").status == 0
     assert place.run("mcp", "add", "plugin_hookify_notes", "/bin/false").status == 0
     assert "another server has this name" in " ".join(place.run("mcp", "list").text.split())

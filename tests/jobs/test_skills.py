@@ -215,13 +215,13 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     broken = place.folder / ".claude/commands/broken.md"
     broken.write_text("---\ndescription: >\n\tno yaml\n---\nText\n")
     told = "\n".join(place.ask("/inspect shop.py").told)
-    assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted; run nexus trust" in told
+    assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted; run `nexus trust`" in told
     told = "\n".join(place.ask("use $release, not $HOME").told)
     assert "$release is sent as text" in told and "HOME" not in told
     with opened(place) as repl:
         repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
         repl.send("/inspect shop.py" + ENTER)
-        repl.wait_for(lambda one: "trusted; run nexus trust" in one.text, 60)
+        repl.wait_for(lambda one: "trusted; run `nexus trust`" in one.text, 60)
     assert place.run("trust").status == 0
     told = "\n".join(place.ask("/broken").told)
     assert "/broken is sent as text" in told and "not valid YAML" in told

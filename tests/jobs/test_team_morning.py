@@ -169,7 +169,7 @@ def test_a_plan_and_what_an_agent_planned_act_as_that_agent(office: Office) -> N
     agents = ("--agent", "DataAnalyst", "--agent", "Designer", "--allow", "edit")
     assert office.ana("space", "create", SPACE, "--member", "Ben", *agents).status == 0
     wrong = office.ana("schedule", "add", METRICS, "--in", "1h", "--agent", "Nobody")
-    assert wrong.status == 2 and "no agent matches this name" in wrong.stderr.decode(), wrong
+    assert wrong.status == 2 and "there is no such agent" in wrong.stderr.decode(), wrong
     added = office.ana("schedule", "add", METRICS, "--cron", "0 9 * * *", "--agent", "DataAnalyst")
     assert added.status == 0 and "plan-1 was added, as DataAnalyst" in added.text, added
     assert office.ana("space", "post", SPACE, "@DataAnalyst see to the designer").status == 0

@@ -264,7 +264,7 @@ def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, ma
     assert any(b"KEPT-4711" in data for data in after.values())
     assert freed > 100_000 and sum(map(len, after.values())) <= before - freed
     assert not list((path.parent / "locks").glob(f"{gone.id}*"))
-    with pytest.raises(NexusError, match="no session matches this id"):
+    with pytest.raises(NexusError, match="there is no such session"):
         ledger.session(gone.id)
     with pytest.raises(NexusError, match="another process has deleted it"):
         log.append(make.user(200))

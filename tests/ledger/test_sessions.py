@@ -103,7 +103,7 @@ def test_a_session_is_found_by_id_beginning_or_name(ledger: Ledger, make: Simple
 
 
 @pytest.mark.parametrize(
-    ("key", "says"), [("parser fi", "Did you mean `parser fix`"), ("", "empty"), ("*", "no session matches")]
+    ("key", "says"), [("parser fi", "Did you mean `parser fix`"), ("", "empty"), ("*", "there is no such session")]
 )
 def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace, key: str, says: str) -> None:
     make.new(ledger, name="parser fix")

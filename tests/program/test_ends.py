@@ -218,7 +218,7 @@ def test_a_request_whose_process_was_killed_costs_an_unknown_sum(seen: Seen) -> 
     before, after, session = shown["before"], shown["after"], shown["session"]
     assert (before["requests"], before["unpriced"], before["unfinished"], before["cost_usd"]) == (1, 1, 1, None)
     assert before["input"] > 1000, "our estimate"
-    assert "1 request (1 without an answer) of 1 session" in shown["text"] and "$0.0000" not in shown["text"]
+    assert "1 request (1 without an answer) in 1 session" in shown["text"] and "$0.0000" not in shown["text"]
     assert "price" not in shown["text"], "that of the model is known"
     assert ["no recorded response to a request of about" in text and "None" not in text for text in shown["told"]] == [
         True,

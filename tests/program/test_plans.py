@@ -235,7 +235,7 @@ def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> Non
 def test_nothing_asks_into_the_void(place: Stage) -> None:
     place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
     added = place.run("plan", "add", "Append a line", "--in", "1 hour", "--ask").text
-    assert "Its runs wait for your approval of calls beyond level ask (see nexus runs list)." in " ".join(added.split())
+    assert "approval of calls beyond level ask (see `nexus runs list`)." in " ".join(added.split())
     make_due(place)
     (run,) = once(place)["runs"]
     assert run["state"] == "waiting_reply" and "echo once" in run["waits_for"]

@@ -23,4 +23,4 @@ def test_a_refused_call_is_explained_by_its_id_as_in_denied(tmp_path: Path) -> N
     assert [row["decision"] for row in listed["decisions"]] == ["ask", "allow"]
     assert listed["decisions"][1]["from"] == "built in" and listed["session"] == value["session"]
     assert "nobody could be asked" in text.text and "level ask" in text.text and text.status == 0
-    assert unknown.status == 2 and "zzz: no call in session" in unknown.told[0]
+    assert unknown.status == 2 and "call zzz: there is no such call in session" in unknown.told[0]

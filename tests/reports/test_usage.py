@@ -90,7 +90,7 @@ def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger
     value = usage_report(ledger, local=True)
     text = find_form("usage")(value, 100)
     assert text.startswith(
-        "$0.7500+ for 5 requests (1 without an answer) of 3 sessions: 3,600 tokens in (66.7% cached), 350 out"
+        "$0.7500+ for 5 requests (1 without an answer) in 3 sessions: 3,600 tokens in (66.7% cached), 350 out"
     )
     assert """\n  nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in text
     assert "?" not in text and "####" in text and "####" not in find_form("usage")(value, 60)

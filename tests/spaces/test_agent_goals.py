@@ -23,7 +23,7 @@ def test_goals_of_the_settings_are_goals_like_others(team: Team) -> None:
     assert add_goal(team.ledger, agent, "Ship it", 9).goals == agent.goals, "it has this one"
     agent = finish_goals(team.ledger, agent, ["g1", "g3"])
     assert [one["id"] for one in agent.goals if not one["done"]] == ["g2"]
-    with pytest.raises(NexusError, match="no open goal matches this id"):
+    with pytest.raises(NexusError, match="there is no such open goal"):
         finish_goals(team.ledger, agent, ["g1"])
     assert find_form("agent_goals")(goals_report(agent), 80).splitlines()[1].split() == ["g2", "3", "Reply", "fast"]
 

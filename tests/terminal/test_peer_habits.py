@@ -127,7 +127,7 @@ def test_from_opencode(repl: Opens) -> None:
     habit(made, "/details" + ENTER, "Ctrl+O shows")
     habit(made, "/editor" + ENTER, "from the editor")
     made.send(ctrl("c"))
-    habit(made, "/sessions" + ENTER, "No other session found")
+    habit(made, "/sessions" + ENTER, "No other sessions")
     habit(made, "/summarize --preview" + ENTER, "tokens")
     habit(made, "/new" + ENTER, "Previous session: /resume")
     made.send("/q" + ENTER)

@@ -142,7 +142,7 @@ class PromptReader:
         self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout, tell)
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
-                "usage", "no prompt", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'
+                "usage", "no prompt", "`-` reads the prompt from stdin, which is a terminal", 'Try `nexus ask "..."`'
             )
 
     def check(self) -> None:
@@ -152,7 +152,7 @@ class PromptReader:
         if not self._from_stdin or self._reader is None or self._reader.empty:
             why = "no text was given, and stdin is empty" if self._reader else "no text was given"
             why = why if self._from_stdin else "the text is empty"
-            raise NexusError("usage", "no prompt", why, 'Try nexus ask "..." or pipe text to nexus ask')
+            raise NexusError("usage", "no prompt", why, 'Try `nexus ask "..."`, or pipe text to `nexus ask`')
 
     def report_silence(self) -> None:
         """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait."""

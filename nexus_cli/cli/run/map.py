@@ -27,7 +27,7 @@ def map_items(context: typer.Context, options: MapOptions, shared: SharedOptions
     shared.check()
     files = options.files
     if not options.prompt.strip():
-        raise NexusError("usage", "no prompt", "the text is empty", "See nexus map --help")
+        raise NexusError("usage", "no prompt", "the text is empty", "See `nexus map --help`")
     if files and options.null:
         raise NexusError(
             "usage", "--null", "applies only to items on stdin, but files are given", "Omit --null, or the files"

@@ -65,7 +65,7 @@ def run_repl(shared: SharedOptions) -> int:
     shared = replace(shared, resume="") if picks else shared
     process.block_imports_from(str(shared.folder))
     if not os.isatty(1):
-        raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use nexus ask")
+        raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use `nexus ask`")
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         settings = _load_settings(shared, work.path)
         chosen = _choose_model(shared, settings)

@@ -56,7 +56,7 @@ def resume_run(
     and --agent only end the pause of the selected runs; nexus serve then continues them.
     """
     if answer and answer not in ANSWERS:
-        raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
+        raise NexusError("usage", f"--answer {answer}", f"must be one of {', '.join(ANSWERS)}")
     if not run:
         if answer:
             raise NexusError(

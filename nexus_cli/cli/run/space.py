@@ -8,7 +8,7 @@ from nexus_cli.commands.verb import Authority, Source, Verb
 
 
 def open_here(source: Source, space: SpaceName, name: As = "") -> int:
-    """Chat in a space from this terminal. Ctrl-D leaves."""
+    """Chat in a space from this terminal. Ctrl+D leaves."""
     from nexus_cli.cli.run.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
     settings = read_settings(source)

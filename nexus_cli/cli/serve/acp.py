@@ -37,7 +37,7 @@ def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "
             "usage",
             "nexus acp",
             "stdin and stdout must be pipes, sockets or a terminal",
-            "Editors start this command; see nexus docs editors",
+            "Editors start this command; see `nexus docs editors`",
         )
     block_imports_from(os.getcwd())
     options = Options(Path.cwd(), model, effort=effort, allow=shared.allow or None)

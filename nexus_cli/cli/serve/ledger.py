@@ -124,7 +124,7 @@ def share(source: Source, project: Project, role: Role) -> Act:
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise NexusError(
-                "usage", f"the role {role}", "the server has no such role", "Create the role with createuser"
+                "usage", f"role {role}", "there is no such role on the server", "Create the role with createuser"
             )
         identity = _identity(project, ledger)
         if ledger.db.is_administrator():
@@ -138,7 +138,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     """Share a project's own rows of this role with another one, and return the line that says so."""
     own = ledger.spaces.own_role()
     if role == own:
-        raise NexusError("usage", f"the role {role}", "this is your own role", "Name the role of another person")
+        raise NexusError("usage", f"role {role}", "this is your own role", "Name the role of another person")
     with ledger.db.write():
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
@@ -218,8 +218,8 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
     if folder.is_dir():
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
-        why = "no such folder exists, and no session uses this project"
-        raise NexusError("usage", f"the project {project}", why, "Give a folder, or the project name of a session")
+        why = "there is no such folder, and no session uses this project"
+        raise NexusError("usage", f"project {project}", why, "Give a folder, or the project name of a session")
     return project
 
 

@@ -44,7 +44,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     try:
         return run_in_loop(_run(url, token, shared))
     except CallError as error:
-        raise NexusError("usage", url, str(error), "See nexus serve --help") from error
+        raise NexusError("usage", url, str(error), "See `nexus serve --help`") from error
     except ConnectionError as error:
         raise NexusError("network", url, str(error), f"`nexus serve` starts a server{other_way}") from error
     except (OSError, EOFError) as error:

@@ -63,7 +63,7 @@ def import_program(
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
-        raise NexusError("usage", f"cannot import from {program}", f"expected one of {', '.join(SETUPS)}", "Name one")
+        raise NexusError("usage", f"program {program}", f"must be one of {', '.join(SETUPS)}")
     home = program_folder(program)
     count = len(READERS[program][0](home)) if program in READERS else 0
     value: ImportReport = {
@@ -92,7 +92,7 @@ def _import_setup(
         if both and count:
             return
         why = f"{home} has no settings to import" if count else f"{home} has no files to import"
-        raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
+        raise NexusError("usage", f"nothing to import from {program}", why, there or "See `nexus docs moving`")
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
@@ -132,7 +132,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         result = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (result.new or result.grown or result.same or result.empty or result.problems):
-        raise NexusError("usage", "nothing to import", f"{home} has no sessions", "See nexus docs moving")
+        raise NexusError("usage", "nothing to import", f"{home} has no sessions", "See `nexus docs moving`")
     left_out = [*result.problems, *_left_out(result)]
     _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(result, dry_run))
@@ -155,7 +155,7 @@ def _describe(result: SessionsImport, dry_run: bool) -> str:
     ]
     for model, usage in sorted(result.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
-        lines.append(f"Earlier usage (not counted by nexus usage): {model or 'unknown model'}: {counted}")
+        lines.append(f"Earlier usage (not counted by `nexus usage`): {model or 'unknown model'}: {counted}")
     if result.new and not dry_run:
         lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes a session.")
     return "\n".join(lines)

@@ -65,7 +65,7 @@ def login(
         hint = "Run `nexus login PROVIDER` and paste or pipe the key. Revoke the key if you typed it here"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
-        hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"
+        hint = f"Use `nexus login PROVIDER`. Providers: {', '.join(LOGIN_NAMES)}"
         raise NexusError("usage", "wrong usage", "the provider is missing", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):

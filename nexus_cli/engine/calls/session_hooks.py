@@ -526,7 +526,7 @@ class SessionHooks:
     def _check_stopped(self) -> None:
         if self._stopped is not None:
             why, self._stopped = self._stopped, None
-            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See nexus hooks")
+            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See `nexus hooks`")
 
     def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
         """Let the next request have what hooks add, as the section `hooks.EVENT`."""
@@ -577,7 +577,7 @@ class SessionHooks:
 
 
 def _not_sent(why: str) -> NexusError:
-    return NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
+    return NexusError("denied", "your message was not sent", why, "Rephrase the message, or see `nexus hooks`")
 
 
 def _names(tool: Tool, *, is_foreign: bool) -> list[str]:
@@ -601,6 +601,6 @@ def _update(tool: Tool, checked: JsonObject, updated: JsonObject, original: Json
     if lost := sorted(
         key for key in updated if key not in accepted and updated[key] != original.get(key) and key != "file_path"
     ):
-        return f"unknown argument {lost[0]}", checked
+        return f"`{lost[0]}` is unknown", checked
     arguments, problems = check_arguments(accepted or dict(checked), tool.parameters)
     return "; ".join(problems), checked if problems else arguments

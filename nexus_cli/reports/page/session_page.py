@@ -91,7 +91,7 @@ def _head(markup: Markup, info: SessionInfo, value: JsonObject, origin: str) -> 
     facts = (
         ("Model", info.model),
         ("Folder", info.folder),
-        ("Begun", format_local_minute(info.created, TIME)),
+        ("Started", format_local_minute(info.created, TIME)),
         ("Last used", format_local_minute(info.updated, TIME)),
         ("Size", f"{plural(info.turns, 'turn')}, {plural(total['requests'], 'request')}"),
         ("Tokens", used if total["requests"] else ""),

@@ -81,7 +81,7 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
         there = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:
-                why = "no open goal or step matches this id" if verb == "done" else "no goal or step matches this id"
+                why = "there is no such open goal or step" if verb == "done" else "there is no such goal or step"
                 raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists the goals")
         for name in names:
             (finish_goal if verb == "done" else drop_goal)(conversation, name)

@@ -82,7 +82,7 @@ def _check_facts(facts: Sequence[Fact]) -> None:
     """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"the project and the agent have {'only one fact' if facts else 'no facts'}"
-        raise NexusError("usage", "nothing to consolidate", why, "See nexus memory list")
+        raise NexusError("usage", "nothing to consolidate", why, "See `nexus memory list`")
 
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:

@@ -51,7 +51,7 @@ def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: Stop
     line = one_line(without_codes(output_as_text(result.output)).strip().partition("\n")[0])
     if result.timed_out or result.status:
         why = f"timed out after {SECONDS:g} s" if result.timed_out else f"exit status {result.status}: {line}"
-        raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see nexus docs personal")
+        raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see `nexus docs personal`")
     return cut(line, LENGTH, "...")
 
 

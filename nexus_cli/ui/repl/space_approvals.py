@@ -112,7 +112,7 @@ class ApprovalQuestions:
             self._show_note(error.line, "error")
             return
         if recorded is None:
-            way = f"use /approve, or nexus runs resume {run.id} --answer yes"
+            way = f"use /approve, or `nexus runs resume {run.id} --answer yes`"
             self._show_note(f"{name} is still waiting for approval: {way}", "warn")
             return
         question.is_answered = recorded

@@ -115,7 +115,7 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
             problems.append(f"{name} conflicts with another key binding")
         else:
             bindings.add(*keys)(_own_key(action, base, reach))
-    return bindings, f"[bindings]: {'; '.join(problems)} (see nexus docs personal)" if problems else ""
+    return bindings, f"[bindings]: {'; '.join(problems)} (see `nexus docs personal`)" if problems else ""
 
 
 def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callable[[KeyPressEvent], None]:

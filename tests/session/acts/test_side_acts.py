@@ -366,7 +366,7 @@ def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     found = {goal.id: goal.done for goal in kept(tmp_path, session.id)}
     assert found == {"g1": True, "g2": True, "g3": True, "g4": False, "g6": False}
     for name, verb in (("g9", "done"), ("g1", "done"), ("g5", "drop"), ("\x1b[2J", "drop")):
-        with pytest.raises(NexusError, match="matches this id"):
+        with pytest.raises(NexusError, match="there is no such"):
             run(opened(Played(lambda request: "x"), tmp_path, session.id), goal_closing(["g4", name], verb))
     assert {goal.id: goal.done for goal in kept(tmp_path, session.id)} == found, "all of them, or none"
 

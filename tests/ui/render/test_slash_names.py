@@ -21,8 +21,8 @@ SAME = (
     "nexus context --session 01M7 --step 3",
     "nexus export -o FILE does more than its slash command",
     "`nexus plugin add PATH`, nexus mcp add and nexus docs are for a shell",
-    "Use nexus runs resume run-3 in a shell",
-    "Use nexus usage in a shell",
+    "Use `nexus runs resume run-3` in a shell",
+    "Use `nexus usage` in a shell",
     "Run `nexus login github-copilot` in another terminal; this session then uses it",
     "Sign in: nexus login github-copilot",
     "`nexus login openai --as work` stores a key",
@@ -41,7 +41,7 @@ FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source
     ("told", "here"),
     [
         ("See `nexus sessions list --all`", "See `/sessions list --all`"),
-        ("See nexus memory list.", "See /memory list."),
+        ("See `nexus memory list`.", "See `/memory list`."),
         ("`nexus drops show d3` prints it", "`/drops show d3` prints it"),
         ("`nexus cache` lists them; nexus login openai", "`/cache` lists them; /login openai"),
         ("nexus rules remove 'bash(nexus status)'", "/rules remove 'bash(nexus status)'"),
@@ -115,6 +115,6 @@ def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch
 
     stage.play(scene())
     text = " ".join(stage.text.split())
-    for advice in ("See /memory list.", "See `/sessions list`.", "/model list", " request. `/cache` lists"):
+    for advice in ("See `/memory list`.", "See `/sessions list`.", "/model list", " request. `/cache` lists"):
         assert advice in text
     assert "nexus memory" not in text and "nexus sessions" not in text and "nexus model" not in text

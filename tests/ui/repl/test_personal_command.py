@@ -51,7 +51,7 @@ def test_a_command_that_fails_or_does_not_end_is_one_line(
     monkeypatch.setattr(personal_command, "SECONDS", 0.2)
     with pytest.raises(NexusError) as failed:
         run(command, tmp_path)
-    assert failed.value.line == f"nexus: ui.status_command: {why}. Fix the command; see nexus docs personal."
+    assert failed.value.line == f"nexus: ui.status_command: {why}. Fix the command; see `nexus docs personal`."
 
 
 def test_the_status_has_the_keys_of_claude_code() -> None:

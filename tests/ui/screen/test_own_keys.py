@@ -76,7 +76,7 @@ def test_a_key_that_cannot_be_bound_is_named_and_the_others_work(name: str, why:
     async def play() -> list[str]:
         async with stand() as on:
             own = {"c-x m": "/compact", "c-i": "level", name: "stop", "c-y": "output"}
-            assert on.screen.bind_keys(own) == f"[bindings]: {why} (see nexus docs personal)"
+            assert on.screen.bind_keys(own) == f"[bindings]: {why} (see `nexus docs personal`)"
             on.type("\x19")
             await on.until(lambda: on.controller.said)
             return on.controller.said
