@@ -230,7 +230,7 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
         check_repository(str(one.folder))
     other = make_project(tmp_path / "other")
     (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
-    with pytest.raises(NotPlain, match="objects from another"):
+    with pytest.raises(NotPlain, match="objects of another"):
         check_repository(str(record.folder))
     assert "the repository is broken" in inspect_worktree(record).describe()
 
