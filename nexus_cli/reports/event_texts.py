@@ -208,8 +208,8 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     if alone:
         calls = which(len(alone))
         yield (
-            f"No rule or option can allow {calls}. Approve {calls} in a terminal, or allow everything that no rule "
-            f"denies ({switch} {ALL})."
+            f"No rule can allow {calls}: approve {calls} in a terminal, or use {switch} {ALL}, which allows everything "
+            "that no rule denies."
         )
     if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."

@@ -130,6 +130,7 @@ def run_process(
 
     The child has no terminal, its environment no trace of nexus's own Python (`host_environment`); stdin is `stdin`
     (bytes or a descriptor), stderr joins stdout or (`merge=False`) is dropped. At most `keep` bytes of output are kept.
+    `show` gets each piece of the output, and b"" several times a second while there is none.
     After `seconds`, or when `stop` is pressed, its process tree gets SIGTERM and two seconds later SIGKILL. A
     descendant that keeps the pipe open does not delay the result. The child is started in the sandbox of `confinement`,
     and inherits `pass_fds`.
@@ -207,6 +208,8 @@ class _Pipe:
             time.sleep(seconds)
             return False
         if not self._selector.select(seconds):
+            if self._show is not None:
+                self._show(b"")
             return False
         try:
             data = os.read(self._file.fileno(), 1 << 18)

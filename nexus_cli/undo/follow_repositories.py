@@ -29,6 +29,7 @@ from nexus_cli.undo.repository_copy import (
     is_lost,
     keep_repository,
 )
+from nexus_cli.worktrees.own_repository import HOLDS
 
 NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "overwritten in place; undo cannot restore it"
@@ -182,13 +183,14 @@ def _find_pushed(old: RepositoryState, new: RepositoryState) -> list[str]:
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:
     """Return the changes of a repository, with the branches of a HEAD that moved, and both files of the stash.
 
-    What a fetch or a push notes of another repository is no change; its removal is.
+    What a fetch or a push notes of another repository, and what keeps the objects of a worktree of nexus, is no change;
+    its removal is.
     """
     names = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     names = {
         name
         for name in names
-        if not (name.startswith(_REMOTE) and name in after)
+        if not (name.startswith((_REMOTE, HOLDS)) and name in after)
         and not is_same_value(store, name, before.get(name, ""), after.get(name, ""))
     }
     if names <= _QUIET:

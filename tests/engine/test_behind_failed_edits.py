@@ -68,6 +68,7 @@ class Teller(Person):
     [
         (WRONG, "of a.txt before it failed"),
         (("edit_file", {"path": "a.txt"}), "of a.txt before it failed"),
+        (("edit_file", {}), "the edit before it failed"),
         (("edit_file", {"path": "gone.txt", "edits": [{"old": "one", "new": "x"}]}), "of gone.txt before it failed"),
         (("write_file", {"path": "kept/b.txt", "content": "x"}), "of kept/b.txt before it was refused"),
     ],

@@ -284,7 +284,7 @@ def test_what_the_person_does_while_a_job_runs_is_never_taken_back_unasked(place
     done = place.ask("--allow", "auto", "Serve it.")
     assert done.status == 0, done
     shown = place.run("undo")
-    assert shown.status == 1 and "mine.txt" in shown.text and "their paths" in " ".join(shown.text.split()), shown
+    assert shown.status == 1 and "mine.txt" in shown.text and "with their paths" in " ".join(shown.text.split()), shown
     assert place.run("undo", "--json").result["turn"] is None
     assert (place.folder / "mine.txt").read_text() == "the person's work\n"
     assert (place.folder / "only.txt").read_text() == "the only copy\n"

@@ -135,12 +135,14 @@ def test_output_is_shown_while_it_comes(desk: Any, tmp_path: Path) -> None:
     class Watcher(list[str]):
         def append(self, text: str) -> None:
             super().append(text)
-            (tmp_path / "seen").touch()
+            if "two" in text:
+                (tmp_path / "seen").touch()
 
     desk.live = Watcher()
-    # It goes on only after its first line was shown.
-    desk.run("bash", command=f"echo one; until [ -e {tmp_path}/seen ]; do sleep 0.02; done; echo two")
-    assert "".join(desk.live) == "one\ntwo\n"
+    # It goes on only after its second line was shown, which follows the first at once.
+    command = f"echo one; sleep 0.02; echo two; until [ -e {tmp_path}/seen ]; do sleep 0.02; done; echo three"
+    assert "time limit" not in desk.run("bash", command=command, timeout=10).output
+    assert "".join(desk.live) == "one\ntwo\nthree\n"
 
 
 def test_a_working_folder_that_vanished_is_an_error(desk: Any) -> None:

@@ -23,6 +23,7 @@ from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG, PUSHED
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import find_turns
+from nexus_cli.worktrees.own_repository import HOLDS
 
 STATE = (
     "git for-each-ref; git stash list; git status --porcelain=v2 --branch; git rev-parse -q HEAD; "
@@ -123,6 +124,17 @@ def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world:
     assert shell(world.project, named) == "commit\n"
     command(world, "git merge --abort; git gc -q --prune=now")
     assert not world.undo()["kept"] and shell(world.project, named) == "commit\n"
+
+
+def test_what_keeps_the_objects_of_a_worktree_is_no_change_of_a_turn(world: World) -> None:
+    fill(world.project)
+    hold = f"{HOLDS}project-1/w/1"
+    command(world, f"git branch worker; git update-ref {hold} HEAD")
+    assert [one["name"] for one in world.undo()["references"]] == ["refs/heads/worker"]
+    assert hold in shell(world.project, "git for-each-ref")
+    command(world, f"git update-ref -d {hold}")
+    assert [one["name"] for one in world.undo()["references"]] == [hold]
+    assert hold in shell(world.project, "git for-each-ref")
 
 
 @pytest.mark.matrix

@@ -122,8 +122,8 @@ class CompactionPlan:
     @property
     def staying(self) -> tuple[int, ...]:
         """The entries that stay among the summarized ones."""
-        last = self.entries[1]
-        return tuple(sorted({s.entry for s in self.kept if s.shows_entry and s.entry <= last}))
+        first, last = self.entries
+        return tuple(sorted({s.entry for s in self.kept if s.shows_entry and first <= s.entry <= last}))
 
     @property
     def named(self) -> str:

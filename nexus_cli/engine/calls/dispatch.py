@@ -367,8 +367,8 @@ class Dispatcher(CallDecider):
                 for name in result.changed:
                     editor.compared.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
-            how = "was refused" if result.denied else "failed"
-            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
+            how, subject = "was refused" if result.denied else "failed", describe_subject(tool, call)
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT}{f' of {subject}' * bool(subject)} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         decision = self.step.decisions.get(call.id)

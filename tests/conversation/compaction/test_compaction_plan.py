@@ -438,6 +438,12 @@ def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: in
         assert len(quotes) == len(rows)
 
 
+def test_a_request_that_stays_before_what_goes_is_not_named() -> None:
+    chosen = planned(said([100, *[300] * 60]))
+    first, last = chosen.entries
+    assert first > 1 and chosen.staying == () and chosen.named == f"{first} to {last}"
+
+
 def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     chosen = planned(said([50, 10], [100, *[300] * 60]))
     assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"

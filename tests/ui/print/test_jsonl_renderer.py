@@ -183,8 +183,8 @@ def refused(*levels: str) -> str:
 
 
 def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
-    only = "No rule or option can allow {0}. Approve {0} in a terminal, or allow everything that no rule denies "
-    only += "(--allow all)."
+    only = "No rule can allow {0}: approve {0} in a terminal, or use --allow all, which allows everything that no rule "
+    only += "denies."
     assert refused("all") == f"nexus: 1 call was refused: bash c0. {only.format('it')}\n"
     assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
     assert refused("edit", "all", "").endswith(

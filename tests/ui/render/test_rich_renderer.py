@@ -708,9 +708,9 @@ def test_a_resumed_turn_tells_the_files_of_the_whole_turn_from_the_dollars_of_it
         ),
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
-            "· 6 calls were refused: bash ls; bash ls and 4 more. No rule or option can allow\n"
-            "  them. Approve them in a terminal, or allow everything that no rule denies\n"
-            "  (/permissions all).\n",
+            "· 6 calls were refused: bash ls; bash ls and 4 more. No rule can allow them:\n"
+            "  approve them in a terminal, or use /permissions all, which allows everything\n"
+            "  that no rule denies.\n",
         ),
         (
             replace(
