@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from test_architecture import tracked
+
 TESTS = Path(__file__).resolve().parent
 TABLE = (TESTS / "SEEDS.md").read_text(encoding="utf-8")
 FROZEN = TESTS / "frozen.json"
@@ -206,7 +208,7 @@ def test_the_names_that_scripts_import_are_there_and_take_what_scripts_pass() ->
 
 def test_a_room_is_described_in_sixty_lines_and_its_files_are_there() -> None:
     root = TESTS.parent
-    names = {f"/{path.relative_to(root)}" for path in root.glob("*/**/*.py")}
+    names = {f"/{path.relative_to(root)}" for path in tracked()}
     readmes = list((root / "nexus_cli").rglob("README.md"))
     assert len(readmes) > 10
     wrong = []

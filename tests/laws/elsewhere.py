@@ -61,7 +61,6 @@ def run_elsewhere(world: World, words: list[str], **more: Any) -> tuple[int, lis
         [json.dumps(asdict(job))],
         cwd=world.folder,
         env=dict(os.environ),
-        kind="laws",
         stdout=PIPE,
         stderr=2,
         code="import laws.elsewhere; program.main = laws.elsewhere.main",

@@ -191,7 +191,7 @@ def born(
 ) -> Child:
     """A run of the program that has just begun; `code` is run in it first. Streams are PIPE, DEVNULL or descriptors.
 
-    With the kind `light` the engine and the model library are not imported yet; with `laws`, `laws.elsewhere` is too.
+    With the kind `light` the engine and the model library are not imported yet; with `whole`, `laws.elsewhere` is too.
     """
     channel = socket.socket(socket.AF_UNIX)
     channel.connect(_nursery(kind))
@@ -402,9 +402,6 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
         fill_caches()
     hide_local_servers()
     fork_servers()
-    if kind == "laws":
-        sys.path.append(str(TESTS))
-        importlib.import_module("laws.elsewhere")
     if kind != "light":
         warm()
         try_sandbox()
@@ -493,6 +490,7 @@ def warm() -> None:
     sys.path.append(str(TESTS))
     from preload import import_run
 
+    importlib.import_module("laws.elsewhere")
     sys.path.remove(str(TESTS))
     from nexus_cli.conversation.tokens import counter
     from nexus_cli.provider.litellm_env import http_library

@@ -840,13 +840,6 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     assert (project / "sub/c.txt").read_text() == "changed\n"
 
 
-@pytest.mark.matrix
-def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -> None:
-    crew = Crew({"ONE": doing("x"), "root": handing({"task": "ONE", "worktree": True})})
-    events, outcome = run(crewed(crew, tmp_path), "root")
-    assert outcome.ok and "w1 failed:" in results(events)[0] and "git" in results(events)[0]
-
-
 # Stops and kills
 
 

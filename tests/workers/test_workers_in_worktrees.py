@@ -80,7 +80,8 @@ def test_a_worker_of_a_session_in_a_worktree_begins_with_what_that_one_has(proje
 def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> None:
     crew = Crew({"ONE": writing("x"), "root": handing({"task": "ONE", "worktree": True})})
     events, outcome = run(crewed(crew, tmp_path), "root")
-    assert outcome.ok and "not in a git repository" in results(events)[0]
+    (text,) = results(events)
+    assert outcome.ok and "w1 failed:" in text and "not in a git repository" in text
     assert [role for role, _ in crew.seen] == ["root", "root"] and not (tmp_path / "shared.txt").exists()
 
 
