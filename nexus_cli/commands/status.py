@@ -36,7 +36,7 @@ def build_status(
         model = live.model if live else unnamed_model(settings)
         capabilities = reports.snapshot(folder, settings, model, _list_tools(source))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
-    value = reports.status(folder, settings, ())
+    value = reports.status(folder, settings, lambda: _list_tools(source))
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()
@@ -46,7 +46,6 @@ def build_status(
         value["added"] = list(map(str, permission.added))
     if live:
         value |= {"model": live.model, "session": live.id, "nexus": __version__}
-    value["tools"] = _list_tools(source)  # last, because it sets a damaged ledger aside
     return Report("status", value)
 
 
