@@ -184,7 +184,8 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
             continue
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
             way = "write to $TMPDIR instead" if os.path.dirname(path) in _TEMPORARY else outside
-            return f"[sandbox: write to {path} refused; {way}]"
+            access = "access" if is_below(path, ["/proc"]) else "write"  # there reading is refused too
+            return f"[sandbox: {access} to {path} refused; {way}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
         folder = os.path.dirname(path)
