@@ -42,7 +42,7 @@ def skill(folder: Path, name: str, text: str) -> None:
 
 
 def reported(cwd: Path, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    return with_variables(environ or {}, status, cwd, KEYS, lambda: TOOLS)
+    return with_variables(environ or {}, status, cwd, KEYS, TOOLS)
 
 
 def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> None:

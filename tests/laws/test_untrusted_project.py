@@ -247,14 +247,14 @@ def test_no_file_of_an_untrusted_project_counts(hostile: Path, own: LoadedSettin
     assert without_notices(loaded_in(hostile)) == without_notices(own)
     assert project_recipes(folder) is None and find_guides(folder, SKILL)[0] == ()
     assert not any(one.text for one in read_identity_files(IDENTITY, folder))
-    assert status(folder, own.settings, list)["servers"] == []
+    assert status(folder, own.settings, [])["servers"] == []
     loaded = ContextLoader(folder).load()
     assert loaded.mcp_servers == {} and "allow" not in loaded.config and "pirate" not in loaded.system_prompt
 
 
 def test_trust_in_a_project_covers_no_folder_below_its_root(hostile: Path, own: LoadedSettings) -> None:
     trust.trust(hostile)
-    assert [one["name"] for one in status(hostile / "sub", own.settings, list)["servers"]] == ["theirs"]
+    assert [one["name"] for one in status(hostile / "sub", own.settings, [])["servers"]] == ["theirs"]
     assert "pirate" in read_identity_files(IDENTITY, hostile / "sub")[0].text
 
 
