@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (17_351, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_294, 0, 40),
-    "sandbox": (39_082, 0, 27),
+    "sandbox": (39_162, 0, 27),
     "sections": (34_935, 0, 40),
     "service_list": (303, 0, 2),
     "session": (51_259, 0, 39),

@@ -177,7 +177,8 @@ def delete_session(
     forget_session(places().data, info.id)
     cost = known_dollars(used.usage.cost_usd, used.known_usd) or "cost"
     uncounted = f" Its {cost} no longer counts in `nexus usage`." if used.requests else ""
-    return report_act(f"session {info.id} was deleted ({freed:,} bytes freed).{uncounted}", info.id)
+    size = f" ({freed:,} bytes freed)" if freed else ""  # the file shrinks by whole pages
+    return report_act(f"session {info.id} was deleted{size}.{uncounted}", info.id)
 
 
 def _refuse_open(source: Source, session: str) -> None:

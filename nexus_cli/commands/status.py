@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
@@ -34,9 +35,9 @@ def build_status(
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
         model = live.model if live else unnamed_model(settings)
-        capabilities = reports.snapshot(folder, settings, model, _list_tools(source))
+        capabilities = reports.snapshot(folder, settings, model, list(_list_tools(source)))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
-    value = reports.status(folder, settings, ())
+    value = reports.status(folder, settings, _list_tools(source))
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()
@@ -46,12 +47,11 @@ def build_status(
         value["added"] = list(map(str, permission.added))
     if live:
         value |= {"model": live.model, "session": live.id, "nexus": __version__}
-    value["tools"] = _list_tools(source)  # last, because it sets a damaged ledger aside
     return Report("status", value)
 
 
-def _list_tools(source: Source) -> list[str]:
-    return [tool.name for tool in source.live.tools()] if source.live else session_tools()
+def _list_tools(source: Source) -> Iterator[str]:
+    yield from [tool.name for tool in source.live.tools()] if source.live else session_tools()
 
 
 def session_tools() -> list[str]:

@@ -364,6 +364,13 @@ class DeniedCall(TypedDict):
     hint: str
 
 
+class UncoveredPath(TypedDict):
+    """A path that no undo brings back; `.` is all of the project."""
+
+    path: str
+    why: str
+
+
 class UntilObject(TypedDict):
     """The state of work for a command: `nexus ask --until`."""
 
@@ -401,6 +408,8 @@ class Outcome:
     """The refused calls."""
     changed: tuple[str, ...] = ()
     """Files that the turn changed."""
+    not_covered: tuple[Annotated[Mapping[str, str], UncoveredPath], ...] = ()
+    """What undo would not bring back if the turn's commands changed it."""
     until: Annotated[JsonObject, UntilObject] | None = None
     """null in a turn that works for no command."""
     data: Any = None

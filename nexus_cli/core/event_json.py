@@ -20,6 +20,7 @@ from nexus_cli.core.event import (
     Outcome,
     StreamLine,
     ToolQueue,
+    UncoveredPath,
     UntilObject,
 )
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
@@ -64,6 +65,8 @@ class AskResult(TypedDict):
     """The drops of this turn."""
     denied: list[DeniedCall]
     files_changed: list[str]
+    not_covered: list[UncoveredPath]
+    """What undo would not bring back if the turn's commands changed it."""
     error: ErrorObject | None
     until: NotRequired[UntilObject]
     """In a turn that works for a command."""

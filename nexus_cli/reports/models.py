@@ -11,6 +11,7 @@ from typing import Any, Literal
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger
@@ -58,13 +59,13 @@ class ModelReport(ModelObject):
 def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None) -> ModelsReport:
     """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
     chosen = unnamed_model(settings)
-    rows: dict[str, ModelObject] = {}
+    rows: dict[str, ModelObject] = {}  # by true name, which may be a key in the wrong field
     with Ledger.read_personal() as ledger:
         for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
             if name not in rows:
                 rows[name] = _figures(ledger, name, settings)
             rows[name]["because"].append(why)
-    return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
+    return {"version": 1, "chosen": redact(chosen) or None, "models": list(rows.values())}
 
 
 def show_model(name: str, settings: Settings) -> ModelReport:
@@ -88,7 +89,7 @@ def quick_names(settings: Settings) -> list[str]:
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings, waits=True)
-    return ModelObject({"name": name, "because": [], **to_json_value(info)})
+    return ModelObject({**to_json_value(info), "name": redact(name), "because": []})
 
 
 def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> Iterator[tuple[str, str]]:

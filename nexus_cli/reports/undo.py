@@ -11,7 +11,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.reports.text.lines import Lines, filled, folded, wrapped
-from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.follow_changes import KILLED_SINCE
@@ -151,7 +151,7 @@ def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     is_new = change.before.kind not in (FILE, LINK)
     diff = unified_diff(None if is_new else before, after, name)
     if change.after.kind not in (FILE, LINK):
-        removed = diff.replace(f"\n+++ b/{' '.join(name.split())}\n", "\n+++ /dev/null\n", 1)
+        removed = diff.replace(f"\n+++ b/{file_label(name)}\n", "\n+++ /dev/null\n", 1)
         diff = removed or f"--- a/{name}\n+++ /dev/null\n"
     return head + diff
 

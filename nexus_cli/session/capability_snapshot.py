@@ -114,8 +114,9 @@ def _credential(name: str, text: str) -> tuple[str, ItemState, str]:
     return name, ItemState.BROKEN if bad else ItemState.READY, bad
 
 
-def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
-    """Return the whole snapshot as JSON data, with the default model of a run."""
+def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:
+    """Return the whole snapshot as JSON data, with the default model of a run. The facts are counted before `tools` are
+    listed, which may set a damaged ledger aside."""
     from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
 
     model = unnamed_model(settings)
@@ -124,7 +125,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
     memory, trouble = _facts(root)
     return {
         "version": 1,
-        **snapshot(cwd, settings, model, tools),
+        **snapshot(cwd, settings, model, list(tools)),
         "credentials": sorted(keys_present(settings)),
         "model": model or None,
         "host": one_line(os.uname().nodename),

@@ -132,7 +132,6 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
-    ledger.save(earlier.id)
     session = opened(ledger)
     if session.id != earlier.id:
         try:

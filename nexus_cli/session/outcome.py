@@ -50,6 +50,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
             for decision in dispatcher.denied
         ),
         changed=tuple(dispatcher.changed),
+        not_covered=tuple({"path": path, "why": why} for path, why in dispatcher.call_changes.not_covered.items()),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
     )
     return result.with_error(error) if error else result

@@ -25,13 +25,7 @@ from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.mcp.server_values import (
-    ServerAnswer,
-    ServerEntry,
-    ServerError,
-    ServerQuestion,
-    ServerTool,
-)
+from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
@@ -191,7 +185,7 @@ class SessionServers(ServerTools):
         try:
             answer = await send(*self._open(entry))
         except ServerError as error:
-            return ToolResult(error=describe_error(server, str(error)))
+            return ToolResult(error=describe_error(server, error))
         if answer.revision != self._listed.get(entry.sha256):
             self._begin_list(entry)
         text = answer.text.strip("\n")
@@ -270,7 +264,7 @@ class SessionServers(ServerTools):
             tool_list = await asyncio.to_thread(make_list, offer)
             await asyncio.to_thread(store_list, entry, tool_list)
         except ServerError as error:
-            self._failed[entry.sha256] = describe_error(entry.name, str(error))
+            self._failed[entry.sha256] = describe_error(entry.name, error)
             more = f"; to test it: nexus mcp test {entry.name}" if error.brief != str(error) else ""
             self._tell(describe_error(entry.name, error.brief) + more)
             return
@@ -373,9 +367,9 @@ class SessionServers(ServerTools):
             self._session.notices.append(line)
 
 
-def describe_error(server: str, error: str) -> str:
+def describe_error(server: str, error: ServerError | str) -> str:
     """Return one line that names the server, which most errors do themselves."""
-    text = one_line(error)
+    text = one_line(str(error))
     return f"MCP server {text}" if text.startswith(f"{server}:") else text
 
 

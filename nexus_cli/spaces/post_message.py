@@ -31,12 +31,15 @@ def post_message(
     warn: TakeText,
 ) -> Posted:
     """Post `text` in a space and return the message with its consequences; blocks. `warn` gets a line if the router's
-    model failed."""
+    model failed, or the message begins with `@` and no name of a member."""
     hops, root = 0, 0
     if sender.kind == AGENT:  # posted by a program, which might answer what it started itself
         newest = ledger.spaces.read(space, limit=1)
         hops, root = (newest[0].hops + 1, newest[0].root or newest[0].key) if newest else (1, 0)
-    offered = choose_agents(settings, ledger.spaces.get(space.key), sender, text, warn)
+    current = ledger.spaces.get(space.key)
+    if (address := re.match(r"@(\w+)", text)) and not find_mentions(text, [member.name for member in current.members]):
+        warn(f"{space.name} has no member {address[1]!r}: the message triggers nobody")
+    offered = choose_agents(settings, current, sender, text, warn)
     return ledger.spaces.post(
         space,
         sender,

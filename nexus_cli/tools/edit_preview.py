@@ -52,10 +52,15 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
         return ""
     marked = len(_kinds("\n" if before is None else before) | _kinds(after)) > 1
     old, new = _lines(before or "", marked), _lines(after, marked)
-    label = " ".join(name.split())
+    label = file_label(name)
     source = "/dev/null" if before is None else f"a/{label}"
     hunks = (line for hunk in _hunks(old, new) for line in _unified_hunk(hunk, old, new))
     return replace_surrogates(_clip_lines([f"--- {source}", f"+++ b/{label}", *hunks]))
+
+
+def file_label(name: str) -> str:
+    """Return the name of a file as a diff has it behind `a/` and `b/`."""
+    return " ".join(name.split()).removeprefix("/")
 
 
 def name_changed_lines(before: str, after: str) -> str:

@@ -16,6 +16,7 @@ from typing import Literal, TypedDict
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.event import UncoveredPath
 from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
@@ -72,13 +73,6 @@ class ReferenceObject(TypedDict):
     restored: bool
     command: str | None
     """The command that restores the earlier value; null if it is already restored, or if there is no such command."""
-
-
-class UncoveredPath(TypedDict):
-    """A path that no undo brings back; `.` is all of the project."""
-
-    path: str
-    why: str
 
 
 class UndoReport(VersionedReport):

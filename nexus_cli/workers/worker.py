@@ -214,9 +214,14 @@ class Worker:
         """Return the line that tells the model of its end."""
         return f"worker {self.id} {describe_state(self.state)}; `agents` reads its report"
 
+    def describe(self, text: str) -> str:
+        """Return `text` below its figures and its session, for the model of the parent session."""
+        session = f" · session {self.session_id}" if self.session_id else ""
+        return f"[{self.figures()}{session}]\n{text}".rstrip()
+
     def result(self) -> ToolResult:
         """Return the tool result for the parent session."""
-        text = f"[{self.figures()}]\n{self.report}".rstrip()
+        text = self.describe(self.report)
         changed = () if self.worktree else self.changed
         if self.state == FINISHED:
             return ToolResult(text, changed=changed, warning=self.error)

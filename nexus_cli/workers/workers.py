@@ -471,7 +471,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 )
         except asyncio.CancelledError:
             await run_shielded(self._stop(worker))
-            stopped(f"[{worker.figures()}]\n{worker.report}")
+            stopped(worker.describe(worker.report))
             raise
         step = self._dispatcher.step
         step.declined = worker.declined or step.declined
@@ -527,7 +527,7 @@ class SessionWorkers(RunningWorkers[Session]):
                     self.session.conversation.memo(WORK, note)
             return result
         body = worker.report or worker.doing or worker.error if action == "read" else ""
-        return ToolResult(f"[{worker.figures()}]\n{body}".rstrip())
+        return ToolResult(worker.describe(body))
 
     def _note_told(self, worker: Worker) -> None:
         """Record that the model has received the report of a worker."""

@@ -124,6 +124,14 @@ def test_model_list_has_what_is_usable_now_with_its_prices(nexus: Run, config: P
     assert b"gpt-5.4-mini" in nexus("model", "list", env={"ANTHROPIC_API_KEY": "sk-1"}).stdout
 
 
+def test_a_key_in_the_place_of_a_model_is_not_listed(nexus: Run, config: Path) -> None:
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    config.write_text(f'[default_models]\nOPENAI_API_KEY = "{key}"\n')
+    for options in ((), ("--json",)):
+        listed = nexus("model", "list", *options, env={"OPENAI_API_KEY": "x"}).stdout
+        assert key.encode() not in listed and b"[redacted]" in listed
+
+
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
     from nexus_cli.provider.served_models import list_served
 

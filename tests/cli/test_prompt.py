@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -101,7 +102,21 @@ def test_an_input_that_begins_and_pauses_is_reported_once(
     prompt.report_silence()
     prompt.read()
     os.close(reader)
-    assert capfd.readouterr().err.count("waiting for the end of stdin") == 1
+    told = capfd.readouterr().err
+    assert told.count("waiting for the end of stdin") == 1
+    assert ("run without input" in told) == bool(words), "without it there is no prompt"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="opening the pipe waits there")
+def test_a_named_pipe_without_a_writer_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    monkeypatch.setattr(reading, "SILENT", 0.02)
+    threading.Timer(0.3, pipe.write_text, ("late",)).start()
+    prompt = ask.PromptReader(["hi"], [str(pipe)], resumes=False, is_stream=True, timeout=None)
+    assert "late" in prompt.read()[0].text
+    assert capfd.readouterr().err == f"nexus: waiting for input on {pipe}\n"
 
 
 @pytest.mark.parametrize("has_writer", [False, True])

@@ -56,7 +56,9 @@ def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> No
 
 def test_the_tools_of_a_new_session_are_listed_in_a_shell(nexus: Any) -> None:
     report = json.loads(nexus("status", "tools", "--json").stdout)
-    assert [tool["name"] for tool in report["tools"]] == json.loads(nexus("status", "--json").stdout)["tools"]
+    listed, shown = json.loads(nexus("status", "--json").stdout), [tool["name"] for tool in report["tools"]]
+    items = next(each["items"] for each in listed["capabilities"] if each["category"] == "tools")
+    assert shown == listed["tools"] == [item["name"] for item in items]
     assert {tool["name"] for tool in report["tools"] if tool["tokens"]} >= {"bash", "read_file"}
     assert not places().ledger.exists()
 

@@ -247,6 +247,7 @@ def test_what_undo_does_not_cover_is_told_before_the_command_and_by_undo(place: 
     asked = place.ask("--allow", "all", "--stream-json", "drop it")
     told = [line for line in map(json.loads, asked.text.splitlines()) if line["type"] == "notice"]
     assert len([one for one in told if NAMED in one["text"]]) == 1, told
+    assert [one["path"] for one in json.loads(asked.text.splitlines()[-1])["not_covered"]] == ["data.db"]
     done = place.run("undo", "--json")
     assert done.status == 1 and [one["path"] for one in done.result["not_covered"]] == ["data.db"], done
     assert done.result["removed"] == ["a"] and not [*problems(done.result, UndoReport)]

@@ -86,6 +86,18 @@ def play(ledger: Ledger) -> tuple[int, Space]:
     return key, space
 
 
+def test_a_run_that_was_queued_in_a_session_stands_behind_what_was_before(ledger: Ledger) -> None:
+    space, husam, *_ = make_space(ledger)
+    session = ledger.create_session(folder="/p", project="/p", model="m", recipe="tick_event", at=at(1)).id
+    append(ledger, session, 2, Kind.USER, "user", "hello")
+    ((_, key),) = ledger.spaces.post(space, husam, "@DataAnalyst go on", at(3)).triggered
+    run = ledger.runs.claim(key, "here:7", 60.0, at(4))
+    assert run is not None
+    ledger.runs.attach(run, session)
+    rows: Any = run_timeline(ledger, f"run-{key}")["rows"]
+    assert [row["kind"] for row in rows] == ["start", "user", "queued", "running"]
+
+
 def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> None:
     key, _ = play(ledger)
     value: Any = run_timeline(ledger, f"run-{key}")

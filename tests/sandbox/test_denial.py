@@ -64,6 +64,8 @@ def test_a_write_to_the_shared_temporary_folder_is_told_the_private_one() -> Non
     for asks in (True, False):
         line = describe_denial(WRITE, "make", "tee: /tmp/o.txt: Read-only file system", Backend.BWRAP, asks=asks)
         assert line == "[sandbox: write to /tmp/o.txt refused; write to $TMPDIR instead]"
+    line = describe_denial(WRITE, "make", "cat: /proc/1/environ: Permission denied", Backend.LANDLOCK)
+    assert line.startswith("[sandbox: access to /proc/1/environ refused; ")
     elsewhere = describe_denial(WRITE, "make", "tee: /tmp/site/o.txt: Read-only file system", Backend.BWRAP)
     assert (
         elsewhere

@@ -44,6 +44,10 @@ def test_an_edit_is_previewed_and_nothing_is_touched(desk: Any) -> None:
     assert desk.run("edit_file", path="a.py", edits=edits).diff == shown
 
 
+def test_an_absolute_path_has_one_slash_in_the_header() -> None:
+    assert unified_diff("a\n", "b\n", "/etc/x").startswith("--- a/etc/x\n+++ b/etc/x\n")
+
+
 def test_a_new_file_and_a_whole_new_content_are_previewed(desk: Any) -> None:
     assert seen(desk, "write_file", path="new/b", content="x\ny") == (
         "--- /dev/null\n+++ b/new/b\n@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file\n"

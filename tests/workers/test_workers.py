@@ -270,7 +270,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_pat
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=40, timeout=10)), "root")
     (report,) = results(events)
     assert outcome.ok and outcome.text == "all is done", "its parent has the time to read it"
-    assert "2 steps" in report and "failed: exit 3 (exit 3) · changed while it worked: a.txt]" in report, report
+    assert "2 steps" in report and "failed: exit 3 (exit 3) · changed while it worked: a.txt · " in report, report
     assert (
         "It did not finish its report. Last activity: bash echo half; sleep 60, which had printed:\nhalf\n" in report
     ), report
@@ -641,8 +641,8 @@ def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: 
     session = crewed(Crew({"root": handing("LIE"), "LIE": doing(*steps, "All tests pass.")}), tmp_path)
     events, _ = run(session, "root")
     facts, _, words = results(events, "agent")[0].partition("\n")
-    failed = "failed: exit 3 (exit 3) · failed: false | cat (exit 1) · changed while it worked: ok]"
-    assert words == "All tests pass." and f" · {failed}" in facts, facts
+    failed = "failed: exit 3 (exit 3) · failed: false | cat (exit 1) · changed while it worked: ok · session "
+    assert words == "All tests pass." and f" · {failed}{session.workers.all()[0].session_id}]" in facts, facts
     assert "-e ok" not in facts and "yes" not in facts, facts
 
 

@@ -138,8 +138,9 @@ class PromptReader:
         self.inputs: list[tuple[str, str]] = []
         """Name and text of each input that was read."""
         self._timeout = timeout
-        tell = None if quiet else write_stderr_line
-        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout, tell)
+        self._tell = None if quiet else write_stderr_line
+        is_optional = resumes or not self._from_stdin
+        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout, self._tell, is_optional)
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
                 "usage", "no prompt", "`-` reads the prompt from stdin, which is a terminal", 'Try `nexus ask "..."`'
@@ -165,7 +166,7 @@ class PromptReader:
         if self._files:
             from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
-            read = read_attachment(name, f"--file {name}", timeout=self._timeout)
+            read = read_attachment(name, f"--file {name}", timeout=self._timeout, tell=self._tell)
             files.append(read.record)
             if read.part:
                 parts.append(read.part)

@@ -54,6 +54,8 @@ class CallChanges:
     """Shows a line to the person."""
     make_checks: Callable[[], EditChecks | None] = lambda: None
     """Makes the checks of edits at the first one; None without checks."""
+    not_covered: dict[str, str] = field(default_factory=dict)
+    """What undo does not cover of the commands of this turn, each path with the reason."""
     _checks: EditChecks | None = None
     _number: int = 0
     """Number of the turn, 0 until its first change: a server is asked once a turn."""
@@ -71,8 +73,8 @@ class CallChanges:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_turn(self) -> None:
-        """Count the turns anew at the next change, and follow the jobs that run."""
-        self._number = 0
+        """Count the turns and what undo does not cover anew at the next change, and follow the jobs that run."""
+        self._number, self.not_covered = 0, {}
         if jobs := self.jobs():
             self.begin_jobs(*jobs)
 
@@ -175,9 +177,10 @@ class CallChanges:
         return await asyncio.shield(task)
 
     def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
-        """Tell the person what undo will not cover, each path once."""
-        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+        """Note what undo will not cover, and tell the person each path once."""
+        from nexus_cli.undo.coverage import REBUILT, describe_uncovered  # noqa: PLC0415  (the first change)
 
+        self.not_covered |= {path: why for path, why in not_covered.items() if self.session and why != REBUILT}
         new = {path: why for path, why in not_covered.items() if path not in self._told}
         self._told.update(new)
         if self.session and (line := describe_uncovered(new)):

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_ty
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, PDF, Input, Reader
 
@@ -121,14 +123,16 @@ def _kind_of_file(path: str) -> str:
     return IMAGE if image_type(start) else "PDF" if start.startswith(PDF) else ""
 
 
-def read_attachment(name: str, label: str, folder: str = "", timeout: float | None = None) -> ReadFile:
+def read_attachment(
+    name: str, label: str, folder: str = "", timeout: float | None = None, tell: TakeText | None = None
+) -> ReadFile:
     """Read a file (also a pipe), an image, the text of a PDF, or `a.py:3-5`: these lines (of a PDF pages), unless a
     file has that name.
 
     `name` is relative to `folder`, else to the working folder; `label` names it in errors. A pipe that has not ended
-    after `timeout` seconds is `NexusError("limit", ...)`. Raises `NexusError("usage",
-    ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that cannot be sent, and
-    for lines that the file does not have.
+    after `timeout` seconds is `NexusError("limit", ...)`, `tell` reports a long wait for one. Raises
+    `NexusError("usage", ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that
+    cannot be sent, and for lines that the file does not have.
     """
     folder = folder or os.getcwd()
     try:
@@ -139,7 +143,9 @@ def read_attachment(name: str, label: str, folder: str = "", timeout: float | No
             raise NexusError("usage", label, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
             raise NexusError("usage", label, "not a file or a pipe", "Attach a file")
-        waits = 0 if timeout is None or not stat.S_ISFIFO(kind) else os.O_NONBLOCK  # else `open` waits for a writer
+        # Else `open` waits for a writer; on macOS a pipe without one would seem to be empty.
+        may_wait = timeout is not None or sys.platform == "linux"
+        waits = os.O_NONBLOCK if may_wait and stat.S_ISFIFO(kind) else 0
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | waits)
     except (OSError, ValueError) as error:
         raise _unreadable(name, label, error, folder) from error
@@ -153,7 +159,7 @@ def read_attachment(name: str, label: str, folder: str = "", timeout: float | No
         if start.startswith(PDF):
             return _pdf_pages(descriptor, name, label, lines)
         if not kind_of_image:
-            read = Reader(descriptor, name, timeout).read()
+            read = Reader(descriptor, name, timeout, tell).read()
             return _chosen_lines(read, name, label, lines) if lines else _whole_text(read, name, size)
         if lines is not None:
             raise NexusError("usage", label, "an image has no lines", "Attach the whole image")

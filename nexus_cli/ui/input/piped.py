@@ -41,12 +41,21 @@ class Input:
 class Reader:
     """Reads a descriptor once; `empty` checks its first bytes without waiting for the rest."""
 
-    def __init__(self, descriptor: int, name: str, timeout: float | None = None, tell: TakeText | None = None) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        timeout: float | None = None,
+        tell: TakeText | None = None,
+        is_optional: bool = False,
+    ) -> None:
         """A read raises `NexusError("limit", ...)` as soon as `timeout` seconds have passed from now on. `tell` is
-        called once with a line about an input that is open and sends nothing."""
+        called once with a line about an input that is open and sends nothing; that names the way to run without an
+        `is_optional` input on stdin."""
         self._descriptor = descriptor
         self._name = name
         self._tell = tell
+        self._is_optional = is_optional
         self._timeout = math.inf if timeout is None else timeout
         self._ends = time.monotonic() + self._timeout
         self._pieces: list[bytes] = []
@@ -64,7 +73,7 @@ class Reader:
         """Wait for bytes, and report a long wait once."""
         if self._tell and not self.wait(PAUSED if self._pieces else SILENT):
             what = f"the end of {self._name}" if self._pieces else f"input on {self._name}"
-            self._tell(f"nexus: waiting for {what}; to run without input, add < /dev/null")
+            self._tell(f"nexus: waiting for {what}" + "; to run without input, add < /dev/null" * self._is_optional)
             self._tell = None
 
     def _read(self) -> bytes:
@@ -72,7 +81,7 @@ class Reader:
         while not self.wait(math.inf):
             if time.monotonic() >= self._ends:
                 why = f"{self._name} was open for {self._timeout:g} s without ending; no request was sent"
-                hint = "Raise it" + ", or add < /dev/null to run without input" * (self._descriptor == 0)
+                hint = "Raise it" + ", or add < /dev/null to run without input" * self._is_optional
                 raise NexusError("limit", "limit timeout reached", why, hint)
         try:
             piece = os.read(self._descriptor, _CHUNK)
