@@ -68,22 +68,15 @@ class SkillCatalogue:
     """Returns the person's newest message."""
     find_denial: Callable[[str, str], str] = lambda kind, name: ""
     """Returns the deny rule for a kind and a whole name, "" for none."""
-    _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
-    _is_new: bool = False
 
     def read(self) -> tuple[tuple[Skill, ...], int]:
-        """Read the skills again; return them, and the number of inactive ones."""
+        """Return the skills, and the number of inactive ones."""
         skills, inactive = find_guides(self.cwd, GuideKind.SKILL)
-        self._last, self._is_new = (mark_denied(skills, self.find_denial), inactive), True
-        return self._last
+        return mark_denied(skills, self.find_denial), inactive
 
     def offered(self) -> list[JsonDict]:
-        """Return name and description of the skills for the model, as the newest `read` found them; read them if that
-        was used for another epoch."""
-        if self._last is None or not self._is_new:
-            self.read()
-        self._is_new = False
-        return _describe(self._last[0] if self._last else ())
+        """Return name and description of the skills for the model."""
+        return _describe(self.read()[0])
 
     def agents(self) -> list[JsonDict]:
         """Return name and description of the agents that the model may hand work to."""
@@ -97,8 +90,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        guides = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
-        skills = [skill for skill in _describe(guides) if skill["name"] not in called]
+        skills = [skill for skill in self.offered() if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
