@@ -432,11 +432,10 @@ class SessionFactory:
             dispatcher,
             self.control,
             facts,
-            SessionSources(context, log.seen_files, options.front, run_facts, options.cwd, log.noted),
+            SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             jobs=partial(_running_jobs, services),
-            notices=lambda: notices,
             away=lambda: away,
         )
         extracts = self.settings.compact.extract and facts.saves

@@ -38,7 +38,7 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
+from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.planner import section_budget
@@ -126,6 +126,8 @@ class SessionSources:
     context: ContextManager
     seen: Callable[[], Sequence[SeenFile]]
     """Returns the files that the session read or changed, newest first."""
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], JsonObject] | None = None
@@ -378,6 +380,11 @@ def make_collector(
     may_run = dispatcher.approver is not None or dispatcher.level in UNASKED or settings.sandbox.backend != "off"
     can_run = may_run and _can_run(tools())
     catalogue = SkillCatalogue(options.cwd, conversation.newest_words, permission.find_denial)
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
+    if options.system_prompt is not None:
+        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
+        contributors |= given_prompt(options.system_prompt)
     sources = Sources.of(
         options.cwd,
         started,
@@ -399,7 +406,7 @@ def make_collector(
         # A skill that comes later can be printed by a command.
         matching_skills=catalogue.matching if reads_skills or can_run else tuple,
         permission=dispatcher.section_facts,
-        added=lambda: permission.added,
+        added=partial(getattr, permission, "added"),
         is_denied=permission.is_denied,
         find_denial=permission.find_denial,
         hooks=dispatcher.hooks.sections.copy if dispatcher.hooks else dict,
@@ -412,11 +419,12 @@ def make_collector(
         touched=session.touched,
         trigger=session.trigger,
         run=session.run,
+        notices=lambda: session.waiting,
         repository=session.repository,
         **seams,
     )
     return SectionCollector(
-        _choose_contributors(options, recipe, is_run=is_run),
+        contributors,
         SectionReader(sources, partial(_is_news, options)),
         View.of(model, recipe.name, context.budget, context.count),
         control.emit_notice,
@@ -425,13 +433,3 @@ def make_collector(
         section_budget(context.budget.available, recipe.section_budget),
         facts.misses if settings.sections.learn else dict,
     )
-
-
-def _choose_contributors(options: Options, recipe: Recipe, *, is_run: bool) -> dict[str, Contributor]:
-    """Return the contributors of a session, whose system text the options may replace."""
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
-    if options.system_prompt is not None:
-        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
-        contributors |= given_prompt(options.system_prompt)
-    return contributors
