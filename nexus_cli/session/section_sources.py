@@ -371,10 +371,8 @@ def make_collector(
     tools: Callable[[], Sequence[str]],
     **seams: Any,
 ) -> SectionCollector:
-    """Build the section collector of the conversation of `context`; `control` shows its notices and drops.
-
-    `tools` returns the names of the offered tools; `seams` are further fields of `Sources`.
-    """
+    """Build the section collector of the conversation of `context`; `control` shows its notices and drops, `tools`
+    returns the names of the offered tools, and `seams` are further fields of `Sources`."""
     conversation, model, permission = context.conversation, context.model.info.name, dispatcher.permission
     is_run, reads_skills = session.run_facts is not None, SKILL_TOOL in tools()
     may_run = dispatcher.approver is not None or dispatcher.level in UNASKED or settings.sandbox.backend != "off"
