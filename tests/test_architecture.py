@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_082, 0, 27),
     "sections": (34_935, 0, 40),
     "service_list": (303, 0, 2),
-    "session": (50_964, 0, 39),
+    "session": (50_980, 0, 39),
     "spaces": (10_352, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -522,7 +522,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_517, 49_784)
+SUM = (974_533, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

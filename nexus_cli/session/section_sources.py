@@ -38,7 +38,7 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
+from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.planner import section_budget
@@ -343,11 +343,6 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
-def _can_run(names: Sequence[str]) -> bool:
-    """Return True if one of these tools runs commands."""
-    return any(tool and tool.effect is Effect.RUN for tool in map(find_tool, names))
-
-
 def _read_instructions(options: Options) -> Mapping[str, str]:
     """Return the instructions of a session's MCP servers, by name."""
     if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
@@ -376,13 +371,8 @@ def make_collector(
     conversation, model, permission = context.conversation, context.model.info.name, dispatcher.permission
     is_run, reads_skills = session.run_facts is not None, SKILL_TOOL in tools()
     may_run = dispatcher.approver is not None or dispatcher.level in UNASKED or settings.sandbox.backend != "off"
-    can_run = may_run and _can_run(tools())
+    can_run = may_run and any(tool and tool.effect is Effect.RUN for tool in map(find_tool, tools()))
     catalogue = SkillCatalogue(options.cwd, conversation.newest_words, permission.find_denial)
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
-    if options.system_prompt is not None:
-        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
-        contributors |= given_prompt(options.system_prompt)
     sources = Sources.of(
         options.cwd,
         started,
@@ -422,7 +412,7 @@ def make_collector(
         **seams,
     )
     return SectionCollector(
-        contributors,
+        _choose_contributors(options, recipe, is_run=is_run),
         SectionReader(sources, partial(_is_news, options)),
         View.of(model, recipe.name, context.budget, context.count),
         control.emit_notice,
@@ -431,3 +421,13 @@ def make_collector(
         section_budget(context.budget.available, recipe.section_budget),
         facts.misses if settings.sections.learn else dict,
     )
+
+
+def _choose_contributors(options: Options, recipe: Recipe, *, is_run: bool) -> dict[str, Contributor]:
+    """Return the contributors of a session, whose system text the options may replace."""
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
+    if options.system_prompt is not None:
+        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
+        contributors |= given_prompt(options.system_prompt)
+    return contributors
