@@ -69,7 +69,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
                 continue
             if dispatcher.hooks:
-                await dispatcher.hooks.admit_steering(engine.control)
+                await dispatcher.hooks.admit_steering()
             if step.is_done and engine.spending.ending:
                 return
             if not await deliver_steering(engine.context, engine.control) and step.is_done:

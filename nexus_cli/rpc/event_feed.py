@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
@@ -164,7 +164,7 @@ class EventFeed:
         behind = [item for item in kept_items if item.seq > after]
         if after + 1 >= first or not self.next:
             return behind
-        return [gap_item(after + 1, first - 1, self._numbers.clock), *behind]
+        return [gap_item(after + 1, first - 1), *behind]
 
     def leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)
@@ -176,9 +176,9 @@ class EventFeed:
             listener.end()
 
 
-def gap_item(first: int, last: int, clock: Clock = local_now) -> FeedItem:
+def gap_item(first: int, last: int) -> FeedItem:
     """Return the event in the place of those from `first` to `last`."""
-    return feed_item(EventNumbers(clock, last).line(GAP, {"first": first, "last": last}))
+    return feed_item(EventNumbers(local_now, last).line(GAP, {"first": first, "last": last}))
 
 
 def feed_item(line: JsonObject) -> FeedItem:

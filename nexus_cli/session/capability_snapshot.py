@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from nexus_cli.sections.contributors.capabilities import ItemState
 from nexus_cli.sections.find_recipe import list_recipes
 
 if TYPE_CHECKING:
-    from nexus_cli.mcp.server_entries import ServerFiles
+    from nexus_cli.mcp.server_values import ServerEntry
 
 ENVIRONMENTS = frozenset(
     ".venv venv uv.lock poetry.lock .pixi .conda env conda environment.yml environment.yaml node_modules".split()
@@ -63,7 +63,7 @@ def snapshot(
     those of `cwd`."""
     guides, inactive = (find() if find else find_guides(cwd, GuideKind.SKILL)) if skills else ((), 0)
     available = [skill for skill in guides if not skill.shadowed]
-    servers = _servers(cwd)
+    servers, problems = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
     keys = {name: os.environ[name] for name in settings.default_models if os.environ.get(name)}
     return {
@@ -75,7 +75,7 @@ def snapshot(
             if not skill.problem
         ],
         "environment": _describe_environment(cwd) if runs else "",
-        "servers": list(servers.entries) if servers else [],
+        "servers": list(servers),
         "credentials": sorted(name for name in keys_present(settings) if os.environ.get(name)),
         "capabilities": [
             _category("tools", [(name, ItemState.READY, "") for name in tools]),
@@ -93,8 +93,8 @@ def snapshot(
             _category(
                 "servers",
                 [
-                    *((name, ItemState.READY, "") for name in (servers.entries if servers else ())),
-                    *(("", ItemState.BROKEN, line) for line in (servers.problems if servers else ())),
+                    *((name, ItemState.READY, "") for name in servers),
+                    *(("", ItemState.BROKEN, line) for line in problems),
                 ],
             ),
             _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
@@ -121,7 +121,7 @@ def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:
 
     model = unnamed_model(settings)
     root = project_root(cwd)
-    servers = _servers(cwd)
+    servers, problems = _servers(cwd)
     memory, trouble = _facts(root)
     return {
         "version": 1,
@@ -130,7 +130,9 @@ def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:
         "model": model or None,
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings),
-        "servers": _list_servers(servers),
+        "servers": [
+            {"name": name, "state": "listed" if _is_listed(entry) else "not listed"} for name, entry in servers.items()
+        ],
         "plugins": [plugin.name for plugin in installed_plugins()] + [plugin.entry.name for plugin in python_plugins()],
         "recipes": list_recipes(cwd),
         "project": {
@@ -140,7 +142,7 @@ def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:
             "unsupported": to_json_value(find_unsupported(root)),
         },
         "memory": memory,
-        "notices": [*(servers.problems if servers else ()), *([trouble] if trouble else [])],
+        "notices": [*problems, *([trouble] if trouble else [])],
     }
 
 
@@ -151,22 +153,20 @@ def _no_model(settings: Settings) -> str:
     return "none is configured, and no API key is set"
 
 
-def _servers(cwd: Path) -> ServerFiles | None:
-    """Return the MCP servers in effect in `cwd`, None if no file names any."""
+def _servers(cwd: Path) -> tuple[Mapping[str, ServerEntry], Sequence[str]]:
+    """Return the MCP servers in effect in `cwd` by name, and the problems with the files that name them."""
     if not may_have_servers(cwd):
-        return None
+        return {}, ()
     from nexus_cli.mcp.server_entries import read_servers  # noqa: PLC0415  (most folders have none)
 
-    return read_servers(cwd)
+    files = read_servers(cwd)
+    return files.entries, files.problems
 
 
-def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:
-    if files is None:
-        return []
+def _is_listed(entry: ServerEntry) -> bool:
     from nexus_cli.mcp.tool_cache import read_list  # noqa: PLC0415  (not in requests)
 
-    states = ("not listed", "listed")
-    return [{"name": name, "state": states[read_list(entry) is not None]} for name, entry in files.entries.items()]
+    return read_list(entry) is not None
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:

@@ -26,7 +26,7 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
+from nexus_cli.core.limits import ASK, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS, WORK_FOLDER
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Jobs, RunFacts
@@ -405,9 +405,6 @@ class SessionFactory:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
-        engine = session.engine
-        if hooks := session.dispatcher.hooks:
-            hooks.attach(engine.context, engine.control)
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
@@ -421,29 +418,24 @@ class SessionFactory:
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, bounds, approver, services)
+        is_worker = bool(self.made.spawner)
+        dispatcher.use_hooks(self.settings.hook, self.made.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
-        notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
-        run_facts = (lambda: services[RunFacts].facts()) if is_run else None
+        notices, away = list[str](), list[Mapping[str, str]]()
+        run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
         collector = make_collector(
             options,
             self.settings,
             self.recipe,
             context,
+            dispatcher,
             self.control,
+            facts,
+            SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
-            runs=approver is not None or limits.allow in UNASKED,
-            is_run=is_run,
-            **facts.source_fields(),
-            permission=dispatcher.section_facts,
-            added=partial(getattr, dispatcher.permission, "added"),
-            is_denied=dispatcher.permission.is_denied,
-            find_denial=dispatcher.permission.find_denial,
             jobs=partial(_running_jobs, services),
-            hooks=dispatcher.hooks.sections.copy if dispatcher.hooks else dict,
-            **SessionSources(
-                context, log.seen_files, notices, away, options.front, run_facts, options.cwd, log.noted
-            ).source_fields(),
+            away=lambda: away,
         )
         extracts = self.settings.compact.extract and facts.saves
         engine = Engine(
@@ -542,7 +534,6 @@ class SessionFactory:
             ),
         )
         dispatcher.use_checks(self.settings.check)
-        dispatcher.use_hooks(self.settings.hook, self.made.id, is_worker=bool(self.made.spawner))
         return dispatcher
 
     def _context(self, log: SessionLog, model: Model) -> ContextManager:

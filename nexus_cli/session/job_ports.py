@@ -133,8 +133,8 @@ class JobPorts:
     async def open(self, job: str) -> None:
         """Forward the ports of a job for which the person was not asked, or which they declined."""
         async with self._lock:
-            for (of, _), port in list(self._ports.items()):
-                if of == job and not port.url and not self._refuse(port.listener, is_typed=True):
+            for port in self._ports_of(job):
+                if not port.url and not self._refuse(port.listener, is_typed=True):
                     port.why, port.is_told = "", False
                     await self._forward(job, port)
 
@@ -151,16 +151,18 @@ class JobPorts:
 
     def urls(self, job: str) -> list[str]:
         """Return the addresses at which the person reaches a job."""
-        return [port.url for (of, _), port in self._ports.items() if of == job and port.url]
+        return [port.url for port in self._ports_of(job) if port.url]
 
     def addresses(self, job: str) -> list[str]:
         """Return the address of each port of a job for the person, or the reason that there is none."""
-        job_ports = (port for (of, _), port in self._ports.items() if of == job)
-        return [port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})" for port in job_ports]
+        return [
+            port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})"
+            for port in self._ports_of(job)
+        ]
 
     def describe(self, job: str) -> list[str]:
         """Return a line about each port of a job."""
-        return [port.describe(job) for (of, _), port in self._ports.items() if of == job]
+        return [port.describe(job) for port in self._ports_of(job)]
 
     def take_news(self, job: str = "") -> list[str]:
         """Return the lines about ports (of one job) that the model was not told yet."""
@@ -170,6 +172,9 @@ class JobPorts:
                 port.is_told = bool(port.url or port.why)
                 lines += [port.describe(of)] * port.is_told
         return lines
+
+    def _ports_of(self, job: str) -> list[JobPort]:
+        return [port for (of, _), port in self._ports.items() if of == job]
 
     def close(self, job: str) -> None:
         """End the forwards of a job that has ended."""

@@ -29,17 +29,18 @@ from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.core.tool import Effect
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
+from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.identity_files import read_identity_files
-from nexus_cli.sections.learned import Misses
 from nexus_cli.sections.planner import section_budget
 from nexus_cli.sections.project_outline import Outline, outline_folder
 from nexus_cli.sections.reader import SectionReader
@@ -48,6 +49,7 @@ from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
 
@@ -66,22 +68,15 @@ class SkillCatalogue:
     """Returns the person's newest message."""
     find_denial: Callable[[str, str], str] = lambda kind, name: ""
     """Returns the deny rule for a kind and a whole name, "" for none."""
-    _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
-    _is_new: bool = False
 
     def read(self) -> tuple[tuple[Skill, ...], int]:
-        """Read the skills again; return them, and the number of inactive ones."""
+        """Return the skills, and the number of inactive ones."""
         skills, inactive = find_guides(self.cwd, GuideKind.SKILL)
-        self._last, self._is_new = (mark_denied(skills, self.find_denial), inactive), True
-        return self._last
+        return mark_denied(skills, self.find_denial), inactive
 
     def offered(self) -> list[JsonDict]:
-        """Return name and description of the skills for the model, as the newest `read` found them; read them if that
-        was used for another epoch."""
-        if self._last is None or not self._is_new:
-            self.read()
-        self._is_new = False
-        return _describe(self._last[0] if self._last else ())
+        """Return name and description of the skills for the model."""
+        return _describe(self.read()[0])
 
     def agents(self) -> list[JsonDict]:
         """Return name and description of the agents that the model may hand work to."""
@@ -95,8 +90,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        guides = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
-        skills = [skill for skill in _describe(guides) if skill["name"] not in called]
+        skills = [skill for skill in self.offered() if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
@@ -134,8 +128,6 @@ class SessionSources:
     """Returns the files that the session read or changed, newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
-    away: Sequence[Mapping[str, str]] = ()
-    """See `Sources.away`; may grow later."""
     front: str = ""
     """The front end: the source of typed messages."""
     run_facts: Callable[[], JsonObject] | None = None
@@ -154,24 +146,6 @@ class SessionSources:
     """Real paths of files that the session had seen when they were first asked for; None before that."""
     _attached: tuple[int, Collection[str]] = (-1, ())
     """The newest request, and the real paths of files that were attached to it and the ones before."""
-
-    def source_fields(self) -> Mapping[str, Any]:
-        """Return the fields of `Sources` that this object fills."""
-        return {
-            "files": self.files,
-            "footprint": self.footprint,
-            "touched": self.touched,
-            "trigger": self.trigger,
-            "run": self.run,
-            "notices": lambda: self.waiting,
-            "away": lambda: self.away,
-            "about": lambda: self.context.conversation.newest_words(),
-            "goals": lambda: list_goals(self.context.conversation),
-            "repository": self.repository,
-            "has_tool": lambda name: any(
-                tool["function"]["name"] == name for tool in self.context.conversation.epoch.tools
-            ),
-        }
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""
@@ -369,11 +343,6 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
-def _can_run(names: Sequence[str]) -> bool:
-    """Return True if one of these tools runs commands."""
-    return any(tool and tool.effect is Effect.RUN for tool in map(find_tool, names))
-
-
 def _read_instructions(options: Options) -> Mapping[str, str]:
     """Return the instructions of a session's MCP servers, by name."""
     if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
@@ -388,62 +357,77 @@ def make_collector(
     settings: Settings,
     recipe: Recipe,
     context: ContextManager,
+    dispatcher: Dispatcher,
     control: Control,
+    facts: SessionFacts,
+    session: SessionSources,
     *,
     started: datetime,
     tools: Callable[[], Sequence[str]],
-    runs: bool,
-    is_run: bool,
-    misses: Callable[[], Misses],
     **seams: Any,
 ) -> SectionCollector:
-    """Build the section collector of the conversation of `context`; `control` shows its notices and drops.
-
-    `tools` returns the names of the offered tools. `runs` is true if commands may run or the person can be asked,
-    `is_run` in a structured run. `misses` is that of the collector; `seams` are the session's fields of `Sources`.
-    """
-    conversation, model = context.conversation, context.model.info.name
-    can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
-    catalogue = SkillCatalogue(options.cwd, seams.get("about", str), seams["find_denial"])
-    reads_skills = SKILL_TOOL in tools()
-    own: JsonDict = {
-        "mode": SERVER_MODE if options.served else "",
-        "is_run": is_run,
-        "is_worker": bool(options.spawner),
-        "style": settings.ui.style if options.interactive and not is_run else "",
-        "persona": lambda names: read_identity_files(names, options.cwd),
-        "outline": lambda: project_outline(options.cwd),
-        "tools": tools,
-        "agents": lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
-        "server_instructions": lambda: _read_instructions(options),
-        "trigger": lambda: plain_trigger(options.front),
-        "capabilities": lambda: snapshot(
-            options.cwd,
-            settings,
-            model,
-            tools(),
-            skills=reads_skills,
-            runs=can_run,
-            find=catalogue.read,
+    """Build the section collector of the conversation of `context`; `control` shows its notices and drops, `tools`
+    returns the names of the offered tools, and `seams` are further fields of `Sources`."""
+    conversation, model, permission = context.conversation, context.model.info.name, dispatcher.permission
+    is_run, reads_skills = session.run_facts is not None, SKILL_TOOL in tools()
+    may_run = dispatcher.approver is not None or dispatcher.level in UNASKED or settings.sandbox.backend != "off"
+    can_run = may_run and any(tool and tool.effect is Effect.RUN for tool in map(find_tool, tools()))
+    catalogue = SkillCatalogue(options.cwd, conversation.newest_words, permission.find_denial)
+    sources = Sources.of(
+        options.cwd,
+        started,
+        clock=conversation.clock,
+        mode=SERVER_MODE if options.served else "",
+        is_run=is_run,
+        is_worker=bool(options.spawner),
+        style=settings.ui.style if options.interactive and not is_run else "",
+        persona=lambda names: read_identity_files(names, options.cwd),
+        outline=lambda: project_outline(options.cwd),
+        tools=tools,
+        has_tool=lambda name: any(tool["function"]["name"] == name for tool in conversation.epoch.tools),
+        agents=lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
+        server_instructions=lambda: _read_instructions(options),
+        capabilities=lambda: snapshot(
+            options.cwd, settings, model, tools(), skills=reads_skills, runs=can_run, find=catalogue.read
         ),
-    }
-    if reads_skills:
-        own |= {"skills": catalogue.offered}
-    if reads_skills or can_run:  # a skill that comes later can be printed by a command
-        own |= {"matching_skills": catalogue.matching}
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
-    if options.system_prompt is not None:
-        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
-        contributors |= given_prompt(options.system_prompt)
-    sources = Sources.of(options.cwd, started, clock=conversation.clock, **{**own, **seams})
+        skills=catalogue.offered if reads_skills else tuple,
+        # A skill that comes later can be printed by a command.
+        matching_skills=catalogue.matching if reads_skills or can_run else tuple,
+        permission=dispatcher.section_facts,
+        added=partial(getattr, permission, "added"),
+        is_denied=permission.is_denied,
+        find_denial=permission.find_denial,
+        hooks=dispatcher.hooks.sections.copy if dispatcher.hooks else dict,
+        about=conversation.newest_words,
+        goals=lambda: list_goals(conversation),
+        facts=facts,
+        episodes=facts.episodes,
+        files=session.files,
+        footprint=session.footprint,
+        touched=session.touched,
+        trigger=session.trigger,
+        run=session.run,
+        notices=lambda: session.waiting,
+        repository=session.repository,
+        **seams,
+    )
     return SectionCollector(
-        contributors,
+        _choose_contributors(options, recipe, is_run=is_run),
         SectionReader(sources, partial(_is_news, options)),
         View.of(model, recipe.name, context.budget, context.count),
         control.emit_notice,
         SectionDrops(conversation.log, conversation.clock, control.emit_drop),
         recipe,
         section_budget(context.budget.available, recipe.section_budget),
-        misses if settings.sections.learn else dict,
+        facts.misses if settings.sections.learn else dict,
     )
+
+
+def _choose_contributors(options: Options, recipe: Recipe, *, is_run: bool) -> dict[str, Contributor]:
+    """Return the contributors of a session, whose system text the options may replace."""
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
+    if options.system_prompt is not None:
+        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
+        contributors |= given_prompt(options.system_prompt)
+    return contributors

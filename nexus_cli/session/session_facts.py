@@ -8,10 +8,9 @@ accepts the text. The ledger stores and finds facts; contributors and reports sh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
@@ -49,10 +48,6 @@ class SessionFacts(Facts):
         """Return the memory of the session with this id, which works in `folder`."""
         is_kept = ledger.is_kept and ledger.writes
         return cls(ledger, session, ledger.project_of(folder), clock, is_kept)
-
-    def source_fields(self) -> Mapping[str, Any]:
-        """Return the arguments of `make_collector` that this object fills."""
-        return {"facts": self, "episodes": self.episodes, "misses": self.misses}
 
     def misses(self) -> Misses:
         """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""

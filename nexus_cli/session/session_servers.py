@@ -45,14 +45,10 @@ _hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] =
 """By id of the loop: the host of its sessions, and its users."""
 
 
-class _HostUser:
-    """The user of a host for one command."""
-
-
 @asynccontextmanager
 async def open_host() -> AsyncIterator[Any]:
     """Open the host of the running loop's sessions for one command."""
-    user = _HostUser()
+    user = asyncio.current_task()
     try:
         yield _host_of(user)
     finally:

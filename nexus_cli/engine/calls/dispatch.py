@@ -98,8 +98,11 @@ class Dispatcher(CallDecider):
 
         self.call_changes.make_checks = make_checks
 
-    def use_hooks(self, personal: Sequence[HookTable], session: str, *, is_worker: bool) -> None:
-        """Run the hooks of the `session`, if the settings, a plugin or a file of the project can have any."""
+    def use_hooks(
+        self, personal: Sequence[HookTable], session: str, context: ContextManager, control: Control, *, is_worker: bool
+    ) -> None:
+        """Run the hooks of the `session` with this conversation, if the settings, a plugin or a file of the project can
+        have any."""
         folder, has_hooks = self.cwd, bool(personal) or has_plugins()
         while not has_hooks:
             has_hooks = any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
@@ -113,7 +116,9 @@ class Dispatcher(CallDecider):
         if has_hooks:
             from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
 
-            self.hooks = SessionHooks(personal, self.permission, self.cwd, session, lambda: self.level, is_worker)
+            self.hooks = SessionHooks(
+                personal, self.permission, self.cwd, session, lambda: self.level, context, control, is_worker
+            )
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,

@@ -93,6 +93,8 @@ class SessionHooks:
     cwd: Path
     session: str
     level: Callable[[], str]
+    context: ContextManager
+    control: Control
     is_worker: bool = False
     hooks: Sequence[Hook] | None = None
     """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
@@ -100,8 +102,6 @@ class SessionHooks:
     """The `text` that hooks added last, and its `source`, by event."""
     _stamp: Sequence[tuple[int, ...]] = ()
     """The state of these files when they were read."""
-    _context: ContextManager | None = None
-    _control: Control | None = None
     _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
     """By event and call id, of the newest turn."""
     _added: dict[str, list[str]] = field(default_factory=dict)
@@ -127,10 +127,6 @@ class SessionHooks:
     """Set from the end of a turn until the person is notified, or writes."""
     _late: list[str] = field(default_factory=list)
     """Texts of these, for the next result of a call."""
-
-    def attach(self, context: ContextManager, control: Control) -> None:
-        """Use the conversation of the session."""
-        self._context, self._control = context, control
 
     def work_for(self, parent: SessionHooks, worker: str, role: str) -> None:
         """Name the worker of `parent` whose hooks these are, as Claude names an agent to its hooks."""
@@ -169,15 +165,15 @@ class SessionHooks:
             raise _not_sent(why)
         self._check_stopped()
 
-    async def admit_steering(self, control: Control) -> None:
+    async def admit_steering(self) -> None:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
         admitted: list[Trigger] = []
-        while waiting := [words for words in control.steering if not any(words is other for other in admitted)]:
+        while waiting := [words for words in self.control.steering if not any(words is other for other in admitted)]:
             trigger = waiting[0]
             admitted.append(trigger)
             if trigger.actor == "person" and (why := await self._refuse_prompt(trigger.text)):
                 with suppress(ValueError):  # the person has taken it back meanwhile
-                    control.steering.remove(trigger)
+                    self.control.steering.remove(trigger)
                 self._tell(f"your message was not sent: {why}")
         self._check_stopped()
 
@@ -210,7 +206,7 @@ class SessionHooks:
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
-        reply = self._context.conversation.items[-1].message.content if self._context else ""
+        reply = self.context.conversation.items[-1].message.content
         fields: JsonDict = {"stop_hook_active": self._rounds > 0}
         event = "SubagentStop" if self.is_worker else "Stop"
         if self.is_worker and any(hook.table.event == event for hook in await self._load()):
@@ -466,7 +462,7 @@ class SessionHooks:
             "cwd": os.path.realpath(self.cwd),
             "prompt_id": self._prompt or None,
             "turn_id": self._prompt or None,
-            "model": self._context.model.info.name.rpartition("/")[2] if self._context else "",
+            "model": self.context.model.info.name.rpartition("/")[2],
             "permission_mode": MODES.get(self.level(), "default"),
             **self._agent,
             "hook_event_name": event,
@@ -478,8 +474,8 @@ class SessionHooks:
         cwd = os.path.realpath(self.cwd)
         try:
             path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
-            if write and self._context is not None:
-                conversation = self._context.conversation
+            if write:
+                conversation = self.context.conversation
                 entries = conversation.read(1, conversation.last)
                 lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
@@ -491,11 +487,10 @@ class SessionHooks:
     def _note(self, run: HookRun, subject: str) -> None:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
         hook, answer = run.hook, run.answer
-        if self._context is not None:
-            why = one_line(self._clean(run.why or answer.reason))
-            value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
-            details = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": subject}
-            self._context.conversation.memo(HOOK, {**value, **details})
+        why = one_line(self._clean(run.why or answer.reason))
+        value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
+        details = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": subject}
+        self.context.conversation.memo(HOOK, {**value, **details})
         label = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
@@ -550,20 +545,18 @@ class SessionHooks:
         return f"hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}"
 
     def _cut(self, text: str, hook: Hook) -> str:
-        if len(text) <= MOST_CHARACTERS or self._context is None:
-            return text[:MOST_CHARACTERS]
+        if len(text) <= MOST_CHARACTERS:
+            return text
         hidden, what = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
-        drop = self._context.conversation.record_drop(what, self._context.count(hidden), Cause.OUTPUT_CAP, text)
-        if self._control is not None:
-            self._control.emit_drop(drop)
+        drop = self.context.conversation.record_drop(what, self.context.count(hidden), Cause.OUTPUT_CAP, text)
+        self.control.emit_drop(drop)
         return f"{text[:MOST_CHARACTERS]}\n... {len(hidden):,} more characters: recall {drop.id}"
 
     def _clean(self, text: str) -> str:
         return redact(self.permission.mask_secrets(text)[0])
 
     def _tell(self, line: str, *, warning: bool = True) -> None:
-        if self._control is not None:
-            self._control.emit_notice(line, warning=warning)
+        self.control.emit_notice(line, warning=warning)
 
     def _quote(self, run: HookRun, text: str, most: int) -> None:
         """Tell the person what a hook says, on one line of at most `most` characters."""

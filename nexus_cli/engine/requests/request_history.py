@@ -178,13 +178,8 @@ class ConversationRequests:
     def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
         """Return the reported and counted tokens of the smallest of `rows` with the prefix of the epoch `like`; 0, 0 if
         none can be read."""
-        smallest: dict[int, RequestRow] = {}
-        for row in (request_row for request_row in rows if request_row.reported_tokens):
-            request_row = smallest.setdefault(row.manifest.epoch, row)
-            if row.reported_tokens < request_row.reported_tokens:
-                smallest[row.manifest.epoch] = row
         begins = like.prefix_hash
-        for row in sorted(smallest.values(), key=lambda request_row: request_row.reported_tokens):
+        for row in sorted((row for row in rows if row.reported_tokens), key=lambda row: row.reported_tokens):
             try:
                 if self.epoch(row.manifest.epoch).prefix_hash == begins:
                     request = self.sent(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,16 +28,24 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import discover_tools
 
 
+def make_hooks(
+    folder: Path, tables: Sequence[HookTable], control: Control | None = None, *, is_worker: bool = False
+) -> SessionHooks:
+    """The hooks of a session whose newest message is a reply."""
+    context, permission = ContextManager(), CallPermission(folder, folder)
+    context.add_assistant_message("Done.")
+    return SessionHooks(tables, permission, folder, "s", lambda: "ask", context, control or Control(), is_worker)
+
+
 def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
     guard = HookTable("UserPromptSubmit", "grep -q secret && { echo no secrets >&2; exit 2; }; exit 0")
-    hooks = SessionHooks((guard,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
     control = Control()
+    hooks = make_hooks(tmp_path, (guard,), control)
     control.steering.extend([Trigger("the secret"), Trigger("go on")])
 
     async def admit() -> Event | None:
         control.events = asyncio.Queue()
-        hooks.attach(ContextManager(), control)
-        await hooks.admit_steering(control)
+        await hooks.admit_steering()
         return control.events.get_nowait()
 
     told = asyncio.run(admit())
@@ -47,7 +56,7 @@ def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path)
 def test_a_hook_refuses_a_compaction_and_is_told_who_wanted_it(tmp_path: Path) -> None:
     line = "cat >> given; echo >> given; echo keep it >&2; exit 2"
     guard = HookTable("PreCompact", line, matcher="manual")
-    hooks = SessionHooks((guard,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
+    hooks = make_hooks(tmp_path, (guard,))
     asyncio.run(hooks.before_compaction(False, ""))
     assert not (tmp_path / "given").exists()
     with pytest.raises(NexusError, match="keep it") as refused:
@@ -60,8 +69,8 @@ def test_a_hook_refuses_a_compaction_and_is_told_who_wanted_it(tmp_path: Path) -
 def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path) -> None:
     """`PostToolUse`: the file was written, and the model alone knew that a linter objects."""
     check = HookTable("PostToolUse", "echo 'a.py:1: never closed' >&2; exit 2")
-    hooks = SessionHooks((check,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
     control = Control()
+    hooks = make_hooks(tmp_path, (check,), control)
     checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": "("}, {})
 
     async def work() -> ToolResult:
@@ -69,7 +78,6 @@ def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path
 
     async def run() -> Event | None:
         control.events = asyncio.Queue()
-        hooks.attach(ContextManager(), control)
         result = hooks.add_words(checked.call, await hooks.run_call(checked, work))
         assert "a.py:1: never closed]" in result.text
         return control.events.get_nowait()
@@ -81,7 +89,7 @@ def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path
 def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers: bool = False) -> list[tuple[str, str]]:
     """What a hook was told if `seconds` pass after a turn, or after a question, which is answered before that."""
     note = HookTable("Notification", f"cat >> {tmp_path}/given")
-    hooks = SessionHooks((note,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
+    hooks = make_hooks(tmp_path, (note,))
 
     async def wait() -> None:
         if is_asked:
@@ -120,7 +128,7 @@ def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path
     (tmp_path / "env").chmod(0o755)
     script = 'export PATH=".:$PATH" TEAM=a; PLAIN=b; ls() { id; }; export -f ls'
     start = HookTable("SessionStart", f"""echo '{script}' >> "$CLAUDE_ENV_FILE\"""")
-    hooks = SessionHooks((start,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    hooks = make_hooks(tmp_path, (start,))
     asyncio.run(hooks.begin_turn("", is_resumed=False))
     assert {*hooks.permission.variables} == {"PATH", "TEAM", "PLAIN"} and not (tmp_path / "ran").exists()
 
@@ -128,7 +136,7 @@ def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path
 def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    hooks = make_hooks(tmp_path, ())
     own = [Hook(HookTable(event, f"touch {event}"), "config.toml", is_async=True) for event in ("Stop", "SessionEnd")]
     monkeypatch.setattr(session_hooks, "list_hooks", lambda cwd, personal: own)
 
@@ -143,7 +151,7 @@ def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_
 
 
 def test_the_end_of_a_worker_without_hooks_writes_no_transcript(tmp_path: Path) -> None:
-    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask", is_worker=True)
+    hooks = make_hooks(tmp_path, (), is_worker=True)
     assert not asyncio.run(hooks.next_message()) and hooks.permission._temp is None
 
 
@@ -158,7 +166,7 @@ def test_variables_of_settings_of_claude_are_those_of_sandboxed_commands_once_th
     (tmp_path / ".claude" / "settings.local.json").write_text(json.dumps({"env": {"TEAM": "own"}}))
     if is_trusted:
         trust(tmp_path)
-    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    hooks = make_hooks(tmp_path, ())
     asyncio.run(hooks.begin_turn("", is_resumed=False))
     named = {"TEAM": "own", "COUNT": "5", "ON": "true", "GIT_CONFIG_COUNT": "1"} if is_trusted else {}
     assert hooks.permission._list_variables("write", is_walled=True) == named
@@ -175,7 +183,7 @@ def test_a_project_does_not_take_a_variable_of_the_person_from_commands_outside_
         HookRun(own, HookAnswer(), variables={"STAGE": "test"}),
         HookRun(theirs, HookAnswer(), variables={"STAGE": "x"}),
     ]
-    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    hooks = make_hooks(tmp_path, ())
 
     async def fire(event: str, *rest: object) -> list[HookRun]:
         return runs if event == "SessionStart" else []
