@@ -641,8 +641,10 @@ def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: 
     session = crewed(Crew({"root": handing("LIE"), "LIE": doing(*steps, "All tests pass.")}), tmp_path)
     events, _ = run(session, "root")
     facts, _, words = results(events, "agent")[0].partition("\n")
+    workers = session.workers
+    assert workers is not None
     failed = "failed: exit 3 (exit 3) · failed: false | cat (exit 1) · changed while it worked: ok · session "
-    assert words == "All tests pass." and f" · {failed}{session.workers.all()[0].session_id}]" in facts, facts
+    assert words == "All tests pass." and f" · {failed}{workers.all()[0].session_id}]" in facts, facts
     assert "-e ok" not in facts and "yes" not in facts, facts
 
 
