@@ -403,7 +403,7 @@ def _cached(value: JsonObject, width: int) -> Lines:
     if not tokens:
         text = "cached: nothing"
     elif 2 * now < tokens:
-        text = f"cached: {number(now)} of {number(total)} tokens ({number(tokens)} sent before)"
+        text = f"cached: {number(now)} of {number(total)} tokens ({number(tokens)} were sent before, but their cache probably expired)"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import PLUGIN_ROOT
 from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
@@ -97,7 +98,8 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         yield f"{shown}:{place}: {problem.replace(key, one_line(written), 1) if written.lower() == key else problem}"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
-            yield f"{shown}:{number}: nexus does not replace {one_line(other)}"
+            where = " outside a plugin" if PLUGIN_ROOT in other else ""
+            yield f"{shown}:{number}: nexus does not replace {one_line(other)}{where}"
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:

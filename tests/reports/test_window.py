@@ -36,7 +36,7 @@ def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
     text = find_form("context")(pending, 80)
     sent, total = pending["cached"]["tokens"], pending["budget"]["used"]["total"]
     assert pending["cached"]["expected"] == 0, "this provider reports no cache"
-    assert f"cached: 0 of {total:,} tokens ({sent:,} sent before)" in text
+    assert f"cached: 0 of {total:,} tokens ({sent:,} were sent before" in text
     assert f"cached: {sent:,} of {total:,} tokens (" in find_form("context")(
         {**pending, "cached": {"tokens": sent}}, 80
     )
@@ -48,7 +48,7 @@ def test_the_next_request_of_a_session_in_another_process_says_what_should_still
     assert say(session, "many words " * 2000)[1].ok
     pending = of(tmp_path, session.id)
     assert 0 < pending["cached"]["tokens"] - pending["cached"]["expected"] < 256, "caches hold steps of 128 tokens"
-    assert "sent before)" not in find_form("context")(pending, 80)
+    assert "sent before" not in find_form("context")(pending, 80)
 
 
 @pytest.mark.matrix
