@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_866, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_117, 0, 59),
-    "reports": (88_997, 8_414, None),
+    "reports": (89_022, 8_414, None),
     "rpc": (17_339, 0, 18),
     "rules": (31_673, 0, 20),
     "runs": (23_291, 0, 40),
@@ -522,7 +522,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_448, 49_784)
+SUM = (973_473, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -253,7 +253,7 @@ class WorktreeSettings:
         TEXTS,
         "Patterns (as in .gitignore) of further ignored files to copy into a worktree. Python environments, "
         "node_modules, *.egg-info, .env files and the hooks of agents are always copied, unless a pattern such as "
-        '"!node_modules/" excludes them. A project can list further patterns in .worktreeinclude.",
+        '"!node_modules/" excludes them. A project can list further patterns in .worktreeinclude.',
         in_projects="adds",
     )
     include_mb: int = declare(1024, MEGABYTES, "Maximum megabytes to copy into a worktree. 0: copy no ignored files.")

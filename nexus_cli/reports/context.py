@@ -403,7 +403,8 @@ def _cached(value: JsonObject, width: int) -> Lines:
     if not tokens:
         text = "cached: nothing"
     elif 2 * now < tokens:
-        text = f"cached: {number(now)} of {number(total)} tokens ({number(tokens)} were sent before, but their cache probably expired)"
+        sent = f"{number(tokens)} were sent before, but are probably not cached"
+        text = f"cached: {number(now)} of {number(total)} tokens ({sent})"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]

@@ -644,7 +644,7 @@ def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: 
     workers = session.workers
     assert workers is not None
     failed = "failed: exit 3 (exit 3) · failed: false | cat (exit 1) · changed while it worked: ok · session "
-    assert words == "All tests pass." and f" · {failed}{workers.all()[0].session_id}]" in facts, facts
+    assert words == "All tests pass." and f" · {failed}{workers.rows()[0]['session']}]" in facts, facts
     assert "-e ok" not in facts and "yes" not in facts, facts
 
 
