@@ -26,7 +26,7 @@ from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import DEFINITION
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN, Decision
+from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
 from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
@@ -110,7 +110,7 @@ class CallPermission:
         first command."""
         self._alone: str | None = None
         """Why commands share no network, "" if they do; None before one was made."""
-        self._denied: dict[tuple[Decision, Paths], DeniedFiles] = {}
+        self._denied: dict[Paths, DeniedFiles] = {}
         """By the added folders that were searched."""
         self.find_whole_name: Callable[[str, str], str] = lambda kind, name: name
         """Takes the name of a tool with `Tool.named`, and that of an agent or skill; returns the name with its plugin:
@@ -137,7 +137,7 @@ class CallPermission:
             return not runs and self._names_rules is False
         if not runs or level == ALL:
             return True
-        return self.probe is not None and (("deny", self.added) in self._denied or not self._names_denied())
+        return self.probe is not None and (self.added in self._denied or not self._names_denied())
 
     async def load_for(self, tool: Tool | None, level: str) -> None:
         """Load what decisions on `tool` at `level` need, in a thread."""
@@ -428,19 +428,13 @@ class CallPermission:
         is_reader = profile == "read"
         return {name: variables[name] for name in variables if not (is_reader and name.startswith(_PROGRAMS))}
 
-    def find_refused(self, tool: Tool, targets: Iterable[Path] = (), level: str = ALL) -> Callable[[Path], bool]:
-        """Return a predicate for real paths that a deny rule hides from `tool`, which walks the folders `targets`, or
-        below level `all` an ask rule that names none of those: such a call was asked about."""
+    def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
+        """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
         if tool.effect is not Effect.READ or not self._has_rules():
             return lambda path: False
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
 
-        project, added, targets = self._project, self.added, tuple(targets)
-
-        def is_asked(rule: PermissionRule) -> bool:
-            return level == ALL or find_by_path((rule,), targets, project, added) is not None
-
-        refusing = self._read_rules().keeping_from(tool, is_asked).rules
+        refusing, project, added = self._read_rules().keeping_from(tool).rules, self._project, self.added
         return lambda path: bool(refusing) and find_by_path(refusing, (path,), project, added) is not None
 
     def is_denied(self, path: Path) -> bool:
@@ -502,21 +496,19 @@ class CallPermission:
         """Return True if a deny rule is for reading. The rules are read."""
         return bool(self._read_rules().of("deny", Effect.READ))
 
-    def _find_denied_files(self, profile: ProfileName, decision: Decision = "deny") -> DeniedFiles:
-        """Return the files that the rules of one `decision` hide from sandboxed commands. Looks once a turn, and after
-        each command that may write; the caller must lock."""
+    def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
+        """Return the files that deny rules hide from sandboxed commands. Looks once a turn, and after each command that
+        may write; the caller must lock."""
         from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
 
         if profile == "none":
             return DeniedFiles()
-        key = decision, self.added
-        if key not in self._denied:
+        added = self.added
+        if added not in self._denied:
             cwd = real_path(self._cwd)
-            self._denied[key] = find_denied_files(self._read_rules(), self._project, cwd, self.added, decision)
-        found = self._denied[key]
-        if profile != "read":  # the next command is kept from what this one makes
-            self._denied.clear()
-        return found
+            self._denied[added] = find_denied_files(self._read_rules(), self._project, cwd, added)
+        # Of a command that may write the next one is kept from what it makes.
+        return self._denied[added] if profile == "read" else self._denied.pop(added)
 
     def _forget_rules(self) -> None:
         self._rules = self._names_rules = None
@@ -584,19 +576,11 @@ class CallPermission:
         return removed
 
     def make_sandbox(
-        self,
-        profile: ProfileName,
-        *,
-        asks: bool = True,
-        stays: bool = False,
-        hook: bool = False,
-        is_auto: bool = False,
-        hides_asked: bool = False,
+        self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False, is_auto: bool = False
     ) -> CommandSandbox:
         """Prepare the sandbox and environment of a command, or of a `hook`, in `profile`. Blocks; raises `OSError`.
 
-        `asks` is False if nobody can be asked for more rights; `is_auto`: the level is auto; `hides_asked`: a reader
-        does not see the files that ask rules name, because nobody was asked about it. A command that `stays` in
+        `asks` is False if nobody can be asked for more rights; `is_auto`: the level is auto. A command that `stays` in
         the background gets a `Confinement` of its own, which its caller closes; from then on commands share a network.
         """
         asks = asks or bool(self.rules_ahead)
@@ -608,9 +592,7 @@ class CallPermission:
         probe = self.load(ALL if profile == "none" else ASK)
         with self._lock:
             denied = self._find_denied_files(profile)
-            is_unasked = hides_asked and profile == "read"
-            asked = self._find_denied_files(profile, "ask").paths if is_unasked else ()
-            rights = replace(self._make_rights(profile, (*denied.paths, *asked), probe), asked=asked)
+            rights = self._make_rights(profile, denied.paths, probe)
             rights = rights.for_hook(places()) if hook else rights
             confinement, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
         env, removed = sandbox_environment(rights, os.environ, self._settings.env_pass)
@@ -634,7 +616,7 @@ class CallPermission:
 
             env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
-        if not denied.is_whole:
+        if rights.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the rest")
         if rights.denied and rights.writable and confinement.backend == "landlock":
             notes.append("a new file in a folder with a denied file is not readable until the next command")

@@ -89,7 +89,7 @@ def quick_names(settings: Settings) -> list[str]:
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings, waits=True)
-    return ModelObject({**to_json_value(info), "name": redact(name), "because": []})
+    return ModelObject({"name": redact(name), "because": [], **{key: shown for key, shown in to_json_value(info).items() if key != "name"}})
 
 
 def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> Iterator[tuple[str, str]]:

@@ -152,7 +152,7 @@ def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     diff = unified_diff(None if is_new else before, after, name)
     if change.after.kind not in (FILE, LINK):
         removed = diff.replace(f"\n+++ b/{file_label(name)}\n", "\n+++ /dev/null\n", 1)
-        diff = removed or f"--- a/{name}\n+++ /dev/null\n"
+        diff = removed or f"--- a/{file_label(name)}\n+++ /dev/null\n"
     return head + diff
 
 

@@ -1,5 +1,5 @@
-"""The files that deny and ask rules name: the walls of commands hide those for reading, as they are now, and keep
-those that deny rules for edits name."""
+"""The files that deny rules name: the walls of commands hide those for reading, as they are now, and keep those for
+edits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
@@ -36,16 +35,14 @@ class DeniedFiles:
     """False where a bound was reached."""
 
 
-def find_denied_files(
-    rules: RuleSet, project: Path, cwd: Path, added: Sequence[Path] = (), decision: Decision = "deny"
-) -> DeniedFiles:
-    """Return the files that the rules of one `decision` for reading name now, those near the top first, those of a
-    worktree's source project after all others; all paths are real.
+def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[Path] = ()) -> DeniedFiles:
+    """Return the files that deny rules for reading name now, those near the top first, those of a worktree's source
+    project after all others; all paths are real.
 
     Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
     never named, only what else it holds; a rule without a pattern names nothing.
     """
-    strict = [rule for rule in rules.of(decision, Effect.READ) if rule.pattern]
+    strict = [rule for rule in rules.of("deny", Effect.READ) if rule.pattern]
     here = _find_below(strict, [str(project), *map(str, added)], str(cwd))
     relative = [rule for rule in strict if rule.source and not rule.pattern.startswith(("/", "~"))]
     there = _find_below(relative, [rule.source for rule in relative[:1]], str(cwd))

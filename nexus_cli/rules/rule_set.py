@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -202,8 +202,6 @@ class RuleSet:
             candidates += [rule for rule in general if rule.pattern or rule.decision != "allow"]
             if tool.effect is Effect.EDIT and tool.reads is Reads.CONTENT:
                 candidates += self.of("deny", Effect.READ)
-        elif tool.reads is Reads.SEARCH:
-            candidates += [rule for rule in general if rule.decision == "ask"]
         elif tool.effect is Effect.RUN:  # it has no command line to compare with a pattern
             candidates += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
         permission_rule = find_by_path(candidates, paths, project, added)
@@ -223,13 +221,12 @@ class RuleSet:
         rules = [rule for rule in candidates if not rule.pattern or matches(rule.decision, rule.pattern, text)]
         return min(rules, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
-    def keeping_from(self, tool: Tool, asked: Callable[[PermissionRule], bool]) -> RuleSet:
-        """Return the rules that keep a file from a search by `tool`: the deny rules of its own, and of one that shows
-        content those for reading, with the ask rules among them that were not `asked` about for the whole call."""
+    def keeping_from(self, tool: Tool) -> RuleSet:
+        """Return the deny rules that keep a file from a search by `tool`: its own, and of one that shows content those
+        for reading."""
         shows = tool.effect is Effect.READ and tool.reads in (Reads.CONTENT, Reads.SEARCH) and not tool.governs
-        rules = [rule for rule in self.rules if rule.names(tool) or (shows and rule.effect is tool.effect)]
-        asking = [rule for rule in rules if shows and rule.decision == "ask" and not asked(rule)]
-        return replace(self, rules=(*(rule for rule in rules if rule.decision == "deny"), *asking))
+        rules = (rule for rule in self.rules if rule.names(tool) or (shows and rule.effect is tool.effect))
+        return replace(self, rules=tuple(rule for rule in rules if rule.decision == "deny"))
 
 
 def name_matches(decision: str, pattern: str, name: str) -> bool:

@@ -424,7 +424,7 @@ class PlanService(Plans):
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
-        if plan.options.get("by") != AGENT or plan not in self._own_plans(ledger):
+        if plan.options.get("by") != AGENT or plan.key not in {own.key for own in self._own_plans(ledger)}:
             raise NexusError(
                 "usage",
                 plan.id,

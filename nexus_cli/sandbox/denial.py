@@ -157,13 +157,7 @@ def _describe_unread(profile: SandboxProfile, tail: str) -> str:
     """Return the line about a hidden file that git lists as changed, "" if it lists none."""
     listed = (f"{folder}/{name}" for name in _UNREAD.findall(tail) for folder in (profile.cwd, profile.project))
     path = next((path for path in listed if is_below(path, map(str, profile.denied))), "")
-    return f"[sandbox: {_name_rule(profile, path)} {path}: git cannot compare it]" if path else ""
-
-
-def _name_rule(profile: SandboxProfile, path: str) -> str:
-    """Return the beginning of a line about a path that a rule hides."""
-    is_asked = is_below(path, map(str, profile.asked))
-    return "an ask rule (name the path to ask the person) hides" if is_asked else "a deny rule hides"
+    return f"[sandbox: a deny rule hides {path}: git cannot compare it]" if path else ""
 
 
 def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Backend, command: str = "") -> str:
@@ -175,7 +169,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         if path.startswith(_BASH_SOCKETS) or (command and printed_path not in command):
             continue
         if is_below(path, map(str, profile.denied)):
-            return f"[sandbox: {_name_rule(profile, path)} {path}]"
+            return f"[sandbox: a deny rule hides {path}]"
         if rule := profile.find_rule(path):
             return f"[sandbox: deny {rule} makes {path} read-only]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):

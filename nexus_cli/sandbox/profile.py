@@ -94,9 +94,8 @@ class SandboxProfile:
     hidden: Paths = ()
     """Files and folders that cannot be read, existing or not."""
     denied: Paths = ()
-    """The part of `hidden` from the person's rules. Landlock still allows creating and removing files beside them."""
-    asked: Paths = ()
-    """The part of `denied` from ask rules."""
+    """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
+    them."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """Whole paths that the person's deny rules keep from being written, existing or not, each with its rule."""
     kept_patterns: Mapping[str, str] = field(default_factory=dict)
@@ -172,7 +171,7 @@ def make_profile(
     """Make the profile `name` for commands of `project`; only existing folders and files are writable.
 
     The `added` folders (real paths) are used like the project.
-    `write` has the person's additions (`sandbox.write`), `denied` the files that rules hide. A project that is
+    `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
     or contains the home folder is not writable, which a note says.
     """
     project, cwd = real_path(project), real_path(cwd)

@@ -127,7 +127,7 @@ def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:
         "version": 1,
         **snapshot(cwd, settings, model, list(tools)),
         "credentials": sorted(keys_present(settings)),
-        "model": model or None,
+        "model": redact(model) or None,
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings),
         "servers": [

@@ -539,6 +539,7 @@ class Session:
         dispatcher.granted = ()
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.call_changes.not_covered.clear()
         dispatcher.permission.begin_turn()
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None

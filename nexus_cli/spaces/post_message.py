@@ -37,10 +37,8 @@ def post_message(
         newest = ledger.spaces.read(space, limit=1)
         hops, root = (newest[0].hops + 1, newest[0].root or newest[0].key) if newest else (1, 0)
     current = ledger.spaces.get(space.key)
-    if (address := re.match(r"@(\w+)", text)) and not find_mentions(text, [member.name for member in current.members]):
-        warn(f"{space.name} has no member {address[1]!r}: the message triggers nobody")
     offered = choose_agents(settings, current, sender, text, warn)
-    return ledger.spaces.post(
+    posted = ledger.spaces.post(
         space,
         sender,
         text,
@@ -50,6 +48,10 @@ def post_message(
         brake=Brake(settings.spaces.max_runs, settings.spaces.max_cost),
         offered=offered,
     )
+    is_alone = not (posted.triggered or posted.resumed or find_mentions(text, [member.name for member in current.members]))
+    if is_alone and (address := re.match(r"@\w\S*", text)):
+        warn(f"{space.name} has no member {address[0]}: the message triggered nobody")
+    return posted
 
 
 def choose_agents(settings: Settings, space: Space, sender: Entity, text: str, warn: TakeText) -> Sequence[int]:

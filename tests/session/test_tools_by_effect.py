@@ -139,19 +139,6 @@ def test_a_search_leaves_out_what_a_deny_rule_names(rule: str, project: Path) ->
     assert called(project, PRY).text == "plain.txt"
 
 
-def test_what_nobody_was_asked_about_leaves_out_what_an_ask_rule_names(project: Path) -> None:
-    rules(ask=["read_file(secret.txt)"])
-    for call in (("grep", {"pattern": "hush"}), ("bash", {"command": "grep -r hush ."})):
-        person = Person()
-        text = called(project, call, person).text
-        assert not person.asked and "hush now" in text and "hush hush" not in text, text
-        assert call[0] == "grep" or "an ask rule (name the path to ask the person) hides" in text
-        assert "hush hush" in called(project, call, allow="all").text, "there no rule asks"
-    for call in (("grep", {"pattern": "hush", "path": "secret.txt"}), ("bash", {"command": "grep hush secret.txt"})):
-        person = Person()
-        assert "hush hush" in called(project, call, person).text and len(person.asked) == 1
-
-
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rule", "call"),

@@ -73,8 +73,8 @@ class CallChanges:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_turn(self) -> None:
-        """Count the turns and what undo does not cover anew at the next change, and follow the jobs that run."""
-        self._number, self.not_covered = 0, {}
+        """Count the turns anew at the next change, and follow the jobs that run."""
+        self._number = 0
         if jobs := self.jobs():
             self.begin_jobs(*jobs)
 

@@ -501,8 +501,7 @@ class CallDecider:
         checked, context, control = decision.checked, self.context, self.step.control
         tool, call_id = checked.tool, checked.call.id
         asks, stays = self.approver is not None, bool(checked.arguments.get("background"))
-        sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays, hides_asked=True)
-        sandbox = partial(sandbox, is_auto=decision.level == AUTO)
+        sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays, is_auto=decision.level == AUTO)
 
         def may_reach(url: str) -> bool | None:
             if decision.answer and url == checked.arguments.get(tool.reaches):
@@ -522,7 +521,7 @@ class CallDecider:
             lambda text: self.partial_outputs.update({call_id: text}),
             checked.targets,
             decision.before,
-            self.permission.find_refused(tool, checked.targets.values(), decision.level),
+            self.permission.find_refused(tool),
             may_reach,
             partial(sandbox, decision.command.profile) if decision.command else None,
             tell=control.emit_notice,
