@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.project_environment import split_environments
+from nexus_cli.config.project_environment import SETTINGS, split_environments
 from nexus_cli.config.protected_places import MADE_BY_TOOLS, SecretPlaces
-from nexus_cli.core.real_files import open_folder, open_listable, real_path, stat_at, stat_real, walk_below
+from nexus_cli.core.real_files import open_folder, open_listable, real_path, scan_folder, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
@@ -39,7 +40,7 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
         with open_folder(root) as handle:
             program = find_program("git", project)
             files = _list_with_git(program, handle, root, project, stop) if program else []
-            files = files or _walk(handle, MADE_BY_TOOLS, stop) or _walk(handle, frozenset(), stop)
+            files = files or list(_walk(handle, MADE_BY_TOOLS, stop)) or list(_walk(handle, frozenset(), stop))
     except OSError:
         return []
     secrets = SecretPlaces(places(), project)
@@ -144,11 +145,21 @@ def _handle_path(folder: int) -> Path:
     return Path(os.fsdecode(fcntl.fcntl(folder, command, bytes(1024)).partition(b"\0")[0]))
 
 
-def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> list[str]:
-    """Return the files of folders whose names are not in `skips`, without git's and those of Python environments."""
-    files = []
-    for path, entry in walk_below(root, skips=skips | {".git"}):
-        stop.raise_if_pressed()
-        if not entry.is_dir(follow_symlinks=False):
-            files.append(path)
-    return split_environments(files)[0]
+def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> Iterator[str]:
+    """Yield the files of folders whose names are not in `skips`, and that are neither git's nor Python environments."""
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            with open_folder(prefix, inside=root) as folder, scan_folder(folder) as entries:
+                children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        if prefix and (SETTINGS, False) in children:
+            continue
+        for name, is_folder in children:
+            stop.raise_if_pressed()
+            if not is_folder:
+                yield prefix + name
+            elif name != ".git" and name not in skips:
+                waiting.append(f"{prefix}{name}/")
