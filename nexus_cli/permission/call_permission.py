@@ -301,7 +301,7 @@ class CallPermission:
             added=self.added,
             config_dirs=self._config_dirs,
             targets=call.targets,
-            lifted=opened and bool(rule and opens_secrets(rule, self._project)),
+            lifts=lambda: opened and bool(rule and opens_secrets(rule, self._project)),
             answers=self._answers,
         )
         if self._settings is not None:

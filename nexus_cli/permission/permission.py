@@ -7,7 +7,7 @@ can be asked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nexus_cli.config.paths import places
@@ -50,15 +50,15 @@ def decide(
     added: Sequence[Path] = (),
     config_dirs: Iterable[Path] = (),
     targets: Mapping[str, Path] | None = None,
-    lifted: bool = False,
+    lifts: Callable[[], bool] = lambda: False,
     answers: bool = False,
 ) -> CallDecision:
     """Decide whether a call runs at level `allow`, one of `LEVELS`; raise `ValueError` for another.
 
     The `added` folders (real paths) count like the project.
     Paths are judged by their real path (`targets`, if already resolved), names case-insensitively.
-    `lifted`: a personal rule allows credentials for this call. `answers`: this session may post messages without
-    approval. A call granted at one level is granted at every higher level.
+    `lifts()` returns True if a personal rule allows credentials for this call. `answers`: this session may post
+    messages without approval. A call granted at one level is granted at every higher level.
     """
     LEVELS.index(allow)
     if allow == ASK and tool.works_later(arguments):
@@ -85,7 +85,7 @@ def decide(
         return CallDecision("ask", str(refused), "protected")
     secrets = SecretPlaces(places(), project)
     for path, target in resolved.items():
-        secret = None if lifted else secrets.find(target)
+        secret = None if lifts() else secrets.find(target)
         if secret:
             return CallDecision("deny", _describe_secret(tool, path, target, cwd, secret))
     writes = tool.effect is Effect.EDIT

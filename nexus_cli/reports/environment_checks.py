@@ -271,8 +271,9 @@ def _local(settings: Settings) -> Check:
 def _network(settings: Settings, model: str) -> Check:
     """List the variables of proxies, addresses and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings, model)
-    values = {name: re.sub(r"^(\w+://)?.*@", r"\1", os.environ.get(name, "")) for name in NETWORK_VARIABLES}
-    variables = [f"{name}={value}" for name, value in values.items() if value]  # without the login of an address
+    values = {name: os.environ[name] for name in NETWORK_VARIABLES if os.environ.get(name)}
+    login = re.compile(r"^(\w+://)?.*@")
+    variables = [f"{name}={login.sub(lambda match: match[1] or '', value)}" for name, value in values.items()]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
     detail = f"{', '.join(variables) or 'no proxy'}; certificates: {store}"
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")

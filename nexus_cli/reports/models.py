@@ -6,6 +6,7 @@ Front ends choose from them. Only servers on loopback are queried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from nexus_cli.config.settings import Settings
@@ -88,8 +89,8 @@ def quick_names(settings: Settings) -> list[str]:
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
-    info = load_model_info(ledger, name, settings, waits=True)
-    return ModelObject({"name": redact(name), "because": [], **{key: shown for key, shown in to_json_value(info).items() if key != "name"}})
+    figures = replace(load_model_info(ledger, name, settings, waits=True), name=redact(name))
+    return ModelObject({"name": figures.name, "because": [], **to_json_value(figures)})
 
 
 def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins

@@ -48,8 +48,9 @@ def post_message(
         brake=Brake(settings.spaces.max_runs, settings.spaces.max_cost),
         offered=offered,
     )
-    is_alone = not (posted.triggered or posted.resumed or find_mentions(text, [member.name for member in current.members]))
-    if is_alone and (address := re.match(r"@\w\S*", text)):
+    members = [member.name for member in current.members]
+    is_ignored = not (posted.triggered or posted.resumed or find_mentions(text, members))
+    if is_ignored and (address := re.match(r"@\w\S*", text)):
         warn(f"{space.name} has no member {address[0]}: the message triggered nobody")
     return posted
 

@@ -111,7 +111,7 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
 def test_people_join_and_leave(space: Run) -> None:
     space("create", "A")
     told = space("post", "A", "@nobody hi").stderr
-    assert b"A has no member 'nobody': the message triggers nobody" in told
+    assert b"A has no member @nobody: the message triggered nobody" in told
     assert b"no member" not in space("post", "A", "@husam hi, and mail a@nobody.org").stderr
     assert b"Ana (agent) joined A" in space("join", "A", "--as", "Ana", "--agent").stderr
     assert b"was already" in space("join", "A", "--as", "ana").stderr

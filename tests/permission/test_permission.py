@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -374,7 +375,9 @@ def test_a_personal_rule_for_a_credential_lifts_the_refusal_alone(
 ) -> None:
     monkeypatch.setenv("HOME", str(project.parent))
     for lifted in (True, False):
-        verdict = decide(READ, {"path": "~/.netrc"}, allow="edit", cwd=project, project=project, lifted=lifted)
+        verdict = decide(
+            READ, {"path": "~/.netrc"}, allow="edit", cwd=project, project=project, lifts=partial(bool, lifted)
+        )
         assert verdict.is_denied != lifted
         assert not lifted or _asks(verdict, "outside"), "the rule lifts the refusal, not the question"
 
