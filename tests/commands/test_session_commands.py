@@ -173,7 +173,7 @@ def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(cont
     told = context.run(f"sessions delete {first}").said[-1]
     with the_ledger() as ledger:
         lost = dollars(before - usage_report(ledger)["total"]["known_usd"])
-    assert told.startswith(f"Session {first} was deleted (") and f" Its {lost} no longer counts in " in told
+    assert told.startswith(f"Session {first} was deleted") and f" Its {lost} no longer counts in " in told
     with pytest.raises(NexusError, match="this is the current session"):
         context.run(f"sessions delete {context.session.id} --yes")
     with the_ledger() as ledger:

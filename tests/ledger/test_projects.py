@@ -139,7 +139,7 @@ def test_nobody_gains_or_gives_by_naming_a_repository(team: Any, clones: Any) ->
     before = seen(team.mira)
     fill(team.carol, project, "carol")
     assert len(team.carol.sessions()) == 2 and team.carol.facts.list_facts(project)[0].colleague == ""
-    with pytest.raises(NexusError, match="no session"):
+    with pytest.raises(NexusError, match="no such session"):
         team.carol.session(session)
     now = seen(team.mira)
     assert {table for table in now if now[table] != before[table]} == {"entities"}, "hers are nobody else's either"

@@ -99,7 +99,7 @@ def test_a_role_sees_nothing_of_another_in_any_table(team: Any) -> None:
     now = seen(team.ben)
     assert {table for table in now if now[table] != empty[table]} == {"entities"}, "names are the team's"
     for look in (team.ben.session, team.ben.find_session, team.ben.log):
-        with pytest.raises(NexusError, match="no session"):
+        with pytest.raises(NexusError, match="no such session"):
             look(session)
     assert team.ben.sessions() == [] and team.ben.facts.list_facts() == [] and team.ben.runs.due() == []
     assert team.ben.calibration("model of /team/app") == Calibration() and team.ben.spaces.list_spaces() == []
@@ -184,7 +184,7 @@ def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any
     assert [fact.text for fact in team.ben.facts.list_facts()] == ["a fact of /team/app"]
     assert [space.project for space in team.ben.spaces.list_spaces()] == ["/team/app"]
     assert len(team.ben.runs.list_runs()) == 1 and team.ben.runs.due() == [], "which her machines alone execute"
-    with pytest.raises(NexusError, match="no session"):
+    with pytest.raises(NexusError, match="no such session"):
         team.ben.session(hidden)
     assert team.ben.lock(session) and not team.ana.lock(session)
     team.ben.log(session).append(user(3, "words of Ben"))

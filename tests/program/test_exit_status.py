@@ -34,6 +34,7 @@ KEYS = [
     "drops",
     "denied",
     "files_changed",
+    "not_covered",
     "error",
 ]
 

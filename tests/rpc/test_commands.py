@@ -584,7 +584,7 @@ async def test_a_command_that_fails_says_why_behind_what_it_printed(tmp_path: Pa
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         result = await run(served, "drops d9")
-        assert result["error"]["kind"] == "usage" and "no drop" in result["error"]["message"]
+        assert result["error"]["kind"] == "usage" and "no such drop" in result["error"]["message"]
         with pytest.raises(CallError, match="no such command"):
             await run(served, "nonsense")
 

@@ -52,7 +52,7 @@ async def test_a_session_goes_on_in_a_new_server_in_its_folder_with_its_model(tm
         assert (await served.client.send("b", "two"))["model"] == "openai/other"
         assert served.pool.list()[0].session.folder == inner
         assert [str(one["content"]).rpartition("\n")[2] for one in provider.seen[-1][-3:]] == ["one", "echo one", "two"]
-        assert "no session" in (await refused(served.client.create_agent(session="nonsense"), -32602)).casefold()
+        assert "no such session" in (await refused(served.client.create_agent(session="nonsense"), -32602)).casefold()
 
 
 async def test_a_session_or_an_id_that_is_in_use_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     mine = told(tmp_path, LOOK, steps=2, limits=once)
     assert mine.endswith(
         "Your setting limits.mode allows tool calls in only one step of a turn: ask again, or change it with "
-        "nexus config edit."
+        "`nexus config edit`."
     )
     theirs = told(tmp_path, LOOK, steps=2, project=once)
     assert "The setting limits.mode in this project's .nexus/config.toml allows tool calls in only one step" in theirs

@@ -349,7 +349,7 @@ def test_a_request_without_figures_is_no_miss_and_no_measure(tmp_path: Path) -> 
 
 
 def test_requests_that_are_not_there_are_named() -> None:
-    with the_ledger() as ledger, pytest.raises(Exception, match="no session"):
+    with the_ledger() as ledger, pytest.raises(Exception, match="no such session"):
         miss_report(ledger, "nowhere", SETTINGS)
 
 
