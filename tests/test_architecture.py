@@ -484,7 +484,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_574, 0, None),
     "context": (8_970, 0, 18),
     "conversation": (47_151, 0, 46),
-    "core": (44_711, 0, None),
+    "core": (44_720, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_741, 0, 28),
     "guides": (4_591, 0, 19),
@@ -522,7 +522,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_357, 49_784)
+SUM = (973_366, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

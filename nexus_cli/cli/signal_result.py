@@ -18,7 +18,7 @@ RESULT = (
     '"version": 1, "ok": false, "exit": %d, "text": "", "data": null, "finish": "aborted", "session": null, '
     '"model": null, "steps": 0, "seconds": 0.0, "usage": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, '
     '"reasoning": 0, "cost_usd": 0.0, "cost": {"input": 0.0, "cached": 0.0, "written": 0.0, "output": 0.0}}, '
-    '"context": null, "drops": [], "denied": [], "files_changed": [], "not_covered": [], '
+    '"context": null, "drops": [], "denied": [], "files_changed": [], '
     '"error": {"kind": "aborted", "message": "stopped: received %s", "hint": ""}}\n'
 )
 

@@ -65,11 +65,11 @@ class AskResult(TypedDict):
     """The drops of this turn."""
     denied: list[DeniedCall]
     files_changed: list[str]
-    not_covered: list[UncoveredPath]
-    """What undo would not bring back if the turn's commands changed it."""
     error: ErrorObject | None
     until: NotRequired[UntilObject]
     """In a turn that works for a command."""
+    not_covered: NotRequired[list[UncoveredPath]]
+    """What undo would not bring back if the turn's commands changed it; absent if undo covers all."""
 
 
 class ResultLine(StreamLine, AskResult):
@@ -99,7 +99,7 @@ def result_of(
         "drops": to_json_value(list(map(DropObject, drops))),
         "files_changed": list(outcome.changed),
     }
-    keys = [key for key in AskResult.__annotations__ if key != "until" or outcome.until]
+    keys = [key for key in AskResult.__annotations__ if key not in ("until", "not_covered") or values[key]]
     return cast("AskResult", {key: values[key] for key in keys})
 
 

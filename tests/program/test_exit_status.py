@@ -34,7 +34,6 @@ KEYS = [
     "drops",
     "denied",
     "files_changed",
-    "not_covered",
     "error",
 ]
 
