@@ -238,7 +238,7 @@ def commands_with_json(command: Any, path: str) -> Iterator[str]:
 
 def test_a_schema_has_the_keys_of_its_type() -> None:
     schema = json_schema(AskResult)
-    assert [*schema["required"], "until"] == list(get_type_hints(AskResult))
+    assert [*schema["required"], "until", "not_covered"] == list(get_type_hints(AskResult))
     assert schema["properties"]["session"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert schema["properties"]["drops"]["items"]["properties"]["cause"]["enum"][0] == "section_budget"
     assert "agent" not in json_schema(Notice)["required"]

@@ -61,7 +61,7 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
         await stage.idle()
         assert stored(1).state == "waiting_reply"
         assert "○ wait_for ci.log · waiting" in stage.view.text and "✓ wait_for" not in stage.view.text
-        assert "waits: ci.log changes" in stage.repl.status(160)
+        await stage.until(lambda: "waits: ci.log changes" in stage.repl.status(160))
         assert [value for value in shown_again(stage) if "wait_for" in value] == ["○ wait_for ci.log · waiting"]
         assert outcomes(stage) == ["waiting"] and transcript(stage).count("* wait_for ci.log · waiting") == 1
         stage.type("what do you do meanwhile?")
