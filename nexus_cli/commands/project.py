@@ -52,7 +52,7 @@ async def review_change(
 ) -> None:
     """Review uncommitted changes, or a range.
 
-    The model reads and reports; it changes nothing.
+    The model is told to read and report, and to change nothing.
     """
     change = await changes_to_review(context.session.folder, revision)
     if change.problem:

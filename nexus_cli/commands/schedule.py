@@ -82,7 +82,7 @@ def add_scheduled(
     """Schedule a run in this folder, once or repeatedly.
 
     Calls that --allow (default: ask) does not permit are refused and listed in the run's report; with --ask the run
-    waits for your answer instead (nexus runs list). With --until the run continues until the command exits with 0; the
+    waits for your answer instead (nexus runs). With --until the run continues until the command exits with 0; the
     run fails if a limit stops it first. With --agent the run uses the name, spaces and model of that agent, but not its
     level. When clocks are set forward, a skipped local time runs at the next valid time; when they are set back, a
     repeated time runs once.

@@ -29,8 +29,9 @@ def trust_project(
 ) -> Report[Annotated[Any, "reports.trust.TrustReport"] | Annotated[Any, "reports.trust.RevokedTrust"]]:
     """Let the configuration of this project take effect.
 
-    It can restrict your permissions, but not extend them. nexus first shows its effects and the changes since you last
-    trusted it. Items that change later are inactive until you trust them again.
+    It can restrict your permissions. Only a command or skill that you call can extend them, for that turn
+    (`allowed-tools`). nexus first shows its effects and the changes since you last trusted it. Items that change later
+    are inactive until you trust them again.
     """
     below = working_folder(directory, "trust") if directory else source.folder()
     root, *inner = project_folders(below)

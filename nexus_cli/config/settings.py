@@ -240,7 +240,7 @@ class RunSettings:
         43_200.0,
         SECONDS,
         "Maximum seconds to wait for a provider that is overloaded, rate-limited or unreachable. nexus retries "
-        "after 1, 2, 5, 15 and 30 minutes, then every hour, or at the time that the provider gives.",
+        "after 1, 2, 5, 15 and 30 minutes, then every hour, or later if the provider says so.",
     )
 
 

@@ -37,8 +37,8 @@ def serve(
     """Serve agents to other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
     The server also starts scheduled runs, agents of spaces, waiting runs whose event occurred, and services (POST
-    /trigger/NAME, each with its own token). Clients send the token from the printed file with each request. SIGTERM
-    stops the server: running turns finish their step and can be resumed.
+    /trigger/NAME, each with its own token or secret). Clients send the token from the printed file with each request.
+    SIGTERM stops the server: running turns finish their step and can be resumed.
     """
     allow = SharedOptions(allow=allow).allow
     if once:
