@@ -68,7 +68,7 @@ def session_tools() -> list[str]:
 
 
 def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsReport"]]:
-    """List tools with their effect, the tokens of their schema, and the level below which they need approval.
+    """List tools with their effect, the tokens of their schema, and the calls that need approval at this level.
 
     In a shell, these are the tools of a new session.
     """
