@@ -62,7 +62,7 @@ def build_list(
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
     ] = False,
 ) -> Report[Listed]:
-    """List the sessions of this folder, newest first."""
+    """List the interactive sessions of this folder, newest first."""
     ledger = source.ledger
     if running:
         from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)

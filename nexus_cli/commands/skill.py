@@ -16,7 +16,7 @@ Name = Annotated[str, Argument("NAME", "The skill's name.")]
 
 
 def list_skills(source: Source) -> Report[reports.SkillsReport]:
-    """List skills, commands and agents: yours, and those of plugins and a trusted project."""
+    """List skills, commands and agents, and where each is from."""
     built_in: Collection[str] = ()
     with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then
         from nexus_cli.commands import discover  # noqa: PLC0415  (imports this file)
@@ -34,7 +34,7 @@ def check_skills(
     source: Source,
     path: Annotated[str, Argument("[PATH]", "A SKILL.md file, a skill's folder, or a project.")] = "",
 ) -> Text:
-    """List unsupported features of skills, commands and agents, with line numbers. Runs nothing and needs no trust."""
+    """List unsupported features of guides, with line numbers. Runs nothing and requires no trust."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
     checked = source.folder() / Path(path)
