@@ -20,7 +20,7 @@ NOBODY_WRITE = "write=true needs permission level auto, because nobody can be as
 AUTO_WRITE = "with write=true the command may write to the project"
 NOBODY = "nobody can be asked to allow it"
 IN_PLACE = "change existing files in place, with edit_file or > FILE"
-VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
+VIEW = "[nexus: in the sandbox: processes and network outside it may be hidden]"
 """The line in results of programs that look at the machine: they see less than there is, and do not say so."""
 NETWORK_ERRORS = (
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
