@@ -335,6 +335,15 @@ def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) ->
     play(tmp_path, scene)
 
 
+def test_a_mentioned_file_that_only_the_server_has_is_not_on_this_machine(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "read @src/only_there.py")
+        await until(lambda: "No file src/only_there.py on this machine; sent as text" in view.text)
+        await idle(repl)
+
+    play(tmp_path, scene)
+
+
 def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
