@@ -321,13 +321,14 @@ class LineView:
             # A terminal returns one line at a time: several at once are a paste, not an answer, and one message.
             while select.select([self._stdin], [], [], LULL)[0] and (chunk := os.read(self._stdin, _READ)):
                 data += chunk
-            if data.count(b"\n") > 1 and self._is_answered_by(""):
-                self._keep_unsent(data)
-                return
-            if data.count(b"\n") > 1 and len(data) >= PASTED and not _COMMAND.search(data):
-                self._pieces.append(data.rstrip(b"\n"))
-                self._line_ended()
-                return
+            if data.count(b"\n") > 1:
+                if self._is_answered_by(""):
+                    self._keep_unsent(data)
+                    return
+                if len(data) >= PASTED and not _COMMAND.search(data):
+                    self._pieces.append(data.rstrip(b"\n"))
+                    self._line_ended()
+                    return
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)
