@@ -125,8 +125,8 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     """Return `call` and the equal calls directly before it in this turn, newest first; [] if it is not in the window.
 
     A call is equal if its arguments are, and if it brought nothing new: a call that waits for something may be repeated
-    until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say. Calls behind a
-    failed edit, which did not run, do not count.
+    until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say; before an equal
+    call that ran they do not count. Calls behind a failed edit, which did not run, do not count either.
     """
     wanted, earlier_result = call.arguments_text, ""
     results: dict[str, str] = {}
@@ -139,7 +139,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
         for other in reversed(item.message.tool_calls):
             if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
-            result = results.get(other.id, earlier_result) if other.id not in refused else earlier_result
+            result = results.get(other.id, earlier_result) if other.id not in refused else ""
             is_equal = other.name == call.name and other.raw == call.raw and other.arguments_text == wanted
             if not is_equal or (earlier_result and result != earlier_result):
                 return calls

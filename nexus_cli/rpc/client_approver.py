@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, PersonQuestion, Question
@@ -113,15 +112,16 @@ class ClientApprover:
         self._watch()
 
     def detach_client(self, *, has_person: bool) -> None:
-        """Record that a client left. Questions that nobody can answer now are refused after `GRACE_SECONDS`."""
+        """Record that a client left. Questions that nobody can answer, also those that come after the last client left,
+        are refused after `GRACE_SECONDS`."""
         self._listeners -= 1
         self._persons -= has_person
         self._watch()
 
     def _watch(self) -> None:
         """Begin the time after which questions that nobody can answer are refused, or end it if there are none."""
-        lonely = (self._waiting if not self._listeners else {}, self._put if not self._persons else {})
-        if not any(map(self.is_waiting, chain(*lonely))):
+        lonely = () if self._persons else self._put
+        if self._listeners and not any(map(self.is_waiting, lonely)):
             if self._timer:
                 self._timer.cancel()
             self._timer = None

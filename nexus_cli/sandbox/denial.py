@@ -27,7 +27,7 @@ NETWORK_ERRORS = (
     r"|nodename nor servname|no such host|failed to lookup address|getaddrinfo"
     r"|\b(?:EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED|ENOTCACHED)\b"
     r"|failed to establish a new connection|(?:could not|couldn't) connect to server|unable to connect|network is down"
-    r"|connection refused|no address associated|(?:in|using) offline mode"
+    r"|connection (?:to \S+ was )?refused|no address associated|(?:in|using) offline mode"
     r"|network was disabled|\bif-cached\b|could not determine a usable (?:local|wildcard) ip"
 )
 """What programs say without a network; a regular expression for any case."""

@@ -271,6 +271,7 @@ def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Optio
     if front or info.model != model or options.recipe not in ("", info.recipe):
         ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
     if info.worktree == options.worktree and not os.path.isdir(info.folder):
+        session.conversation.memo(WORK_FOLDER, {"folder": session.state.folder})  # until a turn tells the model
         facts = ledger.move_session(info.id, options.cwd)
         notices.append(f"this session worked in {info.folder}, which no longer exists; it continues in {options.cwd}")
         if facts:

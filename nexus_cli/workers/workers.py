@@ -526,7 +526,8 @@ class SessionWorkers(RunningWorkers[Session]):
                 with suppress(NexusError):  # the files are written
                     self.session.conversation.memo(WORK, note)
             return result
-        body = worker.report or worker.doing or worker.error if action == "read" else ""
+        why = "" if worker.state == FINISHED else worker.error  # that of a finished worker is among its figures
+        body = "\n".join(filter(None, (worker.report or worker.doing, why))) if action == "read" else ""
         return ToolResult(worker.describe(body))
 
     def _note_told(self, worker: Worker) -> None:

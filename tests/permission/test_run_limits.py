@@ -198,6 +198,18 @@ def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
     assert error["kind"] == kind and error["message"].endswith(says) and " call 5 times; " in error["message"]
 
 
+def test_a_call_that_ran_after_it_was_refused_is_not_told_as_a_repetition(tmp_path: Path) -> None:
+    class Hesitant(Person):
+        async def ask(self, question: Question) -> Any:
+            self.asked.append(question)
+            return Allow() if len(self.asked) == 3 else Deny("explain it first")
+
+    provider = steps([RUN], [RUN], [RUN])
+    events, end = say(limited(tmp_path, provider, Limits(), Hesitant(None), allow="ask"), "go")
+    assert end.ok and ran(events) == [False, False, True]
+    assert not [request for request in provider.seen if "in a row" in str(request)]
+
+
 POLL = ("bash", {"command": "echo x >> log; wc -l < log"})
 """A command that waits for something: it shows another number each time."""
 BIG = ("bash", {"command": "seq 20000; rm -f log"})

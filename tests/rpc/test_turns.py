@@ -545,6 +545,27 @@ async def test_who_comes_back_in_time_can_still_answer(tmp_path: Path) -> None:
                 break
 
 
+async def test_a_question_that_comes_while_the_client_reconnects_waits_for_it(tmp_path: Path) -> None:
+    provider = Answering(shell_then_done, gates={"run it": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        events = served.client.stream("a", "run it")
+        async for event in events:
+            if event["type"] == "text.delta":
+                break
+        await events.aclose()  # type: ignore[attr-defined]
+        await until(lambda: not _attached(served))
+        provider.gates["run it"].set()
+        while (await served.client.get_status("a"))["activity"] == "running":  # noqa: ASYNC110  (the server is asked)
+            await asyncio.sleep(0.01)
+        async for event in served.client.events("a", 0):
+            if event["type"] == "approval.ask":
+                await served.client.approve("a", event["question"]["call"]["id"], "once")
+            if event["type"] == "result":
+                assert "ran" in event["text"]
+                break
+
+
 async def _be_asked_and_leave(served: Served) -> None:
     """Begin a turn of a new agent `a`, and leave as soon as it asks."""
     await served.client.create_agent("a")

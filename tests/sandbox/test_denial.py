@@ -44,6 +44,7 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
         ("ModuleNotFoundError: No module named 'requests'", ""),
         ("Error: getaddrinfo ENOTFOUND example.org", "no network"),
         ("  code: 'ECONNREFUSED',", "no network"),
+        ("nexus: request failed: the connection to 10.0.0.1:80 was refused. Check the connection.", "no network"),
         ("Could not determine a usable local IP for this machine.", "no network"),
         ("curl: (6) Could not resolve host: example.org", "no network"),
         ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", "no network"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
         info = ledger.newest_session(str(moved))
         assert info is not None and (info.id, info.project) == (session.id, str(moved))
         assert ledger.newest_session(str(before)) is None and info.turns == 2
+
+
+def test_a_model_is_told_of_a_move_that_an_earlier_opening_recorded(tmp_path: Path) -> None:
+    (before := tmp_path / "before").mkdir()
+    session = opened(Played(lambda request: "one"), before)
+    assert say(session, "begin")[1].ok
+    before.rename(moved := tmp_path / "moved")
+    asyncio.run(opened(Played(lambda request: "never asked"), moved, session.id).aclose())
+    for told in (True, False):
+        provider = Played(lambda request: "done")
+        assert say(opened(provider, moved, session.id), "where are we?")[1].ok
+        assert (f"the working folder is now {moved}, no longer {before}" in str(provider.seen[0][-1])) is told
 
 
 def test_each_change_of_the_folder_is_told_once_to_the_model_and_the_person(tmp_path: Path) -> None:

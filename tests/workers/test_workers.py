@@ -277,6 +277,17 @@ def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_pat
     assert "w1 failed: limit timeout reached" in report
 
 
+def test_the_report_of_a_failed_worker_says_why_it_failed(tmp_path: Path) -> None:
+    def root(request: Request) -> Any:
+        if not calls_made(request):
+            return [("agent", {"task": "ONE", "wait": False})]
+        return "read" if "w1 · failed" in content(request) else [("agents", {"action": "read", "agent": "w1"})]
+
+    session = crewed(Crew({"ONE": lambda request: "", "root": root}), tmp_path)
+    (report,) = (text for text in results(run(session, "root")[0], "agents") if "w1 · failed" in text)
+    assert report.endswith("neither text nor tool calls"), report
+
+
 @pytest.mark.matrix
 def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) -> None:
     async def slow(request: Request) -> str:

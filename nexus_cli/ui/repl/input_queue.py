@@ -118,9 +118,11 @@ class InputQueue:
         self.attached[:0] = typed.attached
         return typed.text
 
-    async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
+    async def build_message(
+        self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None], where: str = ""
+    ) -> QueuedMessage:
         """Build a message from the text, the files that it mentions and the attachments. `tell` gets a line about the
-        mentions with its role in the theme.
+        mentions with its role in the theme; `where` is the place of their files, if the agent is elsewhere.
 
         Pasted text has no mentions: nobody means an `@name` in a log.
         """
@@ -128,7 +130,7 @@ class InputQueue:
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
-            tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
+            tell(f"No file {_named(read.missing, ', ')}{where}; sent as text", "dim")
         if read.along:
             tell(f"Attached {_named(read.along, '; ')}", "dim")
         typed = replace(typed, attached=(*typed.attached, *self.attached))

@@ -25,7 +25,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.rpc.jsonrpc import TURN_FAILED
+from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
@@ -437,17 +437,28 @@ class RemoteAgent(TerminalContext, AgentConnection):
         answer = await self._approver.ask(question)
         decision = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
-        await self._client.approve(self.agent_id, key, decision, words or None)
+        await self._send_answer(self._client.approve(self.agent_id, key, decision, words or None))
 
     async def _answer(self, request: e.PersonAsked) -> None:
         """Put questions of the model to the person, and send the answers."""
-        await self._client.answer(self.agent_id, request.id, await self._approver.put_questions(request.questions))
+        answers = await self._approver.put_questions(request.questions)
+        await self._send_answer(self._client.answer(self.agent_id, request.id, answers))
+
+    async def _send_answer(self, call: Awaitable[None]) -> None:
+        """Send an answer, unless the question has ended meanwhile, as by Ctrl+C: the events say how."""
+        try:
+            await call
+        except CallError as error:
+            if error.code != REFUSED:
+                raise
 
     def became_idle(self, ended: Job) -> None:
         self.read_own_commands()
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
-        return self.repl.jobs.start_background(self._with_lines(work))
+        task = self.repl.jobs.start_background(self._with_lines(work))
+        task.add_done_callback(lambda _: work.close())  # a question may be answered before its task begins
+        return task
 
     async def _with_lines(self, work: Awaitable[T]) -> T:
         """Return the result of calls; raise the error of one as a `NexusError`."""

@@ -489,7 +489,8 @@ class Repl:
         await self.backend.run(trigger)
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
-        return await self.input_queue.build_message(typed, self.backend.folder, self.show_note)
+        where = "" if self.backend.ends_with_repl else " on this machine"
+        return await self.input_queue.build_message(typed, self.backend.folder, self.show_note, where)
 
     def feed(self, event: e.Event) -> None:
         """Show one event of the session."""

@@ -90,6 +90,12 @@ MEANT = 1.5
 DRAFT = "Send your line first, then answer."
 EARLY = "Typed too early. Please answer again."
 """Shown for an answer that was typed before the question took lines: it is neither sent nor taken."""
+PASTED = 48
+"""Bytes of several lines at once that are one message; fewer may be typed ahead of a slow program."""
+LULL = 0.002
+"""Seconds without input that end a paste."""
+_COMMAND = re.compile(rb"^[/!]", re.MULTILINE)
+"""A line of a script of commands, which are sent one by one."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
@@ -311,13 +317,18 @@ class LineView:
         if not data:
             self._ended()
             return
-        if self._is_answered_by("") and not self._pieces:
-            # A terminal returns one line at a time: several at once are a paste, not an answer.
-            while select.select([self._stdin], [], [], 0)[0] and (chunk := os.read(self._stdin, _READ)):
+        if not self._pieces:
+            # A terminal returns one line at a time: several at once are a paste, not an answer, and one message.
+            while select.select([self._stdin], [], [], LULL)[0] and (chunk := os.read(self._stdin, _READ)):
                 data += chunk
             if data.count(b"\n") > 1:
-                self._keep_unsent(data)
-                return
+                if self._is_answered_by(""):
+                    self._keep_unsent(data)
+                    return
+                if len(data) >= PASTED and not _COMMAND.search(data):
+                    self._pieces.append(data.rstrip(b"\n"))
+                    self._line_ended()
+                    return
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -330,6 +331,53 @@ def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) ->
         repl.backend._steered.append("gone")
         assert repl.take_back() == "gone"
         await until(lambda: "already sent: gone" in view.text)
+
+    play(tmp_path, scene)
+
+
+def test_a_mentioned_file_that_only_the_server_has_is_not_on_this_machine(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "read @src/only_there.py")
+        await until(lambda: "No file src/only_there.py on this machine; sent as text" in view.text)
+        await idle(repl)
+
+    play(tmp_path, scene)
+
+
+def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.approve
+
+    async def stops_first(client: Client, agent: str, id: str, *given: Any) -> None:
+        await client.cancel(agent)
+        while True:  # the stop ends the question soon
+            await real(client, agent, id, *given)
+
+    monkeypatch.setattr(Client, "approve", stops_first)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: view.asked)
+        view.answers.append(None)
+        await until(lambda: "Interrupted" in view.text)
+        await idle(repl)
+        await asyncio.sleep(0.1)
+
+    provider = Answering(lambda request: [("bash", {"command": "touch a"})])
+    assert "is waiting for an answer" not in play(tmp_path, scene, provider, allow="ask").text
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_question_that_was_answered_before_it_is_asked_leaves_no_warning(tmp_path: Path) -> None:
+    async def asked_in_vain() -> None:
+        raise AssertionError("the task is cancelled before its first step")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        work = asked_in_vain()
+        repl.backend._begin(work).cancel()
+        await until(lambda: inspect.getcoroutinestate(work) == inspect.CORO_CLOSED)
 
     play(tmp_path, scene)
 

@@ -182,6 +182,30 @@ def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
     assert asyncio.run(play()) == [f"entered {'zero one two three four'.replace(' ', chr(10))!r}"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "messages"),
+    [
+        ("".join(f"a line of a log, number {number}\n" for number in range(300)), 1),
+        ("/model openai/a-model-with-a-long-name\nand a message for it\n", 2),
+        ("first\nsecond\n", 2),
+    ],
+    ids=["pasted", "commands", "typed_ahead"],
+)
+def test_lines_that_are_pasted_without_a_question_are_one_message(typed: str, messages: int) -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(on.type, typed)
+            await on.until(lambda: "".join(on.controller.said).count("entered ") == messages)
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    said = asyncio.run(play())
+    assert messages > 1 or said == [f"entered {typed.strip()!r}"]
+
+
 def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
