@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -51,6 +51,9 @@ class WorktreeRecord:
     applied: str = ""
     """The tree in the store up to which changes were applied to the source project; `base` at first."""
     created: str = ""
+    merged: Mapping[str, str] = field(default_factory=dict)
+    """By the path of a project file that an apply merged changes into: the blobs that it had before, separated by blanks.
+    """
 
     @property
     def home(self) -> Path:
@@ -68,7 +71,7 @@ class WorktreeRecord:
 
     def save(self) -> None:
         """Write the record. Raises `OSError`."""
-        value = {key: str(item) for key, item in asdict(self).items()}
+        value = {key: str(item) if isinstance(item, Path) else item for key, item in asdict(self).items()}
         replace_private_file(self.home / RECORD, json.dumps({"version": 1, **value}, indent=1).encode())
 
 
@@ -121,8 +124,9 @@ def read_record(folder: Path) -> WorktreeRecord | None:
         value = json.loads((record_folder(folder) / RECORD).read_bytes())
         texts = {key: str(value[key]) for key in ("name", "branch", "start", "base", "applied", "created")}
         source, repository = Path(value["source"]), Path(value["repository"])
-        return WorktreeRecord(folder=folder, source=source, repository=repository, **texts)
-    except (OSError, ValueError, KeyError, TypeError):
+        merged = {str(path): str(blobs) for path, blobs in value.get("merged", {}).items()}
+        return WorktreeRecord(folder=folder, source=source, repository=repository, merged=merged, **texts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -193,7 +193,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
-    applied_changes: list[TreeChange] = []
+    taken: list[_Step] = []
     with store.open_blobs() as blobs:
         planner = _Planner(record, blobs)
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
@@ -202,9 +202,9 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):
-                    applied_changes.append(step.change)
+                    taken.append(step)
         finally:
-            _record_applied(record, store, tree, applied_changes, is_whole=len(applied_changes) == len(steps))
+            _record_applied(record, store, tree, taken, is_whole=len(taken) == len(steps))
     result.written.sort()
     result.conflicts.sort(key=lambda conflict: conflict.path)
     return result
@@ -215,16 +215,22 @@ def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
 
 
 def _record_applied(
-    record: WorktreeRecord, store: SnapshotStore, tree: str, applied_changes: list[TreeChange], *, is_whole: bool
+    record: WorktreeRecord, store: SnapshotStore, tree: str, taken: list[_Step], *, is_whole: bool
 ) -> None:
-    """Record the changes that the project has now: all of `tree`, or the earlier ones and `applied_changes`."""
+    """Record the changes that the project has now: all of `tree`, or the earlier ones and those of the `taken` steps."""
     applied = tree
     if not is_whole:
-        entries = [(change.new.mode, change.new.blob, change.path) for change in applied_changes]
-        entries += [(MISSING, "", change.before) for change in applied_changes if change.before != change.path]
+        changes = [step.change for step in taken]
+        entries = [(change.new.mode, change.new.blob, change.path) for change in changes]
+        entries += [(MISSING, "", change.before) for change in changes if change.before != change.path]
         applied = store.replace_paths(record.applied, entries)
         store.hold(applied, record.start)
-    replace(record, applied=applied).save()
+    merged = dict(record.merged)
+    for step in taken:
+        if step.merged is not None:
+            path = os.fsdecode(step.change.before)
+            merged[path] = f"{merged.get(path, '')} {step.seen_before.blob}"
+    replace(record, applied=applied, merged=merged).save()
 
 
 class _Planner:

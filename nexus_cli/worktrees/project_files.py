@@ -35,9 +35,10 @@ def read_file(root: Path, path: bytes, length: int) -> TreeFile:
 
 
 def is_taken_back(record: WorktreeRecord, change: TreeChange) -> bool:
-    """True if the project has a path again as it was before the change, and nothing at the path of a new file. Raises
-    `OSError`."""
+    """True if the project has a path again as it was before the change, or before an apply merged the change into it,
+    and nothing at the path of a new file. Raises `OSError`."""
     length = len(record.base)
     before = read_file(record.source, change.before, length)
     is_there = change.before != change.path and read_file(record.source, change.path, length) != NO_FILE
-    return before == change.old and not is_there
+    merged = record.merged.get(os.fsdecode(change.before), "").split()
+    return (before == change.old or before.blob in merged) and not is_there

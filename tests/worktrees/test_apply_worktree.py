@@ -550,6 +550,29 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     assert apply_worktree(record).nothing_new
 
 
+@pytest.mark.parametrize("line", (2, 17), ids=("conflict", "merged"))
+def test_a_merge_that_the_person_took_back_is_work_that_is_not_applied(project: Path, line: int) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    edit(line, "mine")(project)
+    mine = (project / "app.py").read_bytes()
+
+    def state() -> str:
+        return str(describe_worktree(read_record(record.folder) or record)["state"])
+
+    apply_worktree(record)
+    both = (project / "app.py").read_bytes()
+    assert state() == "applied" and (b"<<<" in both) == (line == 2)
+    (project / "app.py").write_bytes(mine)
+    assert state() == "changed"
+    with pytest.raises(UnappliedError, match=r"no longer has the applied changes \(app\.py\)"):
+        remove_worktree(read_record(record.folder) or record)
+    apply_worktree(record)
+    assert (project / "app.py").read_bytes() == both
+    edit(2, "resolved")(project)
+    assert state() == "applied"
+
+
 @pytest.mark.matrix
 def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: Path) -> None:
     _, record = applied(project, edit(2, "theirs"))
