@@ -55,7 +55,7 @@ def login(
 ) -> Act:
     """Store the key of PROVIDER, pasted at a hidden prompt or read from stdin.
 
-    Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
+    nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
     precedence. PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For
     a subscription (github-copilot, chatgpt), nexus prints a code; enter it on a web page to sign in.
     """
