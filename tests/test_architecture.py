@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_694, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_902, 0, 55),
-    "config": (35_574, 0, None),
+    "config": (35_595, 0, None),
     "context": (8_970, 0, 18),
     "conversation": (47_151, 0, 46),
     "core": (44_720, 0, None),

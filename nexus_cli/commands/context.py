@@ -32,7 +32,7 @@ def build_context(
     ] = False,
     whole: Annotated[bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")] = False,
 ) -> Report[Annotated[Any, ContextReport | DifferenceReport]]:
-    """Show the content of the next request and its tokens, without sending it; with --step, of request N.
+    """Show the content and token counts of the next request, without sending it; with --step, of request N.
 
     In a session, show a bar of its parts, the largest items, the drops and the next rewrite of the window.
     """

@@ -163,7 +163,8 @@ class Setting:
         if mine is None or self.in_projects == "replaces":
             return theirs
         if self.in_projects == "adds":
-            return mine + tuple(element for element in theirs if element not in mine)
+            is_off = not mine and self.default is None  # `check = []`
+            return mine if is_off else mine + tuple(element for element in theirs if element not in mine)
         if self.in_projects == "stricter":
             return getattr(Limits(**{name: mine}) & Limits(**{name: theirs}), name)
         return mine and theirs if self.in_projects == "both" else mine or theirs

@@ -28,6 +28,7 @@ from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.load_settings import build_settings, own_settings
 from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde, working_folder
 from nexus_cli.config.programs import ProgramRefused, find_named_program, find_program, own_interpreter
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.setting_tables import DEFAULTS
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import key_place
@@ -481,10 +482,11 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))
-    if check_names := [
-        f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)
-    ]:
-        checks.append(Check("checks", "ok", f"after edits: {', '.join(check_names)}"))
+    with suppress(NexusError):  # `settings` has the error
+        edit_checks = list_checks(project, settings_in(folder).check, runs_project=False)
+        if edit_checks:
+            names = ", ".join(f"`{edit_check.name}`" for edit_check in edit_checks)
+            checks.append(Check("checks", "ok", f"after edits: {names}"))
     walls = inspect_sandbox(settings.sandbox, own_places, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     return {

@@ -217,7 +217,7 @@ def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
 def _record_applied(
     record: WorktreeRecord, store: SnapshotStore, tree: str, taken: list[_Step], *, is_whole: bool
 ) -> None:
-    """Record the changes that the project has now: all of `tree`, or the earlier ones and those of the `taken` steps."""
+    """Record the changes that the project has now: all of `tree`, or the earlier ones and those of `taken` steps."""
     applied = tree
     if not is_whole:
         changes = [step.change for step in taken]

@@ -19,6 +19,7 @@ from programs import need
 from server.firm_proxy import FirmProxy, make_ca
 from server.play import ScriptedServer
 
+from nexus_cli.config import trust
 from nexus_cli.config.load_settings import build_settings
 from nexus_cli.config.paths import places
 from nexus_cli.config.setting_tables import DEFAULTS
@@ -130,6 +131,14 @@ def test_rules_that_cannot_be_read_are_told_with_file_and_line(nexus: Run, confi
     assert found.returncode == 1 and "config.toml line 3" in checks(found)["rules"]["detail"]
     config.write_text('[rules]\ndeny = ["bash(ls)"]\n')
     assert checks(nexus("doctor", "--json"))["rules"]["detail"] == "1 deny"
+
+
+def test_checks_after_edits_are_those_of_a_trusted_project_too(nexus: Run, tmp_path: Path) -> None:
+    (tmp_path / ".nexus").mkdir()
+    (tmp_path / ".nexus" / "config.toml").write_text('[[check]]\nglob = "*.md"\ncommand = "true"\n')
+    assert "checks" not in checks(nexus("doctor", "--json"))
+    trust.trust(tmp_path)
+    assert checks(nexus("doctor", "--json"))["checks"]["detail"] == "after edits: `true`"
 
 
 def test_what_is_broken_is_exit_1(nexus: Run, config: Path) -> None:

@@ -56,6 +56,15 @@ def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> N
     assert "changed since you trusted it" in notice(loaded) and loaded.settings.project == Limits()
 
 
+def test_a_project_adds_checks_unless_the_person_has_none_at_all(tmp_path: Path) -> None:
+    its = '[[check]]\nglob = "*.py"\ncommand = "true"\n[worktree]\ninclude = ["data"]\n'
+    checks = project(tmp_path, its).settings.check
+    assert checks and [check.command for check in checks] == ["true"]
+    personal("check = []\n")
+    loaded = load(tmp_path).settings
+    assert loaded.check == () and loaded.worktree.include == ("data",)
+
+
 def test_a_project_cannot_set_what_runs_beside_the_screen(tmp_path: Path) -> None:
     loaded = project(
         tmp_path,

@@ -29,7 +29,7 @@ def decide(ask):
 
 async def main():
     async with Client.start() as client:
-        done = await client.run("Mend the greeting", answer=decide, limits={"max_steps": 20})
+        done = await client.run("Fix the greeting", answer=decide, limits={"max_steps": 20})
         print(done["text"])
         print((await client.run("What was it?", session=done["session"]))["text"])
 
@@ -70,7 +70,7 @@ def run(place: Stage, *arguments: str) -> list[str]:
 
 
 def test_a_program_works_today_and_goes_on_tomorrow(place: Stage) -> None:
-    lines = run(place, str(PROGRAM), ".", "Mend the greeting")
+    lines = run(place, str(PROGRAM), ".", "Fix the greeting")
     assert lines[0] == "level ask limits {'max_steps': 20, 'max_cost': 0.5}"
     assert lines[-2] == "Mended, not tested." and (place.folder / "hello.txt").read_text() == "hello\n"
     assert [line for line in lines if line.startswith("asks")] == [

@@ -1,4 +1,4 @@
-"""Let an agent work in a folder today, and go on with it tomorrow: python two_days.py FOLDER PROMPT [SESSION]."""
+"""Run an agent in a folder, and resume its session the next day: python two_days.py FOLDER PROMPT [SESSION]."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from nexus_cli.client import Client
 
 
 async def watch(client: Client, prompt: str) -> str:
-    """Send a prompt, print what the agent does, answer its questions; return its last words."""
+    """Send a prompt, print what the agent does, answer its questions; return its answer."""
     async for event in client.stream("helper", prompt):
         if event["type"] == "tool.call":
             print("calls", event["call"]["name"], event["subject"])
@@ -24,7 +24,7 @@ async def watch(client: Client, prompt: str) -> str:
 
 
 async def main(folder: str, prompt: str, session: str | None = None) -> None:
-    """Do a day's work."""
+    """Run one prompt, in a new session or in SESSION."""
     async with Client.start("--allow", "ask", cwd=folder) as client:
         if session == "yesterday":
             session = (await client.list_sessions(folder))["sessions"][0]["id"]
