@@ -118,7 +118,7 @@ LAZY = {
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "engine/requests/engine.py": {"nexus_cli"},  # a pin that another process set
-    "engine/requests/model_info.py": {"nexus_cli"},  # models that nobody states a window for
+    "provider/model_info.py": {"nexus_cli"},  # models that nobody states a window for
     "text/front_matter.py": {"yaml", "tomllib"},  # slow, and few guides need it
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
@@ -144,7 +144,8 @@ LAZY = {
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "engine/calls/call_changes.py": {"nexus_cli"},  # the first call that changes something
     "engine/calls/dispatch.py": {"nexus_cli"},  # the first edit; hooks, which few sessions have
-    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
+    "sections/project_outline.py": {"nexus_cli"},  # the files of a repository
+    "session/section_sources.py": {"nexus_cli"},  # the state of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
     "ledger/file_journal.py": {"nexus_cli"},  # a ledger that fails
@@ -476,17 +477,17 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_767, 0, 1),
+    "acp": (8_779, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_694, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_902, 0, 55),
     "config": (35_574, 0, None),
-    "context": (8_970, 0, 18),
+    "context": (8_918, 0, 17),
     "conversation": (47_151, 0, 46),
-    "core": (44_720, 0, None),
+    "core": (44_873, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_741, 0, 28),
+    "engine": (50_376, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_748, 0, 21),
     "imports": (14_501, 0, 10),
@@ -494,21 +495,21 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_547, 0, 22),
     "permission": (13_754, 0, 48),
     "plugins": (8_131, 0, 22),
-    "provider": (29_117, 0, 59),
+    "provider": (29_461, 0, 60),
     "reports": (89_058, 8_414, None),
     "rpc": (17_339, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_301, 0, 40),
     "sandbox": (39_060, 0, 27),
-    "sections": (34_935, 0, 40),
+    "sections": (35_065, 0, 38),
     "service_list": (303, 0, 2),
-    "session": (51_018, 0, 39),
+    "session": (50_766, 0, 36),
     "spaces": (10_376, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (68_057, 0, 63),
-    "ui": (96_193, 0, 46),
+    "ui": (96_205, 0, 46),
     "workers": (10_352, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -522,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_366, 49_784)
+SUM = (973_348, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

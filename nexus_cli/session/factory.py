@@ -35,7 +35,6 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
@@ -43,6 +42,7 @@ from nexus_cli.ledger import RUN, SERVED, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
