@@ -477,7 +477,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_779, 0, 1),
+    "acp": (8_780, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_694, 0, 5),
     "client": (2_261, 0, 2),
@@ -485,25 +485,25 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_574, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_151, 0, 46),
-    "core": (44_873, 0, None),
+    "core": (44_905, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_376, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_748, 0, 21),
     "imports": (14_501, 0, 10),
-    "ledger": (53_315, 0, 34),
+    "ledger": (53_300, 0, 32),
     "mcp": (19_547, 0, 22),
     "permission": (13_754, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_461, 0, 60),
-    "reports": (89_058, 8_414, None),
-    "rpc": (17_339, 0, 18),
+    "reports": (89_059, 8_414, None),
+    "rpc": (17_340, 0, 18),
     "rules": (31_588, 0, 20),
-    "runs": (23_301, 0, 40),
+    "runs": (23_302, 0, 40),
     "sandbox": (39_060, 0, 27),
-    "sections": (35_065, 0, 38),
+    "sections": (35_058, 0, 37),
     "service_list": (303, 0, 2),
-    "session": (50_739, 0, 36),
+    "session": (50_736, 0, 35),
     "spaces": (10_376, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_321, 49_784)
+SUM = (973_332, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

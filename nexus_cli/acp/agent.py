@@ -43,6 +43,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.plan_question import PROCEED, PROMPT, offer_levels
@@ -61,7 +62,7 @@ from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.limits_record import describe_resumed
-from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize

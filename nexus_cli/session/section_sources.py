@@ -27,6 +27,7 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
@@ -46,7 +47,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.capability_snapshot import snapshot
-from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.options import Options
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
