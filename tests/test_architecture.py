@@ -118,7 +118,7 @@ LAZY = {
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "engine/requests/engine.py": {"nexus_cli"},  # a pin that another process set
-    "engine/requests/model_info.py": {"nexus_cli"},  # models that nobody states a window for
+    "provider/model_info.py": {"nexus_cli"},  # models that nobody states a window for
     "text/front_matter.py": {"yaml", "tomllib"},  # slow, and few guides need it
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
@@ -144,7 +144,8 @@ LAZY = {
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "engine/calls/call_changes.py": {"nexus_cli"},  # the first call that changes something
     "engine/calls/dispatch.py": {"nexus_cli"},  # the first edit; hooks, which few sessions have
-    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
+    "sections/project_outline.py": {"nexus_cli"},  # the files of a repository
+    "session/section_sources.py": {"nexus_cli"},  # the state of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
     "ledger/file_journal.py": {"nexus_cli"},  # a ledger that fails
@@ -476,7 +477,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_767, 0, 1),
+    "acp": (8_780, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_694, 0, 5),
     "client": (2_261, 0, 2),
@@ -484,13 +485,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_595, 0, None),
     "context": (8_970, 0, 18),
     "conversation": (47_151, 0, 46),
-    "core": (44_720, 0, None),
+    "core": (44_905, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_741, 0, 28),
+    "engine": (50_376, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_748, 0, 21),
     "imports": (14_501, 0, 10),
-    "ledger": (53_315, 0, 34),
+    "ledger": (53_300, 0, 32),
     "mcp": (19_547, 0, 22),
     "permission": (13_753, 0, 48),
     "plugins": (8_131, 0, 22),
@@ -498,9 +499,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "reports": (89_058, 8_414, None),
     "rpc": (17_323, 0, 18),
     "rules": (31_588, 0, 20),
-    "runs": (23_301, 0, 40),
+    "runs": (23_302, 0, 40),
     "sandbox": (39_060, 0, 27),
-    "sections": (34_935, 0, 40),
+    "sections": (35_058, 0, 37),
     "service_list": (303, 0, 2),
     "session": (51_036, 0, 39),
     "spaces": (10_376, 0, 20),

@@ -43,8 +43,10 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
+from nexus_cli.core.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.server_results import CommandResult
 from nexus_cli.core.services import EditorTexts
@@ -60,8 +62,7 @@ from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.limits_record import describe_resumed
-from nexus_cli.session.options import CHAT, Options
-from nexus_cli.session.plan_question import PROCEED, PROMPT, offer_levels
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -471,7 +472,8 @@ class EditorAgent:
         outcome = await dispatcher.run(trigger)
         if outcome.ok and session.undelivered:
             outcome = await dispatcher.run(Trigger())
-        levels = offer_levels(outcome, session.status())
+        status = session.status()
+        levels = offer_levels(outcome, status.allow, has_sandbox=status.has_sandbox)
         if levels and dispatcher.state == "idle":
             level = await editor_session.choose(PROMPT, [*map(Choice, levels, levels.values())])
             if editor_session.choosing.cancelled():

@@ -16,7 +16,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.text_file import odd_file, read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 
@@ -179,10 +179,3 @@ def first_prompt(sources: Sequence[PromptSource]) -> FirstPrompt:
         if text:
             return text, source.path, files
     return "", None, files
-
-
-def trim_text(text: str) -> str:
-    """Return `text` without leading blank lines and trailing white space; its first line keeps its indent."""
-    body = text.rstrip()
-    start = len(body) - len(body.lstrip())
-    return body[body.rfind("\n", 0, start) + 1 :]

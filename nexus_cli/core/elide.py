@@ -246,6 +246,13 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
+def trim_text(text: str) -> str:
+    """Return `text` without leading blank lines and trailing white space; its first line keeps its indent."""
+    body = text.rstrip()
+    start = len(body) - len(body.lstrip())
+    return body[body.rfind("\n", 0, start) + 1 :]
+
+
 def clip_text(text: str, most: int, end: str = "…") -> str:
     """Return `text`, or as much of its beginning as `most` characters take with `end` behind it."""
     return text if len(text) <= most else text[: most - len(end)] + end

@@ -17,6 +17,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import drop_marker, elide_text, name_first
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
@@ -27,7 +28,6 @@ from nexus_cli.imports.codex_sessions import read_codex_session
 from nexus_cli.imports.foreign_session import ForeignSession, find_files
 from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
 from nexus_cli.provider.model_table import encoding_of
-from nexus_cli.session.options import CHAT
 
 READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
     "claude": (partial(find_files, ("projects/*/*.jsonl",)), read_claude_session),

@@ -3,12 +3,10 @@
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow, pick_request
 from nexus_cli.ledger.session_log import SessionLog
-from nexus_cli.ledger.sessions import RUN, SERVED, SessionInfo
+from nexus_cli.ledger.sessions import SessionInfo
 from nexus_cli.ledger.store import Ledger
 
 __all__ = [
-    "RUN",
-    "SERVED",
     "SessionLog",
     "InheritedRequests",
     "LaneLog",

@@ -17,6 +17,7 @@ from typing import Any
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import (
@@ -278,7 +279,7 @@ class RunTable:
         """Create the session of a run in the same transaction as its record, and return its id."""
         with self._db.write():
             session = sessions.create(
-                self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=sessions.RUN
+                self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=RUN
             )
             sessions.open_main(self._db, session)
             self._attach(run, session.id)

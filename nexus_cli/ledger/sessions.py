@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
@@ -29,10 +30,6 @@ MAIN = "main"
 """Agent of a session's main lane."""
 SIDE_WORK = ("sleep_consolidate",)
 """Recipes of nexus's own work, which runs in a session of its own, in lanes beside an empty main lane."""
-RUN = "ask"
-"""Front of a session that only `nexus ask` used."""
-SERVED = "serve"
-"""Front of a session that clients of a server use."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.

@@ -22,6 +22,7 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import AGENT_NAME, AT_ONCE, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
+from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.memo_kinds import DECISION, JOB, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
@@ -360,7 +361,7 @@ class Ledger:
         Without `runs`, those of `nexus ask` and of servers do not count.
         """
         where, values = sessions.of_front(folder, "", runs)
-        where += f" AND front <> '{sessions.SERVED}'" * (not runs)
+        where += f" AND front <> '{SERVED}'" * (not runs)
         order = f"ORDER BY entries > 0 DESC, {sessions.LAST_USED} LIMIT 1"
         return next(iter(sessions.select(self.db, f"{where} {order}", *values)), None)
 
@@ -404,7 +405,7 @@ class Ledger:
     def count_runs(self, folder: str) -> int:
         """Count the sessions of `folder` that are runs of `nexus ask`."""
         where, values = sessions.in_folder(folder, self._repository_of(folder))
-        return self.db.number(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{sessions.RUN}'", *values)
+        return self.db.number(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
 
     def search(self, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
         """Find entries by their text in the sessions of one folder or of all; see `nexus_cli.ledger.search.search`."""

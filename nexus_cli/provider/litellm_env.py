@@ -55,6 +55,7 @@ def silence_litellm(module: Any) -> None:
     module.modify_params = False
     module.num_retries = 0
     module.disable_copilot_system_to_assistant = True  # else the system text would be sent as the assistant's
+    module.utils.update_response_metadata = lambda **_: None  # else it prices an answer that has not come yet
     # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
     module.disable_aiohttp_transport = True
 

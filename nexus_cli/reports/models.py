@@ -14,11 +14,11 @@ from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import keys_present, resolve_alias, unnamed_model
 from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served

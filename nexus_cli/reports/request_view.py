@@ -28,9 +28,9 @@ from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import NextLimits

@@ -11,8 +11,8 @@ from nexus_cli.core.json_value import JsonObject, JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.reports.text.lines import Lines, block, dollars, filled, plural
 
 SUMMARY = "compact"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NotRequired, TypedDict
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
+from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
@@ -14,7 +15,6 @@ from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, paragraphs, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
-from nexus_cli.sections.find_recipe import FRONTS
 
 WIDE = 50
 """Least width at which names have a column of their own."""

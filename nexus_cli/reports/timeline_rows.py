@@ -15,6 +15,7 @@ from nexus_cli.core.clock import format_moment, recorded_seconds
 from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import CompactionDone, Notice, ToolCallEvent
+from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -40,7 +41,7 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import restore_result
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text

@@ -23,11 +23,12 @@ from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
+from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.limits import ASK, BUDGET, Limits, parse_level, require_level
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.ledger import RUN, Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.rpc.client_approver import ClientApprover

@@ -37,6 +37,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import WAITING, NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
+from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, BUDGET, LEVELS, PLAN, Limits, describe_budget
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, DECISION
@@ -58,7 +59,7 @@ from nexus_cli.core.run import (
     Wait,
 )
 from nexus_cli.core.services import RunFacts, Spaces
-from nexus_cli.ledger import RUN, Ledger
+from nexus_cli.ledger import Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of

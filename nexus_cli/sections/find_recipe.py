@@ -13,6 +13,7 @@ from nexus_cli.config.trust import Configuration, State, read_configuration, tru
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.guides.agent_roles import read_limits
 from nexus_cli.guides.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
@@ -21,8 +22,6 @@ from nexus_cli.sections.recipe_file import read_project_recipe
 from nexus_cli.tools.registry import discover_tools
 
 INSIDE = "recipes/"
-FRONTS = ("chat", "ask")
-"""Default recipes of the front ends: a session started in one front end can resume in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
     "changed": "this project's recipe is new, or has changed since you trusted the project",
     "untrusted": "the recipe belongs to this project, which is not trusted",

@@ -16,8 +16,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.text_file import FileText, decode_head, odd_file, read_text
 from nexus_cli.config.trust import trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
-from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
+from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.planner import STAND_IN

@@ -23,8 +23,8 @@ from nexus_cli.config.text_file import read_text, read_unasked
 from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
-from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
-from nexus_cli.core.elide import name_first, one_line, plural
+from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource
+from nexus_cli.core.elide import name_first, one_line, plural, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path

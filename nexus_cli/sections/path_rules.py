@@ -17,11 +17,10 @@ from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import home_folder, project_root
-from nexus_cli.config.project_items import project_folders
+from nexus_cli.config.project_items import folders_between
 from nexus_cli.config.text_file import read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
-from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_signs
@@ -107,7 +106,8 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
     folder = real_path(cwd)
     gate = UnaskedFiles(project_root(folder), is_denied)
-    rules = [rule for above in project_folders(folder) for rule in list_rules(above, gate)]
+    folders = (gate.project, *folders_between(gate.project, folder))
+    rules = [rule for above in folders for rule in list_rules(above, gate)]
     project_paths = {os.path.realpath(rule.path) for rule in rules}
     personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in project_paths]
     return (*personal, *rules)

@@ -1,22 +1,26 @@
 """Outline of a project from the names of its files alone: folders, languages, characteristic files.
 
-Pure, except for `walk_files`, which lists a folder outside of a repository; bounded in entries and in time.
+Git lists the files of a repository, `walk_files` those of another folder; both are bounded in time.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nexus_cli.core.real_files import open_folder, scan_folder
+from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.core.real_files import open_folder, real_path, scan_folder
 
 ENTRIES = 5000
 """Most names that `walk_files` returns."""
 SECONDS = 0.3
+LISTING = 0.7
+"""Time limit in seconds for git to list a project."""
 HEAVY = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist", "site-packages"})
 """Folders of dependencies or build results, which outside a repository only their names show."""
 NOTABLE = (
@@ -99,11 +103,30 @@ def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
     return Outline(files, _most_first(folders), _most_first(languages), tuple(name for _, name in ranked), whole)
 
 
-def outline_folder(root: Path, names: Sequence[str]) -> Outline:
-    """Return the outline of a project with these files, if there are any; else of those that are found below `root`.
-    Blocking, raises nothing."""
-    files, whole = (names, True) if names else walk_files(root)
+def outline_project(cwd: Path) -> Outline:
+    """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
+    root = project_root(cwd)
+    listed = _list_project(root) if repository_root(cwd) else ()
+    files, whole = (listed, True) if listed else walk_files(root)
     return outline_files(files, whole=whole)
+
+
+def _list_project(root: Path) -> Sequence[str]:
+    """Return the files listed by git; none on a failure or after `LISTING` seconds."""
+    from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
+    from nexus_cli.tools.listing import list_files  # noqa: PLC0415
+
+    stop = StopFlag()
+    timer = threading.Timer(LISTING, stop.press)
+    timer.daemon = True
+    timer.start()
+    try:
+        real = real_path(root)
+        return list_files(real, real, stop)
+    except (ThreadStopped, OSError, ValueError):
+        return ()
+    finally:
+        timer.cancel()
 
 
 def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:

@@ -42,29 +42,28 @@ class AnswerRounds(Continuation):
 
         Raises `NexusError("usage", ...)` if the schema is too large for the window.
         """
-        context, engine = self._state.engine.context, self._state.engine
+        context = self._engine.context
         tokens = context.count(self._schema.text)
         if tokens * MOST_SHARE > context.budget.available:
             why = f"the schema has {tokens:,} tokens, more than a quarter of the context budget"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
-        engine.response_format = self._provider_format()
-        if engine.response_format or not has_message:
+        self._engine.response_format = self._provider_format()
+        if self._engine.response_format or not has_message:
             return ""
         self._is_told = True
         return f"{DEMAND}\n{self._block()}"
 
     async def next_message(self) -> str:
         """Validate the answer; return a request for a repair, or ""; raise `NexusError` after the last one."""
-        engine = self._state.engine
-        engine.control.check_ending()
+        self._engine.control.check_ending()
         # Not in a thread: a slow pattern of the schema can be interrupted in the main thread only.
-        newest = self._read_answer(engine.partial_reply)
+        newest = self._read_answer(self._engine.partial_reply)
         if not newest.problems:
             return ""
         if len(self._attempts) > MOST_REPAIRS:
             raise self._failure()
         number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
-        engine.control.emit_notice(
+        self._engine.control.emit_notice(
             f"the answer does not match the schema; requesting {number}: {newest.problem}", warning=False
         )
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
@@ -75,7 +74,7 @@ class AnswerRounds(Continuation):
 
     def close(self, ended: event.Outcome) -> event.Outcome:
         """Return the outcome with the data of the answer; with the best attempt as its text if none matches."""
-        self._state.engine.response_format = ""
+        self._engine.response_format = ""
         if ended.ok:
             is_read = self._attempts and self._read == ended.text  # else a message of the person followed
             newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
@@ -106,10 +105,9 @@ class AnswerRounds(Continuation):
     def _provider_format(self) -> str:
         """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
         another one, because providers put it before that."""
-        state, conversation = self._state, self._state.engine.conversation
-        response_format = answer_format(
-            state.engine.model.info.name, self._schema.schema, has_tools=bool(conversation.epoch.tools)
-        )
-        last = state.record.last_request() if response_format and state.record else None
+        model, record = self._engine.model.info.name, self._state.record
+        has_tools = bool(self._engine.conversation.epoch.tools)
+        response_format = answer_format(model, self._schema.schema, has_tools=has_tools)
+        last = record.last_request() if response_format and record else None
         is_cached = last is not None and last.manifest.arguments.get("response_format", "") != response_format
         return "" if is_cached else response_format

@@ -21,7 +21,7 @@ class Continuation:
     """True if a turn without a message may begin after a complete reply, because there is work left for this kind."""
 
     def __init__(self, state: SessionState) -> None:
-        self._state = state
+        self._state, self._engine, self._dispatcher = state, state.engine, state.dispatcher
 
     def admit(self, *, has_message: bool) -> str:
         """Return the text that the model has to get, before the trigger is recorded, which may have a message; "" for
@@ -61,5 +61,5 @@ class StopHooks(Continuation):
     """The hooks of the event `Stop`."""
 
     async def next_message(self) -> str:
-        hooks = self._state.dispatcher.hooks
+        hooks = self._dispatcher.hooks
         return await hooks.next_message() if hooks else ""

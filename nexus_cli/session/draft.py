@@ -12,17 +12,15 @@ from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import SWITCH, Drop
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.sections.collect import ChangedSections
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
@@ -107,12 +105,13 @@ def draft_first(state: SessionState) -> NextEpoch:
     engine, notices = state.engine, list[str]()
     prompt, log = drafting(state, notices.append)
 
-    async def work() -> tuple[EpochDraft, ChangedSections]:
-        return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
+    async def work() -> NextEpoch:
+        planned = await prompt.draft_epoch(engine.context)
+        sections = await prompt.collector.changed_sections()
+        epoch, drops = engine.conversation.epoch.with_header(planned.frame), [*planned.drops, *log.drops()]
+        return NextEpoch(epoch, _without_texts(drops), tuple(notices), sections.to_json(), sections.text)
 
-    planned, sections = run_to_end(work())
-    epoch, drops = engine.conversation.epoch.with_header(planned.frame), _without_texts([*planned.drops, *log.drops()])
-    return NextEpoch(epoch, drops, tuple(notices), sections.to_json(), sections.text)
+    return run_to_end(work())
 
 
 def draft_next(state: SessionState, effort: str) -> NextEpoch:

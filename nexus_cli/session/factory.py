@@ -26,6 +26,7 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.front_ends import CHAT, RUN, SERVED
 from nexus_cli.core.limits import ASK, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS, WORK_FOLDER
 from nexus_cli.core.request import ModelInfo, Provider
@@ -35,14 +36,14 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
-from nexus_cli.ledger import RUN, SERVED, Ledger, SessionInfo, SessionLog
+from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
@@ -57,7 +58,7 @@ from nexus_cli.session.open_session import (
     open_ledger,
     recipe_of,
 )
-from nexus_cli.session.options import CHAT, Options, limit_layers
+from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session

@@ -6,9 +6,10 @@ from functools import partial
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
-from nexus_cli.ledger import RUN, Ledger, SessionInfo
+from nexus_cli.core.front_ends import FRONTS, RUN
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.sections.find_recipe import FRONTS, TRUST, recipe_for
+from nexus_cli.sections.find_recipe import TRUST, recipe_for
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.options import Options
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
 """Limits whose value on the command line replaces those of settings and project."""
 COMMAND_LINE = "command line"
-CHAT = "chat"
-"""Name of the interactive front end."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ASK, LEVELS
-from nexus_cli.ledger import RUN
 from nexus_cli.session.session_state import SessionState
 
 LONGEST = 1000

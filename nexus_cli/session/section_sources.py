@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +27,10 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
-from nexus_cli.core.real_files import real_path
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.core.tool import Effect
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -42,13 +41,13 @@ from nexus_cli.sections.contributor import Contributor, Sources, View, discover,
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.planner import section_budget
-from nexus_cli.sections.project_outline import Outline, outline_folder
+from nexus_cli.sections.project_outline import outline_project
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.capability_snapshot import snapshot
-from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.options import Options
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
@@ -103,8 +102,6 @@ LARGEST = 16 * 1024 * 1024
 """Largest file in bytes that is compared by content; a larger one is compared by time."""
 MOST = 64 * 1024 * 1024
 """Most bytes read for one check of all files."""
-LISTING = 0.7
-"""Time limit in seconds for git to list a project."""
 GIT_SECONDS = 1.5
 """Time limit of one run of git that looks at a repository."""
 SUBJECTS = 3
@@ -310,30 +307,6 @@ def _compare_file(seen_file: SeenFile, touched: float, changed: float, small: bo
         return "same"
 
 
-def project_outline(cwd: Path) -> Outline:
-    """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
-    root = project_root(cwd)
-    return outline_folder(root, _list_project(root) if repository_root(cwd) else ())
-
-
-def _list_project(root: Path) -> Sequence[str]:
-    """Return the files listed by git; none on a failure or after `LISTING` seconds."""
-    from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
-    from nexus_cli.tools.listing import list_files  # noqa: PLC0415
-
-    stop = StopFlag()
-    timer = threading.Timer(LISTING, stop.press)
-    timer.daemon = True
-    timer.start()
-    try:
-        real = real_path(root)
-        return list_files(real, real, stop)
-    except (ThreadStopped, OSError, ValueError):
-        return ()
-    finally:
-        timer.cancel()
-
-
 def _is_news(options: Options, name: str, text: str) -> bool:
     """Return False if a person was told `text` in this project before. What saves nothing, and programs, are told."""
     if not options.save or options.served:
@@ -382,7 +355,7 @@ def make_collector(
         is_worker=bool(options.spawner),
         style=settings.ui.style if options.interactive and not is_run else "",
         persona=lambda names: read_identity_files(names, options.cwd),
-        outline=lambda: project_outline(options.cwd),
+        outline=lambda: outline_project(options.cwd),
         tools=tools,
         has_tool=lambda name: any(tool["function"]["name"] == name for tool in conversation.epoch.tools),
         agents=lambda: catalogue.agents() if AGENT_TOOL in tools() else (),

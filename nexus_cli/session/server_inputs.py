@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, TypeAlias
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
@@ -20,9 +21,9 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerPrompt
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
 RESOURCE = re.compile(r"(?<![\w.@+/\\-])@([A-Za-z0-9][\w.-]*):([A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"'`|]+)")
@@ -38,11 +39,13 @@ Open: TypeAlias = Callable[[ServerEntry], tuple[Any, ServerEntry]]
 """Returns the `McpHost`, and the entry to name to it."""
 
 
-async def attach_named(state: SessionState, catalogue: Catalogue, open_server: Open, trigger: Trigger) -> Trigger:
+async def attach_named(
+    context: ContextManager, control: Control, catalogue: Catalogue, open_server: Open, trigger: Trigger
+) -> Trigger:
     """Return the trigger with what its typed words name. A resource that cannot be read is named in a notice; raise
     `NexusError` for a prompt that cannot, because the message would be without its text."""
     words = typed_words(trigger.text, trigger.pasted)
-    inputs = _Inputs(state, catalogue, open_server)
+    inputs = _Inputs(context, control, catalogue, open_server)
     if called := CALL.fullmatch(words):
         await inputs.call_prompt(called[1], (called[2] or "").strip())
     resources = list(dict.fromkeys(RESOURCE.findall(words)))
@@ -55,7 +58,8 @@ async def attach_named(state: SessionState, catalogue: Catalogue, open_server: O
 
 @dataclass
 class _Inputs:
-    state: SessionState
+    context: ContextManager
+    control: Control
     catalogue: Catalogue
     open_server: Open
     blocks: list[str] = field(default_factory=list)
@@ -63,7 +67,7 @@ class _Inputs:
     files: list[AttachedFile] = field(default_factory=list)
 
     def tell(self, line: str, *, warning: bool = True) -> None:
-        self.state.engine.control.emit_notice(line, warning=warning)
+        self.control.emit_notice(line, warning=warning)
 
     def add_to(self, trigger: Trigger) -> Trigger:
         if not self.blocks:
@@ -107,11 +111,11 @@ class _Inputs:
         await self._add(answer, "command", f'name="{name}" source="MCP server {escape(server)}"', name)
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
-        state = self.state
-        images, lines, refused = choose_images(answer.images, state.engine.model.info)
+        context = self.context
+        images, lines, refused = choose_images(answer.images, context.model.info)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
-        context, control = state.engine.context, state.engine.control
-        clipped = await clip_to_cap(context, control, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
+        cap, label = context.budget.file_cap, f"{tag} {path}"
+        clipped = await clip_to_cap(context, self.control, text, cap, label, Cause.INPUT_CAP)
         self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")
         count = text.count("\n") + 1 if text else 0
         self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))

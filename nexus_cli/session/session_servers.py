@@ -190,7 +190,8 @@ class SessionServers(ServerTools):
         return ToolResult(text, images=answer.images)
 
     async def attach(self, trigger: Trigger) -> Trigger:
-        return await attach_named(self._session.state, self._catalogue, self._open, trigger)
+        engine = self._session.engine
+        return await attach_named(engine.context, engine.control, self._catalogue, self._open, trigger)
 
     async def settle(self) -> Sequence[str]:
         if waiting := [task for task in self._tasks.values() if not task.done()]:

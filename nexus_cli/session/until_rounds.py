@@ -79,17 +79,17 @@ class UntilRounds(Continuation):
 
     async def begin(self) -> None:
         """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""
-        state, (call, tool) = self._state, self._call()
-        spending = state.engine.spending
-        limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
+        call, tool = self._call()
+        spending = self._engine.spending
+        limits = describe_limits(self._dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
         line = f"working until `{one_line(self._command)}` exits 0: {limits}"
-        state.engine.control.emit_notice(line, warning=False)
-        decision = await state.dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
+        self._engine.control.emit_notice(line, warning=False)
+        decision = await self._dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
         goal = f"this turn continues until `{one_line(self._command)}` exits 0"
-        state.engine.tell_model(f"{goal}; nexus runs that command each time you stop")
+        self._engine.tell_model(f"{goal}; nexus runs that command each time you stop")
 
     async def next_message(self) -> str:
         """Run the command at the end of a round. Return the message with its result, "" if it exits 0.
@@ -97,11 +97,10 @@ class UntilRounds(Continuation):
         Raises `NexusError("limit", ...)` if the newest rounds brought nothing new, `NexusError("denied", ...)` if the
         command may not run any more.
         """
-        state = self._state
-        work = open_until(state.engine.conversation, state.session_id)
+        work = open_until(self._engine.conversation, self._state.session_id)
         if not work:  # ended by the person
             return ""
-        state.engine.control.check_ending()
+        self._engine.control.check_ending()
         result = self._last = await self._run()
         self._rounds += 1
         if self._is_done:
@@ -128,7 +127,7 @@ class UntilRounds(Continuation):
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if last_lines and not has_seen:
             for line in (f"last output of {self._named}:", *(f"| {line}" for line in last_lines)):
-                self._state.engine.control.emit_notice(line, warning=False)
+                self._engine.control.emit_notice(line, warning=False)
         status = last.status if last else None
         report: UntilObject = {
             "command": self._command,
@@ -157,7 +156,7 @@ class UntilRounds(Continuation):
 
     def _call(self) -> tuple[ToolCall, Tool]:
         """Make the next call, and a step of its own with the answer that the person has given."""
-        tool = self._state.dispatcher.registry.get(TOOL)
+        tool = self._dispatcher.registry.get(TOOL)
         if tool is None:
             raise NexusError(
                 "usage",
@@ -166,33 +165,33 @@ class UntilRounds(Continuation):
                 "Omit --no-tools, or choose a model that supports tool calls",
             )
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
-        if refusal := self._state.dispatcher.begin_own_call(self._state.engine, call, tool, self._agreed):
+        if refusal := self._dispatcher.begin_own_call(self._engine, call, tool, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
             raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
         return call, tool
 
     async def _run(self) -> ToolResult:
-        dispatcher, (call, tool) = self._state.dispatcher, self._call()
-        result = await dispatcher.execute_own(call, tool, one_line(self._command))
-        self._own.update(set(result.changed) - set(dispatcher.changed))
+        call, tool = self._call()
+        result = await self._dispatcher.execute_own(call, tool, one_line(self._command))
+        self._own.update(set(result.changed) - set(self._dispatcher.changed))
         return result
 
     def _record_command(self, command: str) -> None:
-        set_until(self._state.engine.conversation, self._state.session_id, command)
+        set_until(self._engine.conversation, self._state.session_id, command)
 
     def _finish(self, goal: str) -> None:
         self._record_command("")
         if goal:
-            finish_goal(self._state.engine.conversation, goal)
+            finish_goal(self._engine.conversation, goal)
         rounds = plural(self._rounds, "round")
-        self._state.engine.control.emit_notice(f"{self._named} exited 0 after {rounds}", warning=False)
+        self._engine.control.emit_notice(f"{self._named} exited 0 after {rounds}", warning=False)
 
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
         self._end_in_chat()
         hint = "Allow it, or use another command"
-        for decision in self._state.dispatcher.denied[-1:]:
+        for decision in self._dispatcher.denied[-1:]:
             rule = decision.way.rule
             ways = [decision.way.option] if decision.way.option else []
             ways += [f"nexus rules add --here {shlex.quote(f'allow {rule}')}"] if rule else []
@@ -207,20 +206,19 @@ class UntilRounds(Continuation):
 
     def _digest(self, result: ToolResult) -> str:
         """Hash the output, without numbers, and the files that the turn has changed so far."""
-        dispatcher = self._state.dispatcher
-        names = sorted(set(dispatcher.changed) - self._own)
-        files = [f"{name} {digest}" for name, digest in _hash_files(dispatcher.project_root, names)]
+        names = sorted(set(self._dispatcher.changed) - self._own)
+        files = [f"{name} {digest}" for name, digest in _hash_files(self._dispatcher.project_root, names)]
         text = "\n".join([str(result.status), VARYING.sub("", result.text), *files])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _message(self, result: ToolResult) -> str:
-        engine = self._state.engine
+        context, control = self._engine.context, self._engine.control
         label = f"result of {TOOL} {self._command[:80]}"
-        text = await leave_out_repeats(engine.context, engine.control, result.text, label)
+        text = await leave_out_repeats(context, control, result.text, label)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
-        cap = min(MOST_TOKENS, engine.context.budget.output_cap)
+        cap = min(MOST_TOKENS, context.budget.output_cap)
         clipped = await clip_to_cap(
-            engine.context, engine.control, shown, cap, label, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+            context, control, shown, cap, label, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
         return f"{NOT_DONE}{self._named} {self._describe_end(result)}. Work on until it exits 0.\n{block}"

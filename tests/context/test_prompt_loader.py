@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info, trim_text
+from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info
+from nexus_cli.core.elide import trim_text
 from nexus_cli.core.errors import NexusError
 
 

@@ -15,6 +15,7 @@ from rpc.serving import MODEL, SETTINGS, Answering, until
 from nexus_cli.config.paths import places
 from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
@@ -26,7 +27,7 @@ from nexus_cli.rpc.jsonrpc import RpcError
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.session import LogConfig, Session, SessionLogger
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 

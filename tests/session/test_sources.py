@@ -26,9 +26,10 @@ from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
-from nexus_cli.sections.project_outline import Outline
+from nexus_cli.sections import project_outline
+from nexus_cli.sections.project_outline import Outline, outline_project
 from nexus_cli.session import section_sources as module
-from nexus_cli.session.section_sources import SessionSources, project_outline
+from nexus_cli.session.section_sources import SessionSources
 from nexus_cli.tools import listing
 from nexus_cli.tools.files import FileContent, read_real_file
 
@@ -261,10 +262,10 @@ def test_the_outline_is_that_of_git_where_there_is_a_repository_and_else_that_of
     for name in ("src/a.py", "src/made.log", "README.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert project_outline(tmp_path / "src").files == 2, "without a repository the folder is the project"
+    assert outline_project(tmp_path / "src").files == 2, "without a repository the folder is the project"
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     (tmp_path / ".gitignore").write_text("*.log\n")
-    found = project_outline(tmp_path / "src")
+    found = outline_project(tmp_path / "src")
     assert found == Outline(3, (("src", 1),), (("Python", 1), ("prose", 1)), ("README.md",))
 
 
@@ -277,5 +278,5 @@ def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
             stop.raise_if_pressed()
 
     monkeypatch.setattr(listing, "list_files", slow)
-    monkeypatch.setattr(module, "LISTING", 0.01)
-    assert project_outline(tmp_path).languages == (("Python", 1),)
+    monkeypatch.setattr(project_outline, "LISTING", 0.01)
+    assert outline_project(tmp_path).languages == (("Python", 1),)

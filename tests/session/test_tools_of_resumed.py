@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from session.played import Played, opened, say
 
+from nexus_cli.core.front_ends import CHAT, RUN
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import RUN
-from nexus_cli.session.options import CHAT
 
 ASK: dict[str, Any] = {"front": RUN}
 REPL: dict[str, Any] = {"front": CHAT, "interactive": True}

@@ -28,11 +28,11 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.provider.available_models import resolve_alias
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.tools.registry import find_tool
 

@@ -23,8 +23,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.prompt_cache import cache_life_of
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.entry import Cause, Entry, Kind
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.shielded_work import run_shielded
@@ -86,25 +86,25 @@ SAMPLE = 20_000
 
 
 async def _clip_message(
-    context: ContextManager, text: str, cap: int, uncounted: int
-) -> tuple[str, list[tuple[int, int, Drop]]]:
-    """Return `text` in `cap` tokens, and each clipped part: its range in there, and the drop with its whole text.
+    context: ContextManager, control: Control, text: str, cap: int, uncounted: int
+) -> tuple[str, list[tuple[int, int, str]]]:
+    """Return `text` in `cap` tokens, and each clipped part: its range in there, and the id of the drop of the whole.
 
     Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
     """
     plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
     longest = max((attached.end - attached.start for attached, _ in planned), default=0)
-    content, clipped, copied = "", list[tuple[int, int, Drop]](), 0
+    content, clipped, copied = "", list[tuple[int, int, str]](), 0
     for attached_text, share in planned:
         content += text[copied : attached_text.start]
         whole, copied = text[attached_text.start : attached_text.end], attached_text.end
         lost, uncounted = (uncounted, 0) if len(whole) == longest else (0, uncounted)
         marker = partial(indexed_marker, whole, first_line=attached_text.first_line, cap=share)
         what = f"part of {attached_text.name}"
-        cut = await clip_to_cap(context, None, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
+        cut = await clip_to_cap(context, control, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
         if cut.drop:
-            clipped.append((len(content), len(content) + len(cut.text), cut.drop))
+            clipped.append((len(content), len(content) + len(cut.text), cut.drop.id))
         content += cut.text
         content += "\n" if copied < len(text) and not content.endswith("\n") else ""  # the closing tag has its own line
     return content + text[copied:], clipped
@@ -140,13 +140,11 @@ async def record_user_message(context: ContextManager, control: Control, kind: K
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a turn
     is recorded by `record_trigger`."""
     conversation, text = context.conversation, trigger.text
-    content, clipped, cap = text, list[tuple[int, int, Drop]](), input_cap(context, text)
+    content, clipped, cap = text, list[tuple[int, int, str]](), input_cap(context, text)
     if trigger.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
-        content, clipped = await _clip_message(context, text, cap, trigger.uncounted)
+        content, clipped = await _clip_message(context, control, text, cap, trigger.uncounted)
     if trigger.uncounted:
         content += describe_uncounted(trigger.uncounted, "input")
-    for _, _, drop in clipped:
-        control.emit_drop(drop)
     ranges = [span for pasted_text in trigger.pasted for span in _find_all(pasted_text, content)]
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
@@ -157,7 +155,7 @@ async def record_user_message(context: ContextManager, control: Control, kind: K
         conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
     noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.shown}} if trigger.shown else {})}
     if clipped:
-        noted[CLIPPED_MESSAGE] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
+        noted[CLIPPED_MESSAGE] = {"parts": clipped}
     if trigger.files:
         noted[ATTACHMENTS] = {"files": [file.to_json() for file in trigger.files]}
     return conversation.append(kind, Message(Role.USER, content, parts=trigger.parts), trigger.actor, noted)

@@ -19,8 +19,8 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_t
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.core.section_rows import apportion, scale_sections
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.reports.text.lines import dollars, number, share
 
 FORMS = {

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.text_file import read_text
-from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates

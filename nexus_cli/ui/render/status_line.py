@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
-from nexus_cli.sections.find_recipe import FRONTS
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme

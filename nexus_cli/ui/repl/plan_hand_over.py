@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nexus_cli.core import event as e
+from nexus_cli.core.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.session.plan_question import PROCEED, PROMPT, offer_levels
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, ask
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -36,7 +36,8 @@ class PlanHandOver:
 
     def offer(self, ended: Job, outcome: e.Outcome | None) -> None:
         """Ask, if the finished job was a turn in plan mode with an answer, and no other work follows."""
-        levels = offer_levels(outcome, self.agent.status)
+        status = self.agent.status
+        levels = offer_levels(outcome, status.allow, has_sandbox=status.has_sandbox)
         if levels and ended.kind == "turn" and self.jobs.current is None:
             self.jobs.start(KIND, "", self._ask_person(levels))
 

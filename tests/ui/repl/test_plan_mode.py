@@ -13,8 +13,8 @@ from session.played import Played
 from ui.repl.test_repl import SETTINGS, Stage, _said
 
 from nexus_cli.config.settings import SandboxSettings, UiSettings
+from nexus_cli.core.plan_question import PROCEED, PROMPT
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.session.plan_question import PROCEED, PROMPT
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import AnswerField

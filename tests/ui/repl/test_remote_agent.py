@@ -16,11 +16,11 @@ from nexus_cli.client import Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.plan_question import PROCEED
 from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
-from nexus_cli.session.plan_question import PROCEED
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
