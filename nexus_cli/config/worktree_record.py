@@ -52,7 +52,7 @@ class WorktreeRecord:
     """The tree in the store up to which changes were applied to the source project; `base` at first."""
     created: str = ""
     merged: Mapping[str, str] = field(default_factory=dict)
-    """By the path of a project file that changes were merged into: the blobs that it had before, separated by blanks."""
+    """By the path of a project file that changes were merged into: its blobs before, separated by blanks."""
 
     @property
     def home(self) -> Path:
