@@ -235,6 +235,22 @@ def test_a_turn_that_is_stopped_takes_every_question_along(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir()) and all("not run" in text for text in results(events))
 
 
+def test_what_was_said_to_one_question_is_kept_when_the_next_one_is_stopped(tmp_path: Path) -> None:
+    sessions: list[Session] = []
+
+    async def answer(question: Question) -> Answer:
+        if "touch a" in question.what:
+            return Deny("use make for that")
+        sessions[0].cancel("person")
+        await asyncio.Event().wait()
+        return Allow()
+
+    sessions.append(opened(tmp_path, Person(answer), [run("touch a"), run("touch b")]))
+    events, _ = say(sessions[0], "go")
+    first, second = results(events)
+    assert first == "Declined: use make for that" and "not run" in second
+
+
 def answering(act: Callable[[], Any]) -> Person:
     """A person who says yes after `act` has happened."""
 

@@ -20,6 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
+from nexus_cli.core.approval import Deny
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
@@ -233,12 +234,20 @@ class Dispatcher(CallDecider):
         return ran, refused
 
     async def _settle(self, calls: tuple[ToolCall, ...]) -> None:
-        """Record a result with the partial output for every open call of a stopped turn."""
-        answered = {item.message.tool_call_id for item in self.context.conversation.tail}
+        """Record a result for every open call of a stopped turn: its partial output, or what the person said to it."""
+        settled = {item.message.tool_call_id for item in self.context.conversation.tail}
         who = STOPPED_BY[self.step.control.stopped or "end"]
         for call in calls:
-            if call.id in answered:
+            if call.id in settled:
                 continue
+            answered = self.step.answered.get(call.id)
+            if answered and isinstance(answer := answered.decision.answer, Deny) and answer.said:
+                decision = self.step.decisions[call.id] = self._apply_answer(
+                    answered.decision, answered.decision.checked
+                )
+                if decision.result:
+                    self._append(call, decision.result, ClippedText(decision.result.text))
+                    continue
             started_at = self.started_here.get(call.id)
             why = (CANCELLED if started_at is None else INTERRUPTED).format(who=who)
             output = self.partial_outputs.pop(call.id, "").rstrip("\n")
