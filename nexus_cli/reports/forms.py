@@ -1,8 +1,8 @@
 """Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
 
-The form NAME joins the lines of the function `NAME_text(value, width)` of a module of this folder. Texts are sanitized
-when they are printed; a form that also takes a `look` (`ReportStyle`) sanitizes its text and paints it. No line is
-wider than asked, from 20 columns on.
+The form NAME lays out the `Blocks` that the function `NAME_text(value)` of a module of this folder returns. One that
+chooses by the width takes it too. Texts are sanitized when they are printed; a form that also takes a `look`
+(`ReportStyle`) sanitizes its text and paints it. No line is wider than asked, from 20 columns on.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any
 
 from nexus_cli import reports
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Lines
+from nexus_cli.reports.text.lines import Blocks, lay_out
 from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 SUFFIX = "_text"
+ONE_LINE = 1 << 20
+"""A width at which every paragraph is one line."""
 MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__) if not module.ispkg)
 
 
@@ -42,14 +44,18 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     members = vars(import_module(f"{reports.__name__}.{module}"))
     named_forms = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
     return {
-        name: _joined(form) for name, form in named_forms if isfunction(form) and _takes(form)[:2] == ["value", "width"]
+        name: _laid_out(form)
+        for name, form in named_forms
+        if isfunction(form) and form.__annotations__.get("return") == "Blocks"
     }
 
 
-def _joined(form: Callable[..., Lines]) -> Callable[..., str]:
+def _laid_out(form: Callable[..., Blocks]) -> Callable[..., str]:
+    taken = len(_takes(form))
+
     @wraps(form)
-    def text(*arguments: Any) -> str:
-        return "\n".join(form(*arguments))
+    def text(value: JsonObject, width: int = ONE_LINE, *look: ReportStyle) -> str:
+        return "\n".join(lay_out(form(*(value, width, *look)[:taken]), width))
 
     return text
 

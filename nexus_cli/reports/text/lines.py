@@ -1,9 +1,10 @@
-"""Lay out text: filled, folded and cut to a width in cells, tables, figures. All text is sanitized here."""
+"""Lay out reports: paragraphs, lines and tables at a width in cells; figures in words. All text is sanitized here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
@@ -12,7 +13,6 @@ from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
-Lines = Iterable[str]
 ENOUGH = 16
 """Least useful width of a table's last column, in cells."""
 
@@ -159,66 +159,154 @@ def worker_title(task: str) -> str:
     return cut_line(next((line for line in task.split("\n") if line.strip()), "").strip(), TITLE)
 
 
-def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Fill words into lines of `width` cells, behind `indent` (`first`: the first line), breaking words if needed."""
+class ReportBlock(Protocol):
+    """A part of a report, which knows its lines at each width."""
+
+    def lines(self, width: int) -> list[str]: ...
+
+
+Blocks = Iterable[str | ReportBlock]
+"""What a report says: a text is a paragraph, "" an empty line."""
+
+
+def lay_out(blocks: Blocks, width: int) -> list[str]:
+    """Return the lines of a report at `width` cells."""
     lines: list[str] = []
-    line, gap = indent if first is None else first, ""
-    room = width - cells(indent)
-    for word in sanitize(text).split():
-        space = width - cells(line + gap)
-        if gap and cells(word) > space and (space < width // 3 or cells(word) <= room):
-            lines.append(line)
-            line, gap, space = indent, "", room
-        if cells(word) > space:
-            begin = next(fold(word, space))
-            *whole, word = [line + gap + begin, *(indent + piece for piece in fold(word[len(begin) :], room))]
-            lines += whole
-            line, gap = word, " "
-        else:
-            line, gap = line + gap + word, " "
-    return [*lines, line] if gap else lines
+    for block in blocks:
+        lines += (Paragraph(block) if isinstance(block, str) else block).lines(width) if block else [""]
+    return lines
 
 
-def apart(text: str, width: int, indent: str = "") -> list[str]:
-    """Return `text` as a paragraph of its own: filled, below an empty line."""
-    return ["", *filled(text, width, indent)]
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Words that fill lines behind `indent` (`first`: the first line); words are broken if needed."""
+
+    text: str
+    indent: str = ""
+    first: str | None = None
+
+    def lines(self, width: int) -> list[str]:
+        lines: list[str] = []
+        line, gap = self.indent if self.first is None else self.first, ""
+        room = width - cells(self.indent)
+        for word in sanitize(self.text).split():
+            space = width - cells(line + gap)
+            if gap and cells(word) > space and (space < width // 3 or cells(word) <= room):
+                lines.append(line)
+                line, gap, space = self.indent, "", room
+            if cells(word) > space:
+                begin = next(fold(word, space))
+                rest = fold(word[len(begin) :], room)
+                *whole, word = [line + gap + begin, *(self.indent + piece for piece in rest)]
+                lines += whole
+                line, gap = word, " "
+            else:
+                line, gap = line + gap + word, " "
+        return [*lines, line] if gap else lines
 
 
-def folded(text: str, width: int, indent: str = "") -> list[str]:
-    """Return the lines of `text` unchanged, except that long ones are broken: for code, output and typed text."""
-    lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
-    return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
+def paragraphs(texts: Iterable[str], indent: str = "", first: str | None = None) -> list[Paragraph]:
+    """Return a paragraph for each of `texts`."""
+    return [Paragraph(text, indent, first) for text in texts]
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return the lines of `text` unchanged, except that long ones are broken between words: for messages, and for names
-    of files beside words."""
-    return [(indent + piece).rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width - cells(indent))]
+class Verbatim(Paragraph):
+    """Lines that stay unchanged, except that long ones are broken: code, output and typed text."""
+
+    def lines(self, width: int) -> list[str]:
+        lines, room = expand_tabs(sanitize(self.text + "\n")).split("\n")[:-1], width - cells(self.indent)
+        return self._indented(piece for line in lines for piece in fold(line, room))
+
+    def _indented(self, pieces: Iterable[str]) -> list[str]:
+        first, *others = pieces
+        start = self.indent if self.first is None else self.first
+        return [(start + first).rstrip(), *((self.indent + piece).rstrip() for piece in others)]
 
 
-def table(heading: str, rows: Iterable[Sequence[Any]], width: int, none: str = "", *, headed: bool = True) -> list[str]:
-    """Return `rows` as aligned lines below the names of their columns, which ` | ` separates in `heading`, if it is
-    shown (`headed`); `none` if there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first
-    column without a name, cells are right-aligned.
+class Wrapped(Verbatim):
+    """Lines that stay unchanged, except that long ones are broken between words: messages, and names of files beside
+    words."""
 
-    The last column takes the rest of `width` and is cut to it. If too little is left for it each row becomes a
+    def lines(self, width: int) -> list[str]:
+        return self._indented(wrap(sanitize(self.text + "\n")[:-1], width - cells(self.indent)))
+
+
+class OneLine(Paragraph):
+    """A text on one line, which is cut."""
+
+    def lines(self, width: int) -> list[str]:
+        return [self.indent + cut_line(self.text, width - cells(self.indent))]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A name in a column of `size` cells and its text beside it, or below it if there is no room."""
+
+    name: str
+    text: str
+    size: int
+
+    def lines(self, width: int) -> list[str]:
+        if self.size + 20 > width or cells(self.name) + 2 > self.size:
+            return lay_out([Paragraph(self.name, "    ", "  "), Paragraph(self.text, "      ")], width)
+        return Paragraph(self.text, " " * self.size, self.name.ljust(self.size)).lines(width)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A line that fits and is shown as it is."""
+
+    text: str
+
+    def lines(self, width: int) -> list[str]:
+        return [self.text]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Aligned `rows` below the names of their columns, which ` | ` separates in `heading`, if it is shown (`headed`);
+    `none` if there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first column without a
+    name, cells are right-aligned.
+
+    The last column takes the rest of the width and is cut to it. If too little is left for it each row becomes a
     paragraph: its label (the first cell, or the last if the first is a number), then the others by name, without empty
     ones.
     """
-    names, *shown = _cells(heading, rows)
-    if not shown:
-        return filled(none, width)
-    columns = list(zip(names, *shown, strict=True))
-    sizes = [max(map(cells, column)) for column in columns[:-1]]
-    room = width - sum(sizes) - 2 * len(sizes)
-    if not _roomy(columns[-1], room):
-        return [line for row in shown for line in _paragraph(names, row, width)]
-    lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
-    for row in [names, *shown] if headed else shown:
-        gaps = (" " * (size - cells(cell)) for cell, size in zip(row, sizes, strict=False))
-        aligned = [gap + cell if right else cell + gap for cell, gap, right in zip(row, gaps, is_right, strict=False)]
-        lines.append("  ".join([*aligned, cut_line(row[-1], room)]).rstrip())
-    return lines
+
+    heading: str
+    rows: Iterable[Sequence[Any]]
+    none: str = ""
+    headed: bool = True
+
+    def lines(self, width: int) -> list[str]:
+        names, *shown = _cells(self.heading, self.rows)
+        if not shown:
+            return Paragraph(self.none).lines(width)
+        columns = list(zip(names, *shown, strict=True))
+        sizes = [max(map(cells, column)) for column in columns[:-1]]
+        room = width - sum(sizes) - 2 * len(sizes)
+        if not _roomy(columns[-1], room):
+            return lay_out((block for row in shown for block in _paragraph(names, row, width)), width)
+        lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
+        for row in [names, *shown] if self.headed else shown:
+            gaps = (" " * (size - cells(cell)) for cell, size in zip(row, sizes, strict=False))
+            parts = zip(row, gaps, is_right, strict=False)
+            aligned = [gap + cell if right else cell + gap for cell, gap, right in parts]
+            lines.append("  ".join([*aligned, cut_line(row[-1], room)]).rstrip())
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class TitledTable:
+    """A table below an empty line and its title; nothing without rows."""
+
+    title: str
+    heading: str
+    rows: Iterable[Sequence[Any]]
+
+    def lines(self, width: int) -> list[str]:
+        lines = Table(self.heading, self.rows).lines(width - 2)
+        return ["", f"{self.title}:", *("  " + line for line in lines)] if lines else []
 
 
 def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:
@@ -228,7 +316,7 @@ def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:
 
 
 def aligns(heading: str, rows: Iterable[Sequence[Any]], width: int) -> bool:
-    """True if `table` aligns `rows` at this width, False if it makes paragraphs."""
+    """True if a table aligns `rows` at this width, False if it makes paragraphs."""
     columns = list(zip(*_cells(heading, rows), strict=True))
     return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
 
@@ -237,7 +325,7 @@ def _roomy(last: Sequence[str], room: int) -> bool:
     return room >= min(ENOUGH, max(map(cells, last)))
 
 
-def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[Paragraph]:
     """Return a row below its label. A column without a name (a mark) goes before the label, or has no name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = cut_line(row[label], 2 * width) if label > 1 else " ".join(filter(None, row[: label + 1]))
@@ -247,13 +335,7 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str
         for place in other_columns
         if row[place] not in ("", "-")
     ]
-    return [*filled(head, width, "    ", ""), *filled(", ".join(parts), width, "    ")]
-
-
-def block(title: str, heading: str, rows: Iterable[Sequence[Any]], width: int) -> list[str]:
-    """Return a titled table after an empty line; nothing without rows."""
-    lines = table(heading, rows, width - 2)
-    return ["", f"{title}:", *("  " + line for line in lines)] if lines else []
+    return [Paragraph(head, "    ", ""), Paragraph(", ".join(parts), "    ")]
 
 
 NUMBERS = frozenset(
@@ -263,8 +345,3 @@ NUMBERS = frozenset(
     """.split()
 ) | {"$ in", "$ out"}
 """Headings of right-aligned columns."""
-
-
-def paragraphs(texts: Iterable[str], width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Return each of `texts` filled separately, as `filled` does."""
-    return [line for text in texts for line in filled(text, width, indent, first)]

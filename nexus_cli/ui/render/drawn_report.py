@@ -10,6 +10,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.diff import diff_text
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.door import DOOR
+from nexus_cli.reports.text.lines import lay_out
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
@@ -44,7 +45,7 @@ def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[s
     if text := str(value.get("text") or "").rstrip("\n"):
         is_cut, value = bool(value.get("cut")), {**value, "text": None}
         yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True, is_cut=is_cut)
-    yield from diff_text(value, width)
+    yield from lay_out(diff_text(value), width)
 
 
 def mark_line_ends(text: str) -> str:
