@@ -31,8 +31,8 @@ def compaction_text(value: JsonObject) -> Blocks:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
         effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus might refuse a compaction"
-        text = f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
-        yield from [text, *_pin_rows(value["pins"])]
+        yield f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
+        yield _pin_rows(value["pins"])
         return
     summary, goes = value["summary"], value["goes"]
     effect = f"A compaction would reduce {number(value['before'])} tokens to at most {number(value['after'])}"
@@ -47,8 +47,9 @@ def compaction_text(value: JsonObject) -> Blocks:
     yield Paragraph("Tokens are estimated.", "  ")
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"{summary['model']} will write the summary from {source}: {summary['why']}."
-    yield from ["", _goes(goes), "", how, *_words(value["words"])]
-    yield from _pin_rows(value["pins"])
+    yield from ["", _goes(goes), "", how]
+    yield _words(value["words"])
+    yield _pin_rows(value["pins"])
     yield from _cost(value["cost"])
 
 
@@ -67,18 +68,17 @@ def _goes(goes: JsonObject) -> str:
     return f"{text}. Kept: {name_first(inside, NAMED)} (your last request)."
 
 
-def _words(rows: Sequence[JsonObject]) -> Blocks:
+def _words(rows: Sequence[JsonObject]) -> TitledTable:
     """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
-    title = f"your messages{shown}"
     table = [(row["entry"], FATES.get(row["kept"], ""), row["text"]) for row in newest]
-    return [TitledTable(title, "message | kept as | text", table)]
+    return TitledTable(f"your messages{shown}", "message | kept as | text", table)
 
 
-def _pin_rows(rows: Sequence[JsonObject]) -> Blocks:
+def _pin_rows(rows: Sequence[JsonObject]) -> TitledTable:
     table = [(row["id"], describe_pin(row), row["tokens"], PLACES[row["where"]], row["text"]) for row in rows]
-    return [TitledTable("pins", "id | what | tokens | where | text", table)]
+    return TitledTable("pins", "id | what | tokens | where | text", table)
 
 
 def _cost(cost: JsonObject) -> Blocks:
@@ -88,8 +88,9 @@ def _cost(cost: JsonObject) -> Blocks:
         label = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         for name in ("without", "with"):
             rows.append((f"{label} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
-    priced = all("-" not in row for row in rows)
-    return [*([TitledTable("cost", "input of | warm | cold", rows)] if priced else ()), "", _sum(cost)]
+    if all("-" not in row for row in rows):
+        yield TitledTable("cost", "input of | warm | cold", rows)
+    yield from ["", _sum(cost)]
 
 
 def _sum(cost: JsonObject) -> str:

@@ -342,7 +342,7 @@ def context_text(value: JsonObject, width: int) -> Blocks:
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
     yield TitledTable("limits", "name | value | set by", bounds)
     notes = (f"note: {notice}" for notice in value["notices"])
-    yield from [*_history_lines(value), *paragraphs(notes)]
+    yield from [*_history_lines(value), *notes]
 
 
 def window_parts(value: JsonObject) -> list[tuple[str, int]]:
@@ -442,8 +442,7 @@ def section_rows(value: JsonObject, width: int) -> Blocks:
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
-        text = f"{part} of the section budget (estimated){raised}"
-        yield Paragraph(text, "  ")
+        yield Paragraph(f"{part} of the section budget (estimated){raised}", "  ")
     last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
     yield TitledTable("sent last", *_fit_bars(last, width))
     yield from _reasons([*sections, *told])

@@ -41,13 +41,12 @@ def goals_text(value: JsonObject) -> Blocks:
         yield "No goals. /goal TEXT sets a goal."
         return
     for goal in value["goals"]:
-        yield from _line(goal, "")
-        for step in goal["steps"]:
-            yield from _line(step, "  ")
+        yield _line(goal, "")
+        yield from (_line(step, "  ") for step in goal["steps"])
     if value.get("until"):
         yield f"The --until command is `{value['until']}`. To remove it: /goal clear"
 
 
-def _line(goal: JsonObject, indent: str) -> Blocks:
+def _line(goal: JsonObject, indent: str) -> Paragraph:
     mark = "x" if goal["done"] else " "
-    return [Paragraph(f"{goal['id']} {goal['text']}", f"{indent}    ", f"{indent}[{mark}] ")]
+    return Paragraph(f"{goal['id']} {goal['text']}", f"{indent}    ", f"{indent}[{mark}] ")

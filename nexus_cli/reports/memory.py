@@ -156,11 +156,11 @@ def fact_text(value: JsonObject) -> Blocks:
     facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
-        return ["No facts to change."]
-    lines = [line for fact in gone for line in _forgotten(fact, value["here"])]
-    if done == "forgotten":
-        return lines
-    return [f"{done.capitalize()}:", *_whole(facts), *lines]
+        yield "No facts to change."
+    elif done != "forgotten":
+        yield from [f"{done.capitalize()}:", *_whole(facts)]
+    for fact in gone:
+        yield from _forgotten(fact, value["here"])
 
 
 def _forgotten(fact: JsonObject, here: str) -> Blocks:
@@ -188,7 +188,8 @@ def _whole(facts: list[JsonObject]) -> Blocks:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
-        yield from [Paragraph(head, "    ", ""), Paragraph(_statement(fact), "    ")]
+        yield Paragraph(head, "    ", "")
+        yield Paragraph(_statement(fact), "    ")
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
             how = f"active in your wording; the model proposes another (to accept: {accept}): {fact['text']}"

@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Blocks, TitledTable, number, paragraphs
+from nexus_cli.reports.text.lines import Blocks, TitledTable, number
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -204,13 +204,10 @@ def between_text(value: JsonObject) -> Blocks:
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
     change = tokens["after"] - tokens["before"]
     against = f"against request {before}" if before else "(the first of its session)"
-    head = [
-        f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
-        f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one.",
-    ]
+    yield f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}"
+    yield f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one."
     if before and model["before"] != model["after"]:
-        head.append(f"The model changed from {model['before']} to {model['after']}.")
-    yield from paragraphs(head)
+        yield f"The model changed from {model['before']} to {model['after']}."
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
     rows = [
         (sign, section["id"], *_changed_cells(section.get("before", section), section.get("after", section)))
