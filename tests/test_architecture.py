@@ -476,9 +476,9 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_767, 0, 1),
+    "acp": (8_764, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_621, 0, 5),
+    "cli": (47_623, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_902, 0, 55),
     "config": (35_574, 0, None),
@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_754, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_117, 0, 59),
-    "reports": (87_808, 8_414, None),
+    "reports": (87_673, 8_414, None),
     "rpc": (17_339, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_301, 0, 40),
@@ -508,7 +508,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (68_057, 0, 63),
-    "ui": (96_213, 0, 46),
+    "ui": (96_205, 0, 46),
     "workers": (10_352, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -522,7 +522,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_063, 49_784)
+SUM = (971_919, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -20,19 +20,9 @@ from nexus_cli.engine.requests.request_history import RequestPair, read_conversa
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
+from nexus_cli.reports.text.blocks import Blocks, TitledTable, aligns, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import (
-    PURPOSES,
-    Blocks,
-    TitledTable,
-    aligns,
-    dollars,
-    number,
-    paragraphs,
-    plural,
-    share,
-    when,
-)
+from nexus_cli.reports.text.lines import PURPOSES, dollars, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")

@@ -10,7 +10,8 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.pins import describe_pin
-from nexus_cli.reports.text.lines import Blocks, Paragraph, TitledTable, dollars, number, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
+from nexus_cli.reports.text.lines import dollars, number, plural
 
 SOURCES = {
     "window": "the current context",

@@ -31,21 +31,8 @@ from nexus_cli.reports.request_view import (
     recorded_view,
     sent_view,
 )
-from nexus_cli.reports.text.lines import (
-    Blocks,
-    Drawn,
-    Paragraph,
-    TitledTable,
-    Verbatim,
-    describe_attached,
-    limit,
-    name_basis,
-    name_cause,
-    number,
-    paragraphs,
-    plural,
-    share,
-)
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, Verbatim, paragraphs
+from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
 from nexus_cli.session.options import Options

@@ -17,7 +17,8 @@ from nexus_cli.reports.context import (
     window_bar,
     window_parts,
 )
-from nexus_cli.reports.text.lines import Blocks, Drawn, Paragraph, cut_line, measure_attached, number, short
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
+from nexus_cli.reports.text.lines import cut_line, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells

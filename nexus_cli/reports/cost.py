@@ -13,7 +13,8 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_js
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Blocks, Drawn, TitledTable, dollars, number, plural
+from nexus_cli.reports.text.blocks import Blocks, Drawn, TitledTable
+from nexus_cli.reports.text.lines import dollars, number, plural
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 

@@ -18,7 +18,8 @@ from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
-from nexus_cli.reports.text.lines import CONFINED, Blocks, Paragraph, Table, cut_line, when
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
+from nexus_cli.reports.text.lines import CONFINED, cut_line, when
 from nexus_cli.text.cells import one_line
 
 NEWEST = 20

@@ -19,7 +19,8 @@ from nexus_cli.config.project_environment import split_environments
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.real_files import real_path
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.lines import Blocks, Verbatim, plural
+from nexus_cli.reports.text.blocks import Blocks, Verbatim
+from nexus_cli.reports.text.lines import plural
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread

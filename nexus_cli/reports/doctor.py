@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Paragraph
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 INDENT = " " * 8

@@ -9,8 +9,9 @@ from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
+from nexus_cli.reports.text.blocks import Blocks, Table, Verbatim
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Table, Verbatim, name_cause, plural
+from nexus_cli.reports.text.lines import name_cause, plural
 
 
 class DropReport(VersionedReport):

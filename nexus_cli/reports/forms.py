@@ -1,8 +1,8 @@
 """Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
 
 The form NAME lays out the `Blocks` that the function `NAME_text(value)` of a module of this folder returns. One that
-chooses by the width takes it too. Texts are sanitized when they are printed; a form that also takes a `look`
-(`ReportStyle`) sanitizes its text and paints it. No line is wider than asked, from 20 columns on.
+chooses by the width takes it too, and one that paints a `look` (`ReportStyle`). Blocks are sanitized, and no line is
+wider than asked, from 20 columns on.
 """
 
 from __future__ import annotations
@@ -13,24 +13,20 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction, signature
-from typing import Any
 
 from nexus_cli import reports
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Blocks, lay_out
+from nexus_cli.reports.text.blocks import Blocks, lay_out
 from nexus_cli.reports.text.look import ReportStyle
-from nexus_cli.text.terminal_sanitizer import sanitize
 
 SUFFIX = "_text"
-ONE_LINE = 1 << 20
-"""A width at which every paragraph is one line."""
 MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__) if not module.ispkg)
 
 
 @cache
 def find_form(name: str, noun: str = "") -> Callable[..., str]:
     """Return a form, searching imported modules first, then that of its name or of the noun that it shows; raise
-    `LookupError` if none."""
+    `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
     there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
     for module in sorted(MODULES, key=lambda module: (module not in there, module not in (name, noun))):
         if form := forms_of(module).get(name):
@@ -51,21 +47,10 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
 
 
 def _laid_out(form: Callable[..., Blocks]) -> Callable[..., str]:
-    taken = len(_takes(form))
+    taken = len(signature(form).parameters)
 
     @wraps(form)
-    def text(value: JsonObject, width: int = ONE_LINE, *look: ReportStyle) -> str:
-        return "\n".join(lay_out(form(*(value, width, *look)[:taken]), width))
+    def text(value: JsonObject, width: int, *look: ReportStyle) -> str:
+        return "\n".join(lay_out(form(*(value, width, *look)[:taken]), width)).rstrip("\n")
 
     return text
-
-
-def _takes(form: Callable[..., Any]) -> list[str]:
-    return list(signature(form).parameters)
-
-
-def draw_report(form: str, value: JsonObject, width: int, look: ReportStyle) -> str:
-    """Return a report as text that cannot harm a terminal, without a newline at its end."""
-    draw = find_form(form)
-    text = draw(value, width, look) if "look" in _takes(draw) else sanitize(draw(value, width))
-    return text.rstrip("\n")

@@ -6,7 +6,7 @@ from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.services import Goal
-from nexus_cli.reports.text.lines import Blocks, Paragraph
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
 
 
 class GoalObject(JsonOf[Goal]):

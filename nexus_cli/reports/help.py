@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Blocks, Pair, Paragraph
+from nexus_cli.reports.text.blocks import Blocks, Pair, Paragraph
 from nexus_cli.text.cells import one_line
 
 WIDEST = 36

@@ -8,8 +8,8 @@ from pathlib import Path
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Paragraph
 
 
 class HooksReport(VersionedReport):

@@ -26,7 +26,8 @@ from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
-from nexus_cli.reports.text.lines import Blocks, Paragraph, number
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
+from nexus_cli.reports.text.lines import number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
 

@@ -9,7 +9,7 @@ from nexus_cli.core.entry import Memo, MemoSource
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.running_workers import RUNNING
-from nexus_cli.reports.text.lines import Blocks, Table
+from nexus_cli.reports.text.blocks import Blocks, Table
 
 
 class JobsReport(ReportOfSession):

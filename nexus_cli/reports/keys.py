@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Table
 
 
 class KeyObject(TypedDict):

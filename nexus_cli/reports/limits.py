@@ -7,7 +7,8 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.reports.text.lines import Blocks, Paragraph, limit, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
+from nexus_cli.reports.text.lines import limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))

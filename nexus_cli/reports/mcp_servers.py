@@ -8,7 +8,8 @@ from typing import Literal
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.tool_cache import MOST_TOKENS
-from nexus_cli.reports.text.lines import Blocks, OneLine, Table, cut_line, plural
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
+from nexus_cli.reports.text.lines import cut_line, plural
 
 
 class ServersReport(VersionedReport):

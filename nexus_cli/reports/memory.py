@@ -11,8 +11,9 @@ from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedRepor
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, Verbatim, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Table, Verbatim, paragraphs, plural, when
+from nexus_cli.reports.text.lines import plural, when
 
 HITS = 20
 NAME = 24

@@ -22,7 +22,8 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Blocks, Pair, Table, number
+from nexus_cli.reports.text.blocks import Blocks, Pair, Table
+from nexus_cli.reports.text.lines import number
 
 NO_MODEL = "No model is available: no key or local server offers a model. To store a key: nexus login PROVIDER"
 COVERED = "covered by the subscription"

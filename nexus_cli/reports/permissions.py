@@ -9,7 +9,7 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLA
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Blocks, Paragraph, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line

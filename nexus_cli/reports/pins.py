@@ -10,8 +10,9 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
+from nexus_cli.reports.text.blocks import Blocks, TitledTable
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, TitledTable, number, plural
+from nexus_cli.reports.text.lines import number, plural
 from nexus_cli.session.session_state import SessionState
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Blocks, Verbatim
+from nexus_cli.reports.text.blocks import Blocks, Verbatim
 
 
 def text_text(value: JsonObject) -> Blocks:

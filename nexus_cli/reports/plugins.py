@@ -17,7 +17,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Verbatim, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
 from nexus_cli.reports.trust import describe_item, diff_parts
 from nexus_cli.sections.find_recipe import find_all_agents
 

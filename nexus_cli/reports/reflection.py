@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.reports.text.lines import Blocks, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, paragraphs
+from nexus_cli.reports.text.lines import plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""

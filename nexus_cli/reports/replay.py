@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject, ReportOfSession
-from nexus_cli.reports.text.lines import Blocks, plural
+from nexus_cli.reports.text.blocks import Blocks
+from nexus_cli.reports.text.lines import plural
 
 
 class ReplayReport(ReportOfSession):

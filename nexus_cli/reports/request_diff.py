@@ -12,7 +12,8 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Blocks, TitledTable, number
+from nexus_cli.reports.text.blocks import Blocks, TitledTable
+from nexus_cli.reports.text.lines import number
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 

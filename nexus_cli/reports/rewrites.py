@@ -13,7 +13,8 @@ from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.reports.text.lines import Blocks, Paragraph, TitledTable, dollars, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
+from nexus_cli.reports.text.lines import dollars, plural
 
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""

@@ -6,8 +6,9 @@ from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import describe_part
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import CONFINED, Blocks, Table
+from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
 

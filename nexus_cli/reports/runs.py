@@ -41,8 +41,9 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Wrapped
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, OneLine, Wrapped, dollars, plural
+from nexus_cli.reports.text.lines import dollars, plural
 
 MOST = 50
 """Most runs in a list."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.runs import name_state
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Table, cut_line
+from nexus_cli.reports.text.lines import cut_line
 
 
 def plans_text(value: JsonObject) -> Blocks:

@@ -19,8 +19,9 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Table, cut_line, plural, when
+from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 

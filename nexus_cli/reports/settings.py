@@ -6,8 +6,8 @@ from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Drawn, Paragraph
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 

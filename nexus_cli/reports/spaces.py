@@ -7,8 +7,9 @@ import shlex
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, OneLine, Table, Wrapped, cut_line, paragraphs, plural, when
+from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 

@@ -10,8 +10,9 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Verbatim, join_names, paragraphs, plural
+from nexus_cli.reports.text.lines import join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.sections.find_recipe import FRONTS

@@ -20,18 +20,16 @@ from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
     PURPOSES,
-    Blocks,
-    Paragraph,
     cut_line,
     describe_tokens,
     dollars,
     known_dollars,
     measure_attached,
     number,
-    paragraphs,
     plural,
     short,
     when,

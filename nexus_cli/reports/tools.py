@@ -9,7 +9,8 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.text.lines import Blocks, Table, number
+from nexus_cli.reports.text.blocks import Blocks, Table
+from nexus_cli.reports.text.lines import number
 from nexus_cli.session.session_state import SessionState
 
 DOES = {

@@ -16,7 +16,8 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.text.lines import Blocks, OneLine, Verbatim, Wrapped, dollars, plural, when
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
+from nexus_cli.reports.text.lines import dollars, plural, when
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.session import Session
 

@@ -21,7 +21,8 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.guides.skills import GuideKind, read_item_guide
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Verbatim, join_names, number, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
+from nexus_cli.reports.text.lines import join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections.find_recipe import describe_recipe_problems
 from nexus_cli.tools.edit_preview import unified_diff

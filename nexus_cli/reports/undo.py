@@ -10,7 +10,7 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.reports.text.lines import Blocks, Paragraph, Verbatim, Wrapped
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, Wrapped
 from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content

@@ -17,17 +17,8 @@ from nexus_cli.ledger.sessions import list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
-from nexus_cli.reports.text.lines import (
-    Blocks,
-    Paragraph,
-    TitledTable,
-    aligns,
-    dollars,
-    list_components,
-    number,
-    plural,
-    share,
-)
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable, aligns
+from nexus_cli.reports.text.lines import dollars, list_components, number, plural, share
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 BAR, WITH_BARS, WIDE = 20, 80, 1000

@@ -15,8 +15,9 @@ from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Blocks, OneLine, Table, cut_line, dollars, short, worker_title
+from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
 
 
 class WorkerList(TypedDict):

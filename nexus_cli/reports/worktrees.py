@@ -9,7 +9,8 @@ from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.reports.text.lines import Blocks, Table, Wrapped, plural
+from nexus_cli.reports.text.blocks import Blocks, Table, Wrapped
+from nexus_cli.reports.text.lines import plural
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Blocks
+from nexus_cli.reports.text.blocks import (Blocks)
 
 
 class ZebrasReport(TypedDict):

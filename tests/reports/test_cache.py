@@ -21,7 +21,7 @@ from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.rewrites import rewrite_lines
-from nexus_cli.reports.text.lines import lay_out
+from nexus_cli.reports.text.blocks import lay_out
 
 FIRST = "read the code " + "and think of every part " * 300
 

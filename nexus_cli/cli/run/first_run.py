@@ -25,7 +25,8 @@ from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports.models import list_models, model_cells
-from nexus_cli.reports.text.lines import Drawn, Paragraph, ReportBlock, Table, cut_line, lay_out, paragraphs
+from nexus_cli.reports.text.blocks import Drawn, Paragraph, ReportBlock, Table, lay_out, paragraphs
+from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Writable
 

@@ -19,7 +19,7 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
-from nexus_cli.reports.text.lines import Wrapped
+from nexus_cli.reports.text.blocks import Wrapped
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider

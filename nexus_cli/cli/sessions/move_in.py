@@ -19,7 +19,7 @@ from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
-from nexus_cli.reports.text.lines import Wrapped, lay_out
+from nexus_cli.reports.text.blocks import Wrapped, lay_out
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 

@@ -35,7 +35,7 @@ from nexus_cli.provider.key_shapes import (
 )
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import provider_of
-from nexus_cli.reports.text.lines import lay_out
+from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.ui.print.stream import QuietStream, Writable
 
 MOST = 64 * 1024

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.reports.text.lines import Wrapped
+from nexus_cli.reports.text.blocks import Wrapped
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 

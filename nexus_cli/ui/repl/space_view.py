@@ -38,7 +38,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import is_muted
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.spaces import message_lines
-from nexus_cli.reports.text.lines import lay_out
+from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
 from nexus_cli.text.cells import cut, one_line, wrap
@@ -338,7 +338,7 @@ class SpaceChat(ReplController):
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
         shown = {**value, "messages": [_shortened(message) for message in value["messages"]]}
-        self.view.put(sanitize(find_form("space_messages")(shown, self.view.width)) + "\n")
+        self.view.put(find_form("space_messages")(shown, self.view.width) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
@@ -438,7 +438,7 @@ class SpaceChat(ReplController):
         lines = lay_out(message_lines(_shortened(message_json(message, is_seen=True)), width), width)
         if (day := format_local_minute(message.at, "%Y-%m-%d")) != self._day:
             self._day, lines = day, ["", day, *lines]
-        self.view.put(sanitize("\n".join(lines)) + "\n")
+        self.view.put("\n".join(lines) + "\n")
         if find_mentions(message.text, [self._member.name]):
             self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
 

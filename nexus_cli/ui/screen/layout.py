@@ -14,7 +14,7 @@ from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.reports.text.lines import Paragraph
+from nexus_cli.reports.text.blocks import Paragraph
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.repl.view import ReplController

@@ -19,7 +19,8 @@ from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.memory import ConsolidationReport
-from nexus_cli.reports.text.lines import OneLine, Paragraph, Table, Verbatim, Wrapped, cut_line, dollars
+from nexus_cli.reports.text.blocks import OneLine, Paragraph, Table, Verbatim, Wrapped
+from nexus_cli.reports.text.lines import cut_line, dollars
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.drawn_report import draw_in_theme
@@ -164,13 +165,15 @@ def test_drops_and_replay_say_what_to_do() -> None:
     )
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
-    assert find_form("replay")({**good, "requests": 0}).startswith(
+    assert find_form("replay")({**good, "requests": 0}, 200).startswith(
         "Session 01 has not sent a request, so there is nothing"
     )
-    one = find_form("replay")({**good, "requests": 1})
+    one = find_form("replay")({**good, "requests": 1}, 200)
     assert one == "nexus rebuilt 1 request of session 01: identical to what was sent."
-    assert find_form("replay")({**good, "requests": 3}).startswith("nexus rebuilt 3 requests of session 01")
-    assert "line 4" in find_form("replay")({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+    assert find_form("replay")({**good, "requests": 3}, 200).startswith("nexus rebuilt 3 requests of session 01")
+    assert "line 4" in find_form("replay")(
+        {"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"}, 80
+    )
 
 
 WIDTHS = (20, 80)
@@ -911,7 +914,7 @@ def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
         for many in (0, 1, 9):
             for odd in ODD if many == 1 else ODD[:4]:
                 text = find_form(form)(values(form, odd, many), width)
-                assert text.strip()
+                assert text.strip() and sanitize(text) == text
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
 
 
