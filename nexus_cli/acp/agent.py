@@ -544,7 +544,7 @@ class EditorAgent:
                 case "say":
                     text = sanitize(str(params["text"]))
                 case "show":
-                    text = fenced(sanitize(find_form(params["form"])(params["value"], WIDTH)))
+                    text = fenced(find_form(params["form"])(params["value"], WIDTH))
                 case "save":
                     path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
                     text = f"Written to {sanitize(str(path))}"

@@ -20,20 +20,9 @@ from nexus_cli.engine.requests.request_history import RequestPair, read_conversa
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
+from nexus_cli.reports.text.blocks import Blocks, TitledTable, aligns, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import (
-    PURPOSES,
-    Lines,
-    aligns,
-    apart,
-    block,
-    dollars,
-    filled,
-    number,
-    plural,
-    share,
-    when,
-)
+from nexus_cli.reports.text.lines import PURPOSES, dollars, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -164,21 +153,21 @@ def _total(rows: Sequence[RequestPair]) -> CacheTotal:
     }
 
 
-def cache_text(value: JsonObject, width: int) -> Lines:
+def cache_text(value: JsonObject, width: int) -> Blocks:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
-        yield from filled("This session has not sent a request yet.", width)
+        yield "This session has not sent a request yet."
         return
-    yield from filled(_summary(value["total"]), width)
-    yield from block("requests", *_fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
-    yield from _beside([row for row in rows if row["lane"] != "main"], width)
-    yield from rewrite_lines(value["rewrites"], width)
+    yield _summary(value["total"])
+    yield TitledTable("requests", *_fit_table([row for row in rows if row["lane"] == "main"], width - 2))
+    yield from _beside([row for row in rows if row["lane"] != "main"])
+    yield from rewrite_lines(value["rewrites"])
     if value["total"]["misses"]:
-        yield from apart(name_commands("`nexus cache why N` explains request N."), width)
+        yield from ["", name_commands("`nexus cache why N` explains request N.")]
 
 
-def miss_text(value: JsonObject, width: int) -> Lines:
+def miss_text(value: JsonObject) -> Blocks:
     """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
     why = value["why"]
     if value["missed"]:
@@ -187,16 +176,16 @@ def miss_text(value: JsonObject, width: int) -> Lines:
     elif value["read"] is not None:
         why = "" if value["read"] else why and f": {why}"
         why = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{why}"
-    return filled(f"Request {value['step']}: {why}.", width)
+    return [f"Request {value['step']}: {why}."]
 
 
-def miss_details_text(value: JsonObject, width: int) -> Lines:
+def miss_details_text(value: JsonObject) -> Blocks:
     """Add to the sentence about one request what differed first, and the break-even of each rewrite."""
     whose = {True: " Caused by nexus.", False: " Not caused by nexus."}.get(value["ours"], "")
     yield from [
-        *miss_text(value, width),
-        *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
-        *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
+        *miss_text(value),
+        f"Sent {when(value['at'])} to {value['model']}.",
+        f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}",
     ]
     difference, before = value["difference"], f"request {value['previous']}"
     if value.get("previous_session"):
@@ -205,10 +194,10 @@ def miss_details_text(value: JsonObject, width: int) -> Lines:
         label = difference["what"] if difference["kind"] == "message" else f"{difference['kind']} {difference['what']}"
         line = f"First difference from {before}: {label}"
         line += f" ({difference['source']})" if difference["source"] else ""
-        yield from filled(f"{line}: {difference['by']}." if difference["by"] else f"{line}.", width)
+        yield f"{line}: {difference['by']}." if difference["by"] else f"{line}."
     elif value["previous"]:
-        yield from filled(f"This request only adds to {before}; nothing else differs.", width)
-    yield from rewrite_lines(value.get("rewrites", []), width)
+        yield f"This request only adds to {before}; nothing else differs."
+    yield from rewrite_lines(value.get("rewrites", []))
 
 
 def _summary(total: JsonObject) -> str:
@@ -239,9 +228,9 @@ def _fit_table(rows: Sequence[JsonObject], width: int) -> tuple[str, list[tuple[
     return HEADING, [(f"request {request}", *cells) for request, *cells in map(_request_cells, rows)]
 
 
-def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
+def _beside(rows: Sequence[JsonObject]) -> Blocks:
     """Sum up the requests beside the conversation: one line for each purpose."""
-    lines: list[str] = []
+    lines = []
     for lane in dict.fromkeys(row["lane"] for row in rows):
         these = [row for row in rows if row["lane"] == lane]
         measured = [row for row in these if row["read"] is not None]
@@ -249,8 +238,8 @@ def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
         cached = f" ({share(read, total)} cached)" if total else ""
         text = f"{plural(len(these), 'request')} {PURPOSES.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
         missed = sum(row["missed"] for row in these)
-        lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")
-    return ["", "in addition:", *lines] if lines else []
+        lines.append(text + (f", {number(missed)} missed" if missed else ""))
+    return ["", "in addition:", *paragraphs(lines, "    ", "  ")] if lines else []
 
 
 def _request_cells(row: JsonObject) -> tuple[Any, ...]:

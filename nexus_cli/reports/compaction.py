@@ -10,7 +10,8 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.pins import describe_pin
-from nexus_cli.reports.text.lines import Lines, block, dollars, filled, number, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
+from nexus_cli.reports.text.lines import dollars, number, plural
 
 SOURCES = {
     "window": "the current context",
@@ -27,29 +28,30 @@ PLACES = {
 }
 
 
-def compaction_text(value: JsonObject, width: int) -> Lines:
+def compaction_text(value: JsonObject) -> Blocks:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
         effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "nexus might refuse a compaction"
-        text = f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
-        yield from [*filled(text, width), *_pin_rows(value["pins"], width)]
+        yield f"{effect}: {value['why']} ({number(value['before'])} tokens in use)."
+        yield _pin_rows(value["pins"])
         return
     summary, goes = value["summary"], value["goes"]
     effect = f"A compaction would reduce {number(value['before'])} tokens to at most {number(value['after'])}"
     if value["after"] >= value["before"]:
         effect = f"A compaction might not free any of the {number(value['before'])} tokens"
-    yield from filled(f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed.", width)
+    yield f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed."
     rows = [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:
         rows.append(("record", record, "", "", "files, commands and goals (maximum)"))
     rows.append(("summary", summary["most"], 1, 0, "(maximum)"))
-    yield from block("after a compaction", "part | tokens | messages | turns | includes", rows, width)
-    yield from filled("Tokens are estimated.", width, "  ")
+    yield TitledTable("after a compaction", "part | tokens | messages | turns | includes", rows)
+    yield Paragraph("Tokens are estimated.", "  ")
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"{summary['model']} will write the summary from {source}: {summary['why']}."
-    yield from ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
-    yield from _pin_rows(value["pins"], width)
-    yield from _cost(value["cost"], width)
+    yield from ["", _goes(goes), "", how]
+    yield _words(value["words"])
+    yield _pin_rows(value["pins"])
+    yield from _cost(value["cost"])
 
 
 def _row(name: str, part: JsonObject) -> tuple[Any, ...]:
@@ -67,29 +69,29 @@ def _goes(goes: JsonObject) -> str:
     return f"{text}. Kept: {name_first(inside, NAMED)} (your last request)."
 
 
-def _words(rows: Sequence[JsonObject], width: int) -> Lines:
+def _words(rows: Sequence[JsonObject]) -> TitledTable:
     """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
-    title = f"your messages{shown}"
     table = [(row["entry"], FATES.get(row["kept"], ""), row["text"]) for row in newest]
-    return block(title, "message | kept as | text", table, width)
+    return TitledTable(f"your messages{shown}", "message | kept as | text", table)
 
 
-def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
+def _pin_rows(rows: Sequence[JsonObject]) -> TitledTable:
     table = [(row["id"], describe_pin(row), row["tokens"], PLACES[row["where"]], row["text"]) for row in rows]
-    return block("pins", "id | what | tokens | where | text", table, width)
+    return TitledTable("pins", "id | what | tokens | where | text", table)
 
 
-def _cost(cost: JsonObject, width: int) -> Lines:
+def _cost(cost: JsonObject) -> Blocks:
     now = cost["now"]
     rows = [("the summary", dollars(now["warm"]), dollars(now["cold"]))]
     for row in cost["next"]:
         label = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         for name in ("without", "with"):
             rows.append((f"{label} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
-    priced = all("-" not in row for row in rows)
-    return [*(block("cost", "input of | warm | cold", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
+    if all("-" not in row for row in rows):
+        yield TitledTable("cost", "input of | warm | cold", rows)
+    yield from ["", _sum(cost)]
 
 
 def _sum(cost: JsonObject) -> str:

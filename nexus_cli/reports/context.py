@@ -31,21 +31,8 @@ from nexus_cli.reports.request_view import (
     recorded_view,
     sent_view,
 )
-from nexus_cli.reports.text.lines import (
-    Lines,
-    apart,
-    block,
-    cut_line,
-    describe_attached,
-    filled,
-    limit,
-    name_basis,
-    name_cause,
-    number,
-    paragraphs,
-    plural,
-    share,
-)
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, Verbatim, paragraphs
+from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
 from nexus_cli.session.options import Options
@@ -302,7 +289,7 @@ def _without(by_kind: dict[str, int], event_tokens: int) -> dict[str, int]:
     return by_kind
 
 
-def context_text(value: JsonObject, width: int) -> Lines:
+def context_text(value: JsonObject, width: int) -> Blocks:
     """Draw the window with its layers, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value["pending"] else "sent request"
@@ -313,36 +300,36 @@ def context_text(value: JsonObject, width: int) -> Lines:
         f"{name_basis(value['basis'])}",
     ]
     head += filter(None, [describe_waiting(value)])
-    bar = f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}"
-    yield from [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
+    bar = Drawn(f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}")
+    yield from [*head, "", bar, "", *_layers(budget), *_cached(value)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
-        yield from filled(text, width, "  ", "")
+        yield Paragraph(text, "  ", "")
     largest = value["largest"]
     rows = [(item["tokens"], item["entry"], item["what"]) for item in largest]
-    yield from block("largest items", "tokens | entry | what", rows, width)
+    yield TitledTable("largest items", "tokens | entry | what", rows)
     files = value.get("attachments", [])
     attached = [(file["entry"], file["bytes"], describe_attached(file)) for file in files]
-    yield from block("attached", "entry | bytes | what", attached, width)
+    yield TitledTable("attached", "entry | bytes | what", attached)
     yield from section_rows(value, width)
     tools = [(tool["name"], tool["tokens"], "") for tool in value["tools"]]
-    yield from block("tools", "name | tokens | ", tools, width)
+    yield TitledTable("tools", "name | tokens | ", tools)
     servers = [
         (server["name"], server["schemas"], f"results {number(server['results'])}")
         for server in value.get("servers", [])
     ]
-    yield from block("MCP servers", "name | schemas | ", servers, width)
+    yield TitledTable("MCP servers", "name | schemas | ", servers)
     drops = value["drops"]
     drop_rows = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    yield from block("left out", "id | tokens | cause | what", drop_rows, width)
+    yield TitledTable("left out", "id | tokens | cause | what", drop_rows)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
-        yield from filled(f"{again}{counted}; tokens are estimated", width, "  ")
+        yield Paragraph(f"{again}{counted}; tokens are estimated", "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
-    yield from block("limits", "name | value | set by", bounds, width)
+    yield TitledTable("limits", "name | value | set by", bounds)
     notes = (f"note: {notice}" for notice in value["notices"])
-    yield from [*_history_lines(value, width), *paragraphs(notes, width)]
+    yield from [*_history_lines(value), *notes]
 
 
 def window_parts(value: JsonObject) -> list[tuple[str, int]]:
@@ -381,7 +368,7 @@ def describe_waiting(value: JsonObject) -> str:
     return f"{attached} ({number(waiting['tokens'])} tokens) will be sent with your next message"
 
 
-def _layers(budget: JsonObject, width: int) -> Lines:
+def _layers(budget: JsonObject) -> Blocks:
     """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, budget["available"])
     parts = [(name, budget["used"].get(name, 0)) for name in LAYERS]
@@ -389,11 +376,10 @@ def _layers(budget: JsonObject, width: int) -> Lines:
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
     reserved = f"reserved: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
-    fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
-    return [*fitting, *filled(reserved, width, "    ", "  ")]
+    return [*map(Verbatim, rows), Paragraph(reserved, "    ", "  ")]
 
 
-def _cached(value: JsonObject, width: int) -> Lines:
+def _cached(value: JsonObject) -> Blocks:
     cached = value["cached"]
     if not cached:
         return []
@@ -407,7 +393,7 @@ def _cached(value: JsonObject, width: int) -> Lines:
         text = f"cached: {number(now)} of {number(total)} tokens ({sent})"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
-    return ["", *filled(text, width, "  ", "")]
+    return ["", Paragraph(text, "  ", "")]
 
 
 def describe_rewrite(rewrite: JsonObject) -> str:
@@ -420,7 +406,7 @@ def describe_rewrite(rewrite: JsonObject) -> str:
     return f"{threshold}, nexus summarizes older messages"
 
 
-def _history_lines(value: JsonObject, width: int) -> Lines:
+def _history_lines(value: JsonObject) -> Blocks:
     history = value["history"]
     if not history:
         return []
@@ -428,10 +414,10 @@ def _history_lines(value: JsonObject, width: int) -> Lines:
         f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
         f"{number(history['hidden_entries'])} not in the window"
     )
-    return apart(text, width)
+    return ["", text]
 
 
-def section_rows(value: JsonObject, width: int) -> Lines:
+def section_rows(value: JsonObject, width: int) -> Blocks:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
     fixed = [section for section in sections if section["layer"] == "system"]
@@ -439,27 +425,26 @@ def section_rows(value: JsonObject, width: int) -> Lines:
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(("(no section)", "S", number(rest), "", "", "", ""))
     rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
-    yield from block("sections", *_fit_bars(rows, width), width)
+    yield TitledTable("sections", *_fit_bars(rows, width))
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
-        text = f"{part} of the section budget (estimated){raised}"
-        yield from filled(text, width, "  ")
+        yield Paragraph(f"{part} of the section budget (estimated){raised}", "  ")
     last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
-    yield from block("sent last", *_fit_bars(last, width), width)
-    yield from _reasons([*sections, *told], width)
+    yield TitledTable("sent last", *_fit_bars(last, width))
+    yield from _reasons([*sections, *told])
 
 
-def _reasons(sections: list[JsonObject], width: int) -> Lines:
+def _reasons(sections: list[JsonObject]) -> Blocks:
     """Return the reasons that sections are not whole, and the places of the whole texts."""
-    lines: list[str] = []
+    lines = []
     for section in sections:
         why = section.get("reason") or ""
         beyond = section.get("unread_bytes")
         if why and (section["form"] != "full" or beyond):
             drop = f"; {'the text read' if beyond else 'the full text'} is {section['drop']}" if section["drop"] else ""
-            lines += filled(f"{section['id']}: {why}{drop}", width, "    ", "  ")
-    return ["", "why:", *lines] if lines else []
+            lines.append(f"{section['id']}: {why}{drop}")
+    return ["", "why:", *paragraphs(lines, "    ", "  ")] if lines else []
 
 
 def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> tuple[str, Sequence[tuple[str, ...]]]:

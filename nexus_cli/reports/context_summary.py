@@ -17,7 +17,8 @@ from nexus_cli.reports.context import (
     window_bar,
     window_parts,
 )
-from nexus_cli.reports.text.lines import Lines, cut_line, filled, measure_attached, number, short
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
+from nexus_cli.reports.text.lines import cut_line, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
@@ -63,21 +64,20 @@ def _epoch_cause(context: ContextManager) -> str:
     return "another effort" if changed else "nexus reloads instructions and tools"
 
 
-def context_summary_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:
+def context_summary_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Blocks:
     """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
-    yield from _labelled("Context", _size(value), width)
-    yield from [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
+    yield _label("Context", _size(value), width)
+    yield from (Drawn(" " * indent + line) for line in (*window_bar(value, room, look), *_legend(value, room, look)))
     largest = value["largest"][:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
-    yield from _titled_rows(rows, width)
-    for label, texts in _facts(value):
-        yield from _labelled(label, texts, width)
+    yield from map(Drawn, _title_rows(rows, width))
+    yield from (_label(label, texts, width) for label, texts in _facts(value))
 
 
-def _titled_rows(rows: Sequence[str], width: int) -> Lines:
+def _title_rows(rows: Sequence[str], width: int) -> Sequence[str]:
     """Return the largest messages with a label before the first one, or above it if there is no room."""
     if not rows:
         return []
@@ -86,11 +86,11 @@ def _titled_rows(rows: Sequence[str], width: int) -> Lines:
     return ["Largest".ljust(LABEL) + rows[0], *(" " * LABEL + row for row in rows[1:])]
 
 
-def _labelled(label: str, texts: Sequence[str], width: int) -> Lines:
+def _label(label: str, texts: Sequence[str], width: int) -> Paragraph:
     """Return the first of `texts` that fits on one line after its label, or else the last one on several lines."""
     first, indent = (f"{label}: ", "  ") if width < NARROW else (label.ljust(LABEL), " " * LABEL)
     text = next((text for text in texts if cells(first + text) <= width), texts[-1])
-    return filled(text, width, indent, first)
+    return Paragraph(text, indent, first)
 
 
 def _size(value: JsonObject) -> Sequence[str]:
@@ -102,7 +102,7 @@ def _size(value: JsonObject) -> Sequence[str]:
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
 
-def _legend(value: JsonObject, room: int, look: ReportStyle) -> Lines:
+def _legend(value: JsonObject, room: int, look: ReportStyle) -> Iterator[str]:
     """Yield the parts of the bar by their shades."""
     line, end = "", 0
     for role, shade, (name, tokens) in zip(ROLES, look.shades, window_parts(value), strict=True):

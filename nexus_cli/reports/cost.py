@@ -13,7 +13,8 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_js
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, apart, block, dollars, filled, number, plural
+from nexus_cli.reports.text.blocks import Blocks, Drawn, TitledTable
+from nexus_cli.reports.text.lines import dollars, number, plural
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -154,30 +155,30 @@ def _turns(
     ]
 
 
-def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:
+def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Blocks:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
-        yield from filled("This session has not sent a request yet.", width)
+        yield "This session has not sent a request yet."
         return
-    yield from usage_lines(total, count_requests(total), width)
+    yield from usage_lines(total, count_requests(total))
     yield from _plot_requests(value["series"], width, look)
-    yield from block("by model", *usage_rows("model", value["models"]), width)
+    yield TitledTable("by model", *usage_rows("model", value["models"]))
     if len(value["kinds"]) > 1:
-        yield from block("by kind", *usage_rows("kind", value["kinds"]), width)
+        yield TitledTable("by kind", *usage_rows("kind", value["kinds"]))
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
     title = f"the last {len(turns)} turns" if len(turns) > 1 else "the turn"
-    yield from block(title, *usage_rows("turn", turns), width)
-    yield from price_hint(value["models"], width)
+    yield TitledTable(title, *usage_rows("turn", turns))
+    yield from price_hint(value["models"])
     if total.get("estimated"):
         estimated = plural(total["estimated"], "request")
-        yield from apart(f"The usage of {estimated} is estimated, because the provider did not report it.", width)
+        yield from ["", f"The usage of {estimated} is estimated, because the provider did not report it."]
 
 
-def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) -> Lines:
-    """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
+def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) -> Blocks:
+    """Draw the cost of each request as a bar, or its tokens if a price is unknown; nothing for fewer than two."""
     if len(series) < 2:
-        return []
+        return
     costs = [row["cost_usd"] for row in series]
     priced = None not in costs and any(costs)
     bars, per_bar = plot(costs if priced else [row["tokens"] for row in series], max(1, min(BARS, width - 2)), look)
@@ -186,4 +187,5 @@ def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) 
         f"cost per request (highest {dollars(highest)})" if priced else f"tokens per request (most {number(highest)})"
     )
     title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
-    return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]
+    yield from ["", f"{title}:"]
+    yield from (Drawn(f"  {bar}") for bar in bars)

@@ -18,7 +18,8 @@ from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
-from nexus_cli.reports.text.lines import CONFINED, Lines, cut_line, filled, table, when
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
+from nexus_cli.reports.text.lines import CONFINED, cut_line, when
 from nexus_cli.text.cells import one_line
 
 NEWEST = 20
@@ -175,30 +176,25 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
     return str(bound["bound_by"]) if bound else "defaults"
 
 
-def decisions_text(value: JsonObject, width: int) -> Lines:
+def decisions_text(value: JsonObject, width: int) -> Blocks:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
-    rows, limits = value["decisions"], []
-    if value.get("in_force"):
-        from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
-
-        limits = [*why_text(value["in_force"], width)]
-    if not rows:
-        return limits or filled(NO_DECISIONS, width)
-    listed = []
+    rows, listed = value["decisions"], []
+    if value["more"] and rows:
+        yield f"{value['more']:,} decisions not shown (older, or allowed by the level)."
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
-    before = (
-        filled(f"{value['more']:,} decisions not shown (older, or allowed by the level).", width)
-        if value["more"]
-        else []
-    )
-    return [*before, *table("id | decision | call | by", listed, width), *(["", *limits] if limits else [])]
+    if rows or not value.get("in_force"):
+        yield Table("id | decision | call | by", listed, NO_DECISIONS)
+    if value.get("in_force"):
+        from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
+
+        yield from [*([""] if rows else []), *why_text(value["in_force"])]
 
 
-def decision_text(value: JsonObject, width: int) -> Lines:
+def decision_text(value: JsonObject) -> Blocks:
     """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
-    yield from filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
+    yield Paragraph(f"{value['id']}  {value['tool']} {value['subject']}", "  ")
     why = f": {value['why']}" if value["why"] else ""
     rows = [("", f"{describe_verdict(value)}{why}")]
     if value.get("said"):
@@ -209,21 +205,21 @@ def decision_text(value: JsonObject, width: int) -> Lines:
     rows.append(("at", when(value["at"])))
     for name, text in rows:
         if text:
-            yield from filled(f"{name}: {text}" if name else text, width, "    ", "  ")
+            yield Paragraph(f"{name}: {text}" if name else text, "    ", "  ")
     if value["parts"]:
-        yield from filled("parts:", width, "  ", "  ")
+        yield Paragraph("parts:", "  ", "  ")
         for part in value["parts"]:
-            yield from part_lines(part, width)
+            yield describe_part(part)
         if more := value.get("more_parts", 0):
-            yield f"    and {more:,} more"
+            yield Paragraph(f"and {more:,} more", "    ")
 
 
-def part_lines(part: JsonObject, width: int) -> Lines:
+def describe_part(part: JsonObject) -> Paragraph:
     """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
     origin = part["from"]
-    return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
+    return Paragraph(f"{part['decision']:<5} {command} ({rule}{origin})", "          ", "    ")
 
 
 def describe_verdict(row: JsonObject) -> str:

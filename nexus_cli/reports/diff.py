@@ -19,9 +19,9 @@ from nexus_cli.config.project_environment import split_environments
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.real_files import real_path
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.lines import Lines, filled, folded, plural
+from nexus_cli.reports.text.blocks import Blocks, Verbatim
+from nexus_cli.reports.text.lines import plural
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
-from nexus_cli.text.cells import cut
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
@@ -81,35 +81,31 @@ def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | Sess
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 
 
-def diff_text(value: JsonObject, width: int) -> Lines:
+def diff_text(value: JsonObject) -> Blocks:
     """Show a diff (None if it is shown already), then the files without diff lines; without git, the files that the
     session changed."""
     if value["source"] != "git":
         why = value["why"]
-        yield from filled(f"{why[:1].upper()}{why[1:]}. Files changed by this session:", width)
-        yield from _name_lines(value["files"], width) or ["  none"]
+        yield f"{why[:1].upper()}{why[1:]}. Files changed by this session:"
+        yield from _list_names(value["files"] or ["none"])
         return
     unread = value["unread"]
     if text := value["text"]:
-        yield from folded(text.rstrip("\n"), width)
+        yield Verbatim(text.rstrip("\n"))
     elif text is not None and not unread:
-        yield from filled("No uncommitted changes.", width)
+        yield "No uncommitted changes."
     if value.get("cut"):
-        yield from filled(f"[diff truncated: {value['cut']}]", width)
+        yield f"[diff truncated: {value['cut']}]"
     if unread:
-        yield from [
-            "",
-            *filled("Not shown (too large, binary, unreadable, or no copy kept):", width),
-            *_name_lines(unread, width),
-        ]
+        yield from ["", "Not shown (too large, binary, unreadable, or no copy kept):", *_list_names(unread)]
     if more := value["untracked_count"] - len(value["untracked"]):
-        yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
+        yield f"[and {plural(more, 'untracked file')} not listed]"
 
 
-def _name_lines(names: list[str], width: int) -> list[str]:
-    lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
-    hidden = len(lines) - MOST_NAMES
-    return [*lines[:MOST_NAMES], cut(f"[{plural(hidden, 'more line')}]", width, "…")] if hidden > 0 else lines
+def _list_names(names: list[str]) -> Blocks:
+    yield from (Verbatim(name.replace("\n", "\\n"), "  ") for name in names[:MOST_NAMES])
+    if len(names) > MOST_NAMES:
+        yield f"[{plural(len(names) - MOST_NAMES, 'more line')}]"
 
 
 def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked: Sequence[str] = ()) -> DiffReport:

@@ -9,8 +9,9 @@ from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
+from nexus_cli.reports.text.blocks import Blocks, Table, Verbatim
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, plural, table
+from nexus_cli.reports.text.lines import name_cause, plural
 
 
 class DropReport(VersionedReport):
@@ -40,14 +41,15 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
     return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
-def drops_text(value: JsonObject, width: int) -> Lines:
+def drops_text(value: JsonObject) -> Blocks:
     """List every drop of a session, with the command that reads it.
 
     For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
     """
     drops, session = value["drops"], value.get("shell")
     if not drops:
-        return filled("Nothing was left out.", width)
+        yield "Nothing was left out."
+        return
     rows = []
     out = [d for d in drops if not d.get("back")]
     for d in drops:
@@ -61,18 +63,17 @@ def drops_text(value: JsonObject, width: int) -> Lines:
                 describe_drop(d),
             )
         )
-    lines = table("id | tokens | cause | recalled | what", rows, width)
+    yield Table("id | tokens | cause | recalled | what", rows)
     again = sum(1 for d in out if d.get("recalls"))
     sentence = asked_again(again, len(out), len(drops))
     sentence += describe_missed(value) if session is None else ""
-    lines += apart(f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated.", width)
+    yield from ["", f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated."]
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
-        lines += filled(f"nexus did not keep {beyond:,} bytes beyond the size limits of files and outputs.", width)
+        yield f"nexus did not keep {beyond:,} bytes beyond the size limits of files and outputs."
     first = drops[0]["id"]
     session_option = f" --session {session[-SHOWN_ID:]}" if session else ""
-    foot = name_commands(f"`nexus drops show {first}{session_option}` prints the first drop.")
-    return [*lines, "", *filled(foot, width)]
+    yield from ["", name_commands(f"`nexus drops show {first}{session_option}` prints the first drop.")]
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
@@ -94,13 +95,13 @@ def describe_drop(drop: JsonObject) -> str:
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
-def drop_text(value: JsonObject, width: int) -> Lines:
+def drop_text(value: JsonObject) -> Blocks:
     """Show one drop: the range of characters, then the text."""
     start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
         head += f", {plural(value['tokens'], 'token')} ({name_cause(value['cause'])})"
-    yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
-    yield from folded(value["text"].removesuffix("\n"), width)
+    yield from [head, f"characters {start:,} to {end:,} of {total:,}", ""]
+    yield Verbatim(value["text"].removesuffix("\n"))
     if end < total:
-        yield from apart(f"`/drops {value['id']} {end}:` shows more.", width)
+        yield from ["", f"`/drops {value['id']} {end}:` shows more."]

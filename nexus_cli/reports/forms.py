@@ -1,7 +1,7 @@
 """Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
 
-The form NAME joins the lines of the function `NAME_text(value, width)` of a module of this folder. Texts are sanitized
-when they are printed; a form that also takes a `look` (`ReportStyle`) sanitizes its text and paints it. No line is
+The form NAME lays out the `Blocks` that the function `NAME_text(value)` of a module of this folder returns. One that
+chooses by the width takes it too, and one that paints a `look` (`ReportStyle`). Blocks are sanitized, and no line is
 wider than asked, from 20 columns on.
 """
 
@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction, signature
-from typing import Any
 
 from nexus_cli import reports
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Lines
+from nexus_cli.reports.text.blocks import Blocks, lay_out
 from nexus_cli.reports.text.look import ReportStyle
-from nexus_cli.text.terminal_sanitizer import sanitize
 
 SUFFIX = "_text"
 MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__) if not module.ispkg)
@@ -28,7 +26,7 @@ MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__)
 @cache
 def find_form(name: str, noun: str = "") -> Callable[..., str]:
     """Return a form, searching imported modules first, then that of its name or of the noun that it shows; raise
-    `LookupError` if none."""
+    `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
     there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
     for module in sorted(MODULES, key=lambda module: (module not in there, module not in (name, noun))):
         if form := forms_of(module).get(name):
@@ -42,24 +40,17 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     members = vars(import_module(f"{reports.__name__}.{module}"))
     named_forms = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
     return {
-        name: _joined(form) for name, form in named_forms if isfunction(form) and _takes(form)[:2] == ["value", "width"]
+        name: _laid_out(form)
+        for name, form in named_forms
+        if isfunction(form) and form.__annotations__.get("return") == "Blocks"
     }
 
 
-def _joined(form: Callable[..., Lines]) -> Callable[..., str]:
+def _laid_out(form: Callable[..., Blocks]) -> Callable[..., str]:
+    taken = len(signature(form).parameters)
+
     @wraps(form)
-    def text(*arguments: Any) -> str:
-        return "\n".join(form(*arguments))
+    def text(value: JsonObject, width: int, *look: ReportStyle) -> str:
+        return "\n".join(lay_out(form(*(value, width, *look)[:taken]), width)).rstrip("\n")
 
     return text
-
-
-def _takes(form: Callable[..., Any]) -> list[str]:
-    return list(signature(form).parameters)
-
-
-def draw_report(form: str, value: JsonObject, width: int, look: ReportStyle) -> str:
-    """Return a report as text that cannot harm a terminal, without a newline at its end."""
-    draw = find_form(form)
-    text = draw(value, width, look) if "look" in _takes(draw) else sanitize(draw(value, width))
-    return text.rstrip("\n")

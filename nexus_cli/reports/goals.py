@@ -6,7 +6,7 @@ from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.services import Goal
-from nexus_cli.reports.text.lines import Lines, filled
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
 
 
 class GoalObject(JsonOf[Goal]):
@@ -35,19 +35,18 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
     return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 
 
-def goals_text(value: JsonObject, width: int) -> Lines:
+def goals_text(value: JsonObject) -> Blocks:
     """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
-        yield from filled("No goals. /goal TEXT sets a goal.", width)
+        yield "No goals. /goal TEXT sets a goal."
         return
     for goal in value["goals"]:
-        yield from _line(goal, "", width)
-        for step in goal["steps"]:
-            yield from _line(step, "  ", width)
+        yield _line(goal, "")
+        yield from (_line(step, "  ") for step in goal["steps"])
     if value.get("until"):
-        yield from filled(f"The --until command is `{value['until']}`. To remove it: /goal clear", width)
+        yield f"The --until command is `{value['until']}`. To remove it: /goal clear"
 
 
-def _line(goal: JsonObject, indent: str, width: int) -> Lines:
+def _line(goal: JsonObject, indent: str) -> Paragraph:
     mark = "x" if goal["done"] else " "
-    return filled(f"{goal['id']} {goal['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")
+    return Paragraph(f"{goal['id']} {goal['text']}", f"{indent}    ", f"{indent}[{mark}] ")

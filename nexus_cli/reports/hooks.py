@@ -8,8 +8,8 @@ from pathlib import Path
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, filled
 
 
 class HooksReport(VersionedReport):
@@ -23,16 +23,17 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
     return list(to_json_value(list_hooks(folder, personal)))
 
 
-def hooks_text(value: JsonObject, width: int) -> Lines:
+def hooks_text(value: JsonObject) -> Blocks:
     """Return a line for each hook, with its state below if it does not run."""
-    yield from [] if value["hooks"] else filled("No hooks (see `nexus docs hooks`).", width)
+    if not value["hooks"]:
+        yield "No hooks (see `nexus docs hooks`)."
     for hook in value["hooks"]:
         matcher = f" {hook['matcher']}" if hook["matcher"] else ""
         late = ", on_timeout = deny" if hook["on_timeout"] == "deny" else ""
         shown = f"{hook['event']}{matcher}: {hook['command']} ({hook['source']}{late})".strip(": ")
-        yield from filled(shown if hook["command"] else hook["source"], width, "    ", "")
+        yield Paragraph(shown if hook["command"] else hook["source"], "    ", "")
         if hook["state"] != ACTIVE:
-            yield from filled(f"{hook['state']}: {hook['why']}", width, "    ", "  ")
+            yield Paragraph(f"{hook['state']}: {hook['why']}", "    ", "  ")
 
 
 def count_hooks(hooks: Sequence[JsonObject]) -> str:

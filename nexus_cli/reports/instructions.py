@@ -26,7 +26,8 @@ from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
-from nexus_cli.reports.text.lines import Lines, filled, number
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
+from nexus_cli.reports.text.lines import number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
 
@@ -307,22 +308,22 @@ def _is_command(span: str) -> bool:
     return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
 
 
-def instructions_text(value: JsonObject, width: int) -> Lines:
+def instructions_text(value: JsonObject) -> Blocks:
     """List the files with their prices, then the findings."""
     for file in value["files"]:
         when = f", for {', '.join(file['paths'][:3])}" if file["paths"] else ""
         cost = "" if file["cost_usd"] is None else f", ${file['cost_usd']:.4f}"
         price = f"{plural(file['tokens'], 'token')}{cost}"
-        yield from filled(f"{file['path']} ({file['kind']}{when}): {price}", width, "    ", "  ")
+        yield Paragraph(f"{file['path']} ({file['kind']}{when}): {price}", "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
         total += f"; cached, they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}"
-    yield from ["", *filled(total, width), ""]
+    yield from ["", total, ""]
     for finding in value["findings"]:
         location = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
         verb = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
         text = f'"{finding["text"]}" {verb} {finding["other"]}' if verb else finding["text"]
-        yield from filled(f"{location}: {text}" if location else text, width, "  ")
+        yield Paragraph(f"{location}: {text}" if location else text, "  ")
     summary = (
         plural(len(value["findings"]), "finding") if value["findings"] else "No repetitions or contradictions found"
     )

@@ -9,7 +9,7 @@ from nexus_cli.core.entry import Memo, MemoSource
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.running_workers import RUNNING
-from nexus_cli.reports.text.lines import Lines, table
+from nexus_cli.reports.text.blocks import Blocks, Table
 
 
 class JobsReport(ReportOfSession):
@@ -30,8 +30,8 @@ def job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
         yield memo, f"{name} ({jobs[name]['name']}) {jobs[name]['how']}"
 
 
-def jobs_text(value: JsonObject, width: int) -> Lines:
+def jobs_text(value: JsonObject) -> Blocks:
     """List the jobs, each on one line where there is room."""
     rows = [(job["id"], job["how"], job["name"]) for job in value["jobs"]]
     none = "No jobs. The model starts jobs with bash's `background` option."
-    return table("id | state | command", rows, width, none)
+    return [Table("id | state | command", rows, none)]

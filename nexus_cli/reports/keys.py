@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, table
 
 
 class KeyObject(TypedDict):
@@ -24,8 +24,8 @@ class KeysReport(VersionedReport):
     keys: list[KeyObject]
 
 
-def keys_text(value: JsonObject, width: int) -> Lines:
+def keys_text(value: JsonObject) -> Blocks:
     """List the keys with their places."""
     rows = [(key["name"], key["key_name"], key["place"]) for key in value["keys"]]
     none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
-    return table("key | name | place", rows, width, none)
+    return [Table("key | name | place", rows, none)]

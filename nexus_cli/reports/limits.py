@@ -7,7 +7,8 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.reports.text.lines import Lines, apart, filled, limit, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
+from nexus_cli.reports.text.lines import limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -52,18 +53,18 @@ def limits_report(state: SessionState, name: str = "") -> LimitsReport:
     }
 
 
-def why_text(value: JsonObject, width: int) -> Lines:
+def why_text(value: JsonObject) -> Blocks:
     """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
     bind."""
     limits = value["limits"]
     if not limits:
-        yield from filled(f"{value['name']} has no limit." if value["name"] else "No limits are set.", width)
+        yield f"{value['name']} has no limit." if value["name"] else "No limits are set."
         return
     for bound in limits:
         name = bound["name"]
-        yield from filled(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
+        yield Paragraph(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", "  ")
         layers = (f"{layer}: {limit(said)}" for layer, said in bound["said"].items())
-        yield from paragraphs(layers, width, " " * 6, "    ")
+        yield from paragraphs(layers, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return
@@ -71,4 +72,4 @@ def why_text(value: JsonObject, width: int) -> Lines:
     state = f"Context window use: {signals['token_pressure']}. {failed} could not run"
     state += f". Kind of turn: {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
-    yield from apart(f"{state}. {ends}", width)
+    yield from ["", f"{state}. {ends}"]

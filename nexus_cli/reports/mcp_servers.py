@@ -8,7 +8,8 @@ from typing import Literal
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.tool_cache import MOST_TOKENS
-from nexus_cli.reports.text.lines import Lines, cut_line, filled, paragraphs, plural, table
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
+from nexus_cli.reports.text.lines import cut_line, plural
 
 
 class ServersReport(VersionedReport):
@@ -52,7 +53,7 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
     }
 
 
-def mcp_servers_text(value: JsonObject, width: int) -> Lines:
+def mcp_servers_text(value: JsonObject) -> Blocks:
     """List the servers, each on one line where there is room, then problems and the cost."""
     columns = ("name", "tools", "tokens", "source", "target")
     rows = [[server[column] for column in columns] for server in value["servers"]]
@@ -63,14 +64,12 @@ def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
         how = "requests contain every tool" if value["sent"] == "each" else "requests contain `use_tool` instead"
         notes.append(f"The schemas take {tokens:,} tokens, so {how}")
-    lines = table("name | tools | tokens | from | server", rows, width)
-    return [*lines, *paragraphs(notes, width)]
+    return [Table("name | tools | tokens | from | server", rows), *notes]
 
 
-def server_tools_text(value: JsonObject, width: int) -> Lines:
+def server_tools_text(value: JsonObject) -> Blocks:
     """List the tools of one server that was just asked, and what they cost."""
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
-    rows = [f"  {tool['name']}  {tool['description']}" for tool in tools]
-    lines = [cut_line(row, min(width, LONGEST)) for row in rows]
-    return [*filled(head, width), *lines, *paragraphs(value["left_out"], width)]
+    rows = (OneLine(cut_line(f"{tool['name']} {tool['description']}", LONGEST)) for tool in tools)
+    return [head, *rows, *value["left_out"]]

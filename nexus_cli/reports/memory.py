@@ -11,8 +11,9 @@ from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedRepor
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, Verbatim, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, paragraphs, plural, table, when
+from nexus_cli.reports.text.lines import plural, when
 
 HITS = 20
 NAME = 24
@@ -130,7 +131,7 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
     return f"session {label} of {format_local_minute(info.created, '%Y-%m-%d')}"
 
 
-def memory_text(value: JsonObject, width: int) -> Lines:
+def memory_text(value: JsonObject) -> Blocks:
     """List the facts of a listing or a search."""
     facts = value["facts"]
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
@@ -139,45 +140,43 @@ def memory_text(value: JsonObject, width: int) -> Lines:
         nothing = "No facts yet."
         if value.get("project"):
             nothing = "No facts about this project yet. --all lists the facts of every project."
-        yield from filled("No facts match." if "text" in value else nothing, width)
+        yield "No facts match." if "text" in value else nothing
     if waiting:
-        yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
+        yield from [_waits(waiting), *_whole(waiting), *([""] if kept else [])]
     if value.get("whole"):
-        yield from _whole(kept, width)
+        yield from _whole(kept)
         if value.get("more"):
-            yield from apart(f"Only the best {len(facts)} matches are shown.", width)
+            yield from ["", f"Only the best {len(facts)} matches are shown."]
     elif kept:
         rows = [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
-        yield from table("id | slot | since | from | text", rows, width)
+        yield Table("id | slot | since | from | text", rows)
 
 
-def fact_text(value: JsonObject, width: int) -> Lines:
+def fact_text(value: JsonObject) -> Blocks:
     """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
     facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
-        return filled("No facts to change.", width)
-    lines = [line for fact in gone for line in _forgotten(fact, width, value["here"])]
-    if done == "forgotten":
-        return lines
-    return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
+        yield "No facts to change."
+    elif done != "forgotten":
+        yield from [f"{done.capitalize()}:", *_whole(facts)]
+    for fact in gone:
+        yield from _forgotten(fact, value["here"])
 
 
-def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
+def _forgotten(fact: JsonObject, here: str) -> Blocks:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     sessions = fact["told_in"]
     heading = "Forgotten" if sessions else "Forgotten permanently"
-    yield from filled(f"{heading}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    yield Paragraph(f"{heading}: {fact['id']} ({fact['slot']}) {fact['text']}", "    ", "")
     if sessions:
         which = "The model can still read this fact in 1 session until you delete the session:"
         if len(sessions) > 1:
             which = f"The model can still read this fact in {len(sessions):,} sessions until you delete them:"
-        yield from filled(which, width, "    ", "")
-        yield from [
-            name_commands(f"    nexus sessions delete {session_id}{HERE if session_id == here else ''}")
-            for session_id in sessions
-        ]
+        yield Paragraph(which, "    ", "")
+        for session in sessions:
+            yield Verbatim(name_commands(f"nexus sessions delete {session}{HERE if session == here else ''}"), "    ")
 
 
 def _waits(waiting: list[JsonObject]) -> str:
@@ -186,21 +185,22 @@ def _waits(waiting: list[JsonObject]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[JsonObject], width: int) -> Lines:
+def _whole(facts: list[JsonObject]) -> Blocks:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
-        yield from [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
+        yield Paragraph(head, "    ", "")
+        yield Paragraph(_statement(fact), "    ")
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
             how = f"active in your wording; the model proposes another (to accept: {accept}): {fact['text']}"
-            yield from filled(how, width, "    ")
+            yield Paragraph(how, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             is_by_agent = fact["actor"] == "agent"
             ground = "the model's reason" if is_by_agent else f"based on {fact['actor']}"
-            yield from filled(f'{ground}: "{fact["quote"]}"', width, "    ")
+            yield Paragraph(f'{ground}: "{fact["quote"]}"', "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
-            yield from filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
+            yield Paragraph(f"replaces {', '.join(fact['replaces'])}", "    ")
 
 
 def _statement(fact: JsonObject) -> str:
@@ -208,7 +208,7 @@ def _statement(fact: JsonObject) -> str:
     return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
 
 
-def changed_facts_text(value: JsonObject, width: int) -> Lines:
+def changed_facts_text(value: JsonObject) -> Blocks:
     """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:
@@ -216,11 +216,13 @@ def changed_facts_text(value: JsonObject, width: int) -> Lines:
             f"proposed; to accept: nexus memory accept {fact['id']}" if fact["state"] == "proposed" else fact["state"]
         )
         waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
-        lines += filled(f"+ {fact['id']} {fact['text']} ({waits})", width, "      ", "")
-    for fact in value["forgotten"]:
-        lines += filled(f"- {fact['id']} {fact['text']}", width, "      ", "")
+        lines.append(f"+ {fact['id']} {fact['text']} ({waits})")
+    lines += [f"- {fact['id']} {fact['text']}" for fact in value["forgotten"]]
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
     head += f", {plural(value['left'], 'older fact')} skipped" if value["left"] else ""
     head += "." if lines else "; nothing changed."
-    comment = paragraphs(value["answer"].splitlines(), width)
-    return [*filled(head, width), *lines, *([""] if comment else []), *comment]
+    yield head
+    yield from paragraphs(lines, "      ", "")
+    if comment := value["answer"].strip():
+        yield ""
+        yield from paragraphs(comment.splitlines())

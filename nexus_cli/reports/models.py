@@ -22,7 +22,8 @@ from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Lines, apart, filled, number, paragraphs, table
+from nexus_cli.reports.text.blocks import Blocks, Pair, Table
+from nexus_cli.reports.text.lines import number
 
 NO_MODEL = "No model is available: no key or local server offers a model. To store a key: nexus login PROVIDER"
 COVERED = "covered by the subscription"
@@ -122,18 +123,18 @@ def model_cells(model: JsonObject) -> tuple[str, str, str, str, str, str]:
     return model["name"], _window(model), paid, earned, cache, because
 
 
-def models_text(value: JsonObject, width: int) -> Lines:
+def models_text(value: JsonObject) -> Blocks:
     """List the models that are usable now."""
     models = value["models"]
     if not models:
-        return filled(NO_MODEL, width)
+        return [NO_MODEL]
     rows = [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"Prices in $ per million tokens (-: unknown).{incl} * marks the default."
-    return [*table(" | model | window | $ in | $ out | cache | because", rows, width), *apart(foot, width)]
+    return [Table(" | model | window | $ in | $ out | cache | because", rows), "", foot]
 
 
-def model_text(value: JsonObject, width: int) -> Lines:
+def model_text(value: JsonObject) -> Blocks:
     """Show one model: its address, its window, its prices."""
     rows = [
         ("model", value["name"] + (" (the default)" if value["chosen"] else "")),
@@ -145,9 +146,7 @@ def model_text(value: JsonObject, width: int) -> Lines:
         ("because", ", ".join(value["because"]) or "-"),
     ]
     size = max(len(name) for name, _ in rows) + 2
-    if width < size + 16:
-        return paragraphs((f"{name}: {text}" for name, text in rows), width, "  ", "")
-    return (line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
+    return (Pair(name, text, size) for name, text in rows)
 
 
 def _price(value: Any, model: JsonObject) -> str:

@@ -9,7 +9,7 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLA
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Lines, apart, filled, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
@@ -72,21 +72,21 @@ def permissions_report(state: SessionState) -> PermissionsReport:
     }
 
 
-def permissions_text(value: JsonObject, width: int) -> Lines:
+def permissions_text(value: JsonObject) -> Blocks:
     """List the levels, the current one, the sandbox, the rules, and the permissions granted for the session."""
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
-        yield from filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
+        yield Paragraph(level["runs"], " " * 8, f"{mark} {level['name']:<6}")
     here = value["bound_by"] == LEVEL_LAYER
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
-    yield from apart(f"{by}. Shift+Tab or /permissions LEVEL changes the level for this session.", width)
+    yield from ["", f"{by}. Shift+Tab or /permissions LEVEL changes the level for this session."]
     if value["sandbox"]:
-        yield from filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width)
+        yield f"Sandbox: {sandbox_line(value['sandbox'])}."
     if value["rules"]:
-        yield from apart("Rules:", width)
+        yield from ["", "Rules:"]
         rules = (f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})" for rule in value["rules"])
-        yield from paragraphs(rules, width, "    ", "  - ")
-    yield from paragraphs((f"Problem: {problem}" for problem in value["problems"]), width, "    ", "  ")
+        yield from paragraphs(rules, "    ", "  - ")
+    yield from paragraphs((f"Problem: {problem}" for problem in value["problems"]), "    ", "  ")
     if value["allowed"]:
-        yield from apart("Allowed for this session:", width)
-        yield from paragraphs(map(mark_on_one_line, value["allowed"]), width, "    ", "  - ")
+        yield from ["", "Allowed for this session:"]
+        yield from paragraphs(map(mark_on_one_line, value["allowed"]), "    ", "  - ")

@@ -10,8 +10,9 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
+from nexus_cli.reports.text.blocks import Blocks, TitledTable
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, block, filled, number, plural
+from nexus_cli.reports.text.lines import number, plural
 from nexus_cli.session.session_state import SessionState
 
 
@@ -69,7 +70,7 @@ def _list_messages(conversation: Conversation) -> list[JsonDict]:
     ]
 
 
-def pins_text(value: JsonObject, width: int) -> Lines:
+def pins_text(value: JsonObject) -> Blocks:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
@@ -77,10 +78,11 @@ def pins_text(value: JsonObject, width: int) -> Lines:
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(pin["id"], describe_pin(pin), pin["tokens"], pin["text"]) for pin in pins]
-    lines = [*filled(text, width), *block("pinned", "id | what | tokens | text", rows, width)]
+    yield text
+    yield TitledTable("pinned", "id | what | tokens | text", rows)
     message_rows = [(str(message["entry"]), message["text"]) for message in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    return [*lines, *block(title, "number | text", message_rows, width)]
+    yield TitledTable(title, "number | text", message_rows)
 
 
 def describe_pin(pin: JsonObject) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Lines, folded
+from nexus_cli.reports.text.blocks import Blocks, Verbatim
 
 
-def text_text(value: JsonObject, width: int) -> Lines:
+def text_text(value: JsonObject) -> Blocks:
     """Show a text, its lines folded."""
-    return folded(value["text"].removesuffix("\n"), width)
+    return [Verbatim(value["text"].removesuffix("\n"))]

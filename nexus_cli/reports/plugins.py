@@ -17,7 +17,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
-from nexus_cli.reports.text.lines import Lines, filled, folded, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
 from nexus_cli.reports.trust import describe_item, diff_parts
 from nexus_cli.sections.find_recipe import find_all_agents
 
@@ -164,17 +164,18 @@ def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
     return diff_parts(old, {ABOVE + name: part_text(data) for name, data in now.files.items()})
 
 
-def plugins_text(value: JsonObject, width: int) -> Lines:
+def plugins_text(value: JsonObject) -> Blocks:
     """List each plugin with its items; `numbers` by which a person chooses stand before theirs."""
     numbers = value.get("numbers", {})
     if not value["plugins"] and not value.get("python"):
-        yield from filled(NONE, width)
+        yield NONE
         return
     for place, plugin in enumerate(value["plugins"]):
-        title = f"{plugin['name']} {plugin['version']}".rstrip()
-        yield from [*([""] if place else []), *filled(title, width, "  ")]
+        if place:
+            yield ""
+        yield Paragraph(f"{plugin['name']} {plugin['version']}", "  ")
         origin = filter(None, (plugin["description"], f"from {plugin['source']}"))
-        yield from paragraphs(origin, width, "  ", "  ")
+        yield from paragraphs(origin, "  ", "  ")
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
@@ -182,11 +183,13 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
             key = f"{item['kind']} {item['name']}"
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
-            yield from filled(f"{key}{description}{state}{problem}", width, " " * 6, mark)
-        yield from paragraphs((f"skipped: {omission}" for omission in plugin["left_out"]), width, " " * 6, "  ")
+            yield Paragraph(f"{key}{description}{state}{problem}", " " * 6, mark)
+        yield from paragraphs((f"skipped: {omission}" for omission in plugin["left_out"]), " " * 6, "  ")
         if plugin["problem"]:
-            yield from filled(plugin["problem"], width, "  ", "  ")
+            yield Paragraph(plugin["problem"], "  ", "  ")
     for place, plugin in enumerate(value.get("python", ()), len(value["plugins"])):
-        yield from [*([""] if place else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
-        yield from paragraphs((*plugin["adds"], *plugin["problems"]), width, " " * 6, "  ")
-    yield from folded(value.get("diff", ""), width, "  ")
+        if place:
+            yield ""
+        yield Paragraph(f"{plugin['name']} (Python, {plugin['package']})", "  ")
+        yield from paragraphs((*plugin["adds"], *plugin["problems"]), " " * 6, "  ")
+    yield Verbatim(value.get("diff", ""), "  ")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.reports.text.lines import Lines, apart, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, paragraphs
+from nexus_cli.reports.text.lines import plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
@@ -19,13 +20,12 @@ class ReflectionReport(VersionedReport):
     """Facts proposed earlier that still wait."""
 
 
-def reflection_text(value: JsonObject, width: int) -> Lines:
+def reflection_text(value: JsonObject) -> Blocks:
     """Show the model's review (None if it is shown already), and the lessons that wait."""
-    lines = paragraphs((value["text"] or "").splitlines(), width)
-    lines = lines if lines or value["text"] is None else ["(no answer)"]
+    if value["text"] is not None:
+        yield from paragraphs(value["text"].strip().splitlines() or ["(no answer)"])
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
         lessons = f"{plural(len(new), 'new lesson')} ({names})"
-        lines += apart(f"{lessons}: review with /memory, keep with /memory accept {every}.", width)
-    return lines
+        yield from ["", f"{lessons}: review with /memory, keep with /memory accept {every}."]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import JsonObject, ReportOfSession
-from nexus_cli.reports.text.lines import Lines, filled, plural
-
-ONE_LINE = 1 << 20
+from nexus_cli.reports.text.blocks import Blocks
+from nexus_cli.reports.text.lines import plural
 
 
 class ReplayReport(ReportOfSession):
@@ -16,7 +15,7 @@ class ReplayReport(ReportOfSession):
     first_difference: str | None
 
 
-def replay_text(value: JsonObject, width: int = ONE_LINE) -> Lines:
+def replay_text(value: JsonObject) -> Blocks:
     """Return one sentence; on the command line on one line, for `grep`."""
     session, count = value["session"], value["requests"]
     if not value["ok"]:
@@ -25,4 +24,4 @@ def replay_text(value: JsonObject, width: int = ONE_LINE) -> Lines:
         text = f"Session {session} has not sent a request, so there is nothing to compare."
     else:
         text = f"nexus rebuilt {plural(count, 'request')} of session {session}: identical to what was sent."
-    return filled(text, width)
+    return [text]

@@ -12,7 +12,8 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Lines, apart, block, number, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, TitledTable
+from nexus_cli.reports.text.lines import number
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -198,38 +199,35 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
     }
 
 
-def between_text(value: JsonObject, width: int) -> Lines:
+def between_text(value: JsonObject) -> Blocks:
     """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
     step, before = value["step"], value["before"]
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
     change = tokens["after"] - tokens["before"]
     against = f"against request {before}" if before else "(the first of its session)"
-    head = [
-        f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
-        f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one.",
-    ]
+    yield f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}"
+    yield f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one."
     if before and model["before"] != model["after"]:
-        head.append(f"The model changed from {model['before']} to {model['after']}.")
-    yield from paragraphs(head, width)
+        yield f"The model changed from {model['before']} to {model['after']}."
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
     rows = [
         (sign, section["id"], *_changed_cells(section.get("before", section), section.get("after", section)))
         for sign, key in _SIGNS
         for section in sections[key]
     ]
-    yield from block("system sections", " | id | tokens | form", rows, width)
+    yield TitledTable("system sections", " | id | tokens | form", rows)
     told = [("+", section["id"], *_changed_cells(section, section)) for section in value["told"]]
-    yield from block("event sections", " | id | tokens | form", told, width)
+    yield TitledTable("event sections", " | id | tokens | form", told)
     tool_rows = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
-    yield from block("tools", " | name | ", tool_rows, width)
+    yield TitledTable("tools", " | name | ", tool_rows)
     moved = [
         (sign, str(entry["entry"]), entry["tokens"], entry["form"], entry["what"])
         for sign, key in _SIGNS[:2]
         for entry in entries[key]
     ]
-    yield from block("entries", " | entry | tokens | form | what", moved, width)
+    yield TitledTable("entries", " | entry | tokens | form | what", moved)
     if not (rows or told or tool_rows or moved):
-        yield from apart("Nothing differs.", width)
+        yield from ["", "Nothing differs."]
 
 
 def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:

@@ -13,7 +13,8 @@ from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.provider.model_info import load_model_info
-from nexus_cli.reports.text.lines import Lines, block, dollars, filled, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
+from nexus_cli.reports.text.lines import dollars, plural
 
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""
@@ -88,18 +89,18 @@ def _row(
     )
 
 
-def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
+def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = "cause | removed | resent | cost | summary | pays after | since | net"
-    yield from block("rewrites", heading, map(_cells, rows[-LISTED:]), width)
+    yield TitledTable("rewrites", heading, map(_cells, rows[-LISTED:]))
     for row in rows[-LISTED:]:
         pays = "" if row["pays"] else " (does not pay for itself)"
-        yield from filled(f"{row['cause']}: {row['why']}{pays}", width, "    ", "  ")
+        yield Paragraph(f"{row['cause']}: {row['why']}{pays}", "    ", "  ")
     if len(rows) > LISTED:
         costs = [cost for row in rows for cost in (row["cost"], row["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier rewrite")
-        yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
+        yield Paragraph(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", "  ")
 
 
 def _cells(row: JsonObject) -> tuple[Any, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
-from nexus_cli.reports.decisions import part_lines
+from nexus_cli.reports.decisions import describe_part
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import CONFINED, Lines, filled, table
+from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
 
@@ -36,11 +37,11 @@ class RulesReport(VersionedReport):
     problems: list[str]
 
 
-def rules_text(value: JsonObject, width: int) -> Lines:
+def rules_text(value: JsonObject) -> Blocks:
     """List the rules with their places, the strictest first."""
     rows = [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
     none = "" if value["problems"] else name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'")
-    return table("decision | rule | holds | from", rows, width, none, headed=False)
+    return [Table("decision | rule | holds | from", rows, none, headed=False)]
 
 
 def _describe_extent(rule: JsonObject) -> str:
@@ -50,9 +51,8 @@ def _describe_extent(rule: JsonObject) -> str:
     return "everywhere" if rule["file"] == str(places().settings) else "this project"
 
 
-def rule_test_text(value: JsonObject, width: int) -> Lines:
+def rule_test_text(value: JsonObject) -> Blocks:
     """Show the decision on a command: a summary line, then a line for each part."""
-    lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
+    yield f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})"
     for part in value["parts"]:
-        lines += part_lines({**part, "from": part["origin"]}, width)
-    return lines
+        yield describe_part({**part, "from": part["origin"]})

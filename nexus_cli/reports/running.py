@@ -18,8 +18,9 @@ from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, table, when
+from nexus_cli.reports.text.lines import cut_line, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
@@ -111,7 +112,7 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
     return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:TITLE]
 
 
-def running_text(value: JsonObject, width: int) -> Lines:
+def running_text(value: JsonObject) -> Blocks:
     """Return a line for each, with the ways to open and to stop one."""
     rows = []
     for session in value["running"]:
@@ -120,8 +121,9 @@ def running_text(value: JsonObject, width: int) -> Lines:
         title = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
         rows.append((session["state"], session["short"], _where(session), when(session["updated"]), title))
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
-    lines = table("state | id | where | since | what", rows, width, NONE)
-    return [*lines, *(apart(ways, width) if rows else ())]
+    yield Table("state | id | where | since | what", rows, NONE)
+    if rows:
+        yield from ["", ways]
 
 
 def _where(session: Mapping[str, object]) -> str:

@@ -41,8 +41,9 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Wrapped
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, cut_line, dollars, filled, plural
+from nexus_cli.reports.text.lines import dollars, plural
 
 MOST = 50
 """Most runs in a list."""
@@ -304,23 +305,23 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     return cast("RunReport", value)
 
 
-def runs_text(value: JsonObject, width: int) -> Lines:
+def runs_text(value: JsonObject) -> Blocks:
     """Return a line for each run, newest first."""
     runs = value["runs"]
     if value.get("done"):
-        return [f"{plural(len(runs), 'run')} {value['done']}.", *(f"{run['id']}  {name_origin(run)}" for run in runs)]
+        yield f"{plural(len(runs), 'run')} {value['done']}."
+        yield from (Wrapped(f"{run['id']}  {name_origin(run)}") for run in runs)
+        return
     if not runs:
-        return filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width)
-    lines = list[str]()
+        yield "No runs. Scheduled work, services, spaces and waiting sessions start runs."
     for _, rows in groupby(runs, _fold_key):
         newest, *earlier = rows
         since = format_local_minute(newest["updated"])
         like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
         row = filter(None, (newest["id"], name_state(newest), since, like, name_origin(newest)))
-        lines.append(cut_line(" · ".join(row), width))
-        detail_lines = (" · ".join(filter(None, _facts(newest))), _outcome(newest), _last_error(newest))
-        lines += ["    " + cut_line(line, width - 4) for line in detail_lines if line]
-    return lines
+        yield OneLine(" · ".join(row))
+        details = (" · ".join(filter(None, _facts(newest))), _outcome(newest), _last_error(newest))
+        yield from (OneLine(detail, "    ") for detail in details if detail)
 
 
 def _fold_key(run: JsonObject) -> tuple[str, ...]:
@@ -410,12 +411,8 @@ def _last_error(run: JsonObject) -> str:
     return str(run["error"]) if run["waits_for"] == PROVIDER and not run["came"] else ""
 
 
-def run_text(value: JsonObject, width: int) -> Lines:
+def run_text(value: JsonObject) -> Blocks:
     """Show one run after an action on it."""
-    return (line for part in _parts(value) for line in (filled(part, width) if part else [""]))
-
-
-def _parts(value: JsonObject) -> Iterator[str]:
     if value.get("done"):
         yield f"{value['id']} {value['done']}."
     yield f"{value['id']} {name_state(value)} · {name_origin(value)}"

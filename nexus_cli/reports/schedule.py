@@ -7,11 +7,12 @@ from pathlib import Path
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.runs import name_state
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, cut_line, filled, table
+from nexus_cli.reports.text.lines import cut_line
 
 
-def plans_text(value: JsonObject, width: int) -> Lines:
+def plans_text(value: JsonObject) -> Blocks:
     """List the plans, sorted by their next time."""
     rows = [
         (
@@ -26,46 +27,41 @@ def plans_text(value: JsonObject, width: int) -> Lines:
         for plan in value["plans"]
     ]
     none = name_commands("No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule.")
-    return table("id | next | when | level | made by | last run | work", rows, width, none)
+    return [Table("id | next | when | level | made by | last run | work", rows, none)]
 
 
-def plan_text(value: JsonObject, width: int) -> Lines:
+def plan_text(value: JsonObject) -> Blocks:
     """Show one plan after an action on it, in a sentence or two."""
     (plan,) = value["plans"]
     done = value["done"]
     if done == "removed":
-        yield from filled(f"{plan['id']} was removed; its runs are kept.", width)
+        yield f"{plan['id']} was removed; its runs are kept."
         return
     if done == "queued":
         who = "`nexus serve` or `nexus serve --once` starts the run"
-        yield from filled(f"{plan['id']} is due now: {value['run']} is queued. {who}.", width)
+        yield f"{plan['id']} is due now: {value['run']} is queued. {who}."
         return
     when = f"{_when(plan)}, next {_next(plan)}" if plan["cron"] else _next(plan)
     if done == "paused":
-        yield from filled(f"{plan['id']} is paused ({_title(plan)}).", width)
+        yield f"{plan['id']} is paused ({_title(plan)})."
         return
     whose = f", as {plan['agent']}" if plan["agent"] else ""
     done = "was added" if done == "added" else "was resumed"
-    yield from filled(f"{plan['id']} {done}{whose}: {when} ({_title(plan)})", width)
+    yield f"{plan['id']} {done}{whose}: {when} ({_title(plan)})"
     if value["done"] == "added":
         if plan["ask"]:
             level = plan["level"]
             waits = f"Its runs wait for your approval of calls beyond level {level} (see `nexus runs list`)."
-            yield from filled(name_commands(waits), width)
+            yield name_commands(waits)
         if plan["until"]:
-            yield from filled(f"A run is done when `{plan['until']}` exits with 0.", width)
+            yield f"A run is done when `{plan['until']}` exits with 0."
         if plan["worktree"]:
-            yield from filled(
-                name_commands("Each run has its own worktree; `nexus runs show ID` shows its name."), width
-            )
+            yield name_commands("Each run has its own worktree; `nexus runs show ID` shows its name.")
         if value["offer"]:
-            yield from filled(value["offer"], width)
+            yield value["offer"]
         if plan["rules"]:
-            yield from filled(f"Also allowed, outside the sandbox if the model asks: {', '.join(plan['rules'])}", width)
-        yield from filled(
-            "`nexus serve` starts due runs, as does `nexus serve --once` from cron or a systemd timer.",
-            width,
-        )
+            yield f"Also allowed, outside the sandbox if the model asks: {', '.join(plan['rules'])}"
+        yield "`nexus serve` starts due runs, as does `nexus serve --once` from cron or a systemd timer."
 
 
 def _next(plan: JsonObject) -> str:

@@ -19,8 +19,9 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
@@ -169,7 +170,7 @@ def last_exchange(session: Session) -> JsonObject:
     }
 
 
-def sessions_text(value: JsonObject, width: int) -> Lines:
+def sessions_text(value: JsonObject, width: int) -> Blocks:
     """Return the sessions of a folder or of all."""
     sessions, runs = value["sessions"], value.get("runs", 0)
     note = (
@@ -177,7 +178,8 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     )
     note = name_commands(" ".join(filter(None, (describe_more_sessions(value), note))))
     if not sessions:
-        return filled(f"No sessions. {note}".rstrip(), width)
+        yield f"No sessions. {note}".rstrip()
+        return
     rows, persons = [], len({s.get("person") for s in sessions})
     for s in sessions:
         title = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
@@ -187,8 +189,9 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
         rows.append((shown_id, when(s["updated"]), s["turns"], cut_line(place + run + title, TITLE)))
-    lines = table("id | last used | turns | what", rows, width)
-    return [*lines, *(apart(note, width) if note and width < WIDE else ())]
+    yield Table("id | last used | turns | what", rows)
+    if note and width < WIDE:
+        yield from ["", note]
 
 
 def describe_more_sessions(value: JsonObject) -> str:
@@ -203,16 +206,18 @@ def title_of(text: object) -> str:
     return str(text or "").split("\n\n<", 1)[0].removesuffix(f" {TRIGGER_MARK}")
 
 
-def search_text(value: JsonObject, width: int) -> Lines:
+def search_text(value: JsonObject) -> Blocks:
     """List the matches: session and entry, then the text around each."""
     hits = value["hits"]
     scope = "the sessions of any folder" if value["folder"] is None else "the sessions of this folder"
     for hit in hits:
         name = f" {hit['name']}" if hit["name"] else ""
         head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
-        yield from [*filled(head, width, "    ", ""), *filled(hit["snippet"], width, "    "), ""]
+        yield Paragraph(head, "    ", "")
+        yield Paragraph(hit["snippet"], "    ")
+        yield ""
     note = " (the newest); --limit shows more" if value["more"] else ""
     none = f"`{cut_line(value['text'], 200)}` was not found in {scope}."
-    yield from filled(f"{plural(len(hits), 'match', 'matches')}{note}." if hits else none, width)
+    yield f"{plural(len(hits), 'match', 'matches')}{note}." if hits else none
     if value["damaged"]:
-        yield from filled(f"{plural(value['damaged'], 'damaged record')} could not be read.", width)
+        yield f"{plural(value['damaged'], 'damaged record')} could not be read."

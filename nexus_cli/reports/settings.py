@@ -6,8 +6,8 @@ from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -27,14 +27,13 @@ class ConfigReport(VersionedReport):
     """True if the text names the origin of every setting."""
 
 
-def settings_text(value: JsonObject, width: int) -> Lines:
+def settings_text(value: JsonObject, width: int) -> Blocks:
     """List each setting as TOML, with its origin if that is asked for; in a session unless it is the package."""
-    lines, path = [], value["path"]
+    path = value["path"]
     for key, setting in value["settings"].items():
         is_named = value["shows_origin"] or (path and setting["origin"] != "default")
         text = sanitize(f"{key} = {toml_literal(setting['value'])}")
         line = f"{text:<58}  # {sanitize(setting['origin'])}" if is_named else text
-        lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
-    way = name_commands(f"Your file: {path}. nexus config set KEY VALUE changes a setting.")
-    foot = apart(way, width) if path else []
-    return [*lines, *foot]
+        yield Drawn(line) if cells(line) <= width else Paragraph(line, "    ", "")
+    if path:
+        yield from ["", name_commands(f"Your file: {path}. nexus config set KEY VALUE changes a setting.")]

@@ -14,8 +14,9 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
+from nexus_cli.reports.text.lines import plural
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.find_recipe import find_all_agents
 
@@ -110,20 +111,20 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no such skill", hint)
 
 
-def skills_text(value: JsonObject, width: int) -> Lines:
+def skills_text(value: JsonObject) -> Blocks:
     """List the skills by name."""
     rows = [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [
         (f"/{command['name']}", _name_origin(command), _describe(command)) for command in value.get("commands", ())
     ]
     rows += agent_rows(value)
-    yield from table("name | from | what", rows, width, NO_SKILLS)
+    yield Table("name | from | what", rows, NO_SKILLS)
     if value["untrusted"]:
-        yield from apart(name_commands(describe_untrusted(value["untrusted"], "guide")), width)
+        yield from ["", name_commands(describe_untrusted(value["untrusted"], "guide"))]
     elif value["skills"]:
-        yield from apart(name_commands("`nexus skill use NAME` prints the guide of a skill."), width)
+        yield from ["", name_commands("`nexus skill use NAME` prints the guide of a skill.")]
     if brief := sum(skill.get("catalogue") in ("named", "counted") for skill in value["skills"]):
-        yield from filled(f"Requests contain only the name or the count of {plural(brief, 'skill')}.", width)
+        yield f"Requests contain only the name or the count of {plural(brief, 'skill')}."
 
 
 def describe_untrusted(number: int, noun: str) -> str:

@@ -7,9 +7,10 @@ import shlex
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, paragraphs, plural, table, when
-from nexus_cli.text.cells import cells, one_line, wrap
+from nexus_cli.reports.text.lines import cut_line, plural, when
+from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 NONE = "No spaces. `nexus space create NAME` creates a space."
@@ -22,24 +23,24 @@ LONGEST = 60
 """Characters of the members' names in a list."""
 
 
-def spaces_text(value: JsonObject, width: int) -> Lines:
+def spaces_text(value: JsonObject) -> Blocks:
     """Return a line for each space."""
     rows = [
         (space["id"], cut_line(space["name"], LONGEST), space["new"], when(space["newest"]) or "-", _names(space))
         for space in value["spaces"]
     ]
-    return table("id | name | new | newest | members", rows, width, name_commands(NONE))
+    return [Table("id | name | new | newest | members", rows, name_commands(NONE))]
 
 
-def space_messages_text(value: JsonObject, width: int) -> Lines:
+def space_messages_text(value: JsonObject, width: int) -> Blocks:
     """List the messages of a space below its name, with a line where the new ones begin."""
     space, messages = value["space"], value["messages"]
-    yield from filled(f"{space['name']}: {_names(space)}", width)
+    yield f"{space['name']}: {_names(space)}"
     if not messages:
-        yield from apart(SILENT, width)
+        yield from ["", SILENT]
         return
     if before := value["unread_before"]:
-        yield from filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
+        yield f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}"
     day, parted = "", not any(message["seen"] for message in messages)
     for message in messages:
         if (today := format_local_minute(message["at"], "%Y-%m-%d")) != day:
@@ -51,7 +52,7 @@ def space_messages_text(value: JsonObject, width: int) -> Lines:
         yield from message_lines(message, width)
 
 
-def agent_goals_text(value: JsonObject, width: int) -> Lines:
+def agent_goals_text(value: JsonObject) -> Blocks:
     """Return a line for each goal of an agent."""
     rows = []
     for goal in value["goals"]:
@@ -59,7 +60,7 @@ def agent_goals_text(value: JsonObject, width: int) -> Lines:
         rows.append((goal["id"], str(goal["priority"]), kind, goal["text"]))
     name = value["agent"]["name"]
     how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-    return table("id | priority |  | goal", rows, width, f"{name} has no goals. To add a goal: {how}")
+    return [Table("id | priority |  | goal", rows, f"{name} has no goals. To add a goal: {how}")]
 
 
 def new_line(width: int) -> str:
@@ -68,20 +69,20 @@ def new_line(width: int) -> str:
     return f"{side} {NEW} {side}"[:width]
 
 
-def message_lines(message: JsonObject, width: int) -> Lines:
+def message_lines(message: JsonObject, width: int) -> Blocks:
     """Return a message: time and name, then its text, on the same line if it fits."""
     sender = message["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(message['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
-    text = [f"  {line}".rstrip() for line in wrap(sanitize(message["text"].strip("\n")), width - 2)]
+    text = sanitize(message["text"].strip("\n"))
     notes = [message["quiet"]] if message["quiet"] else []
     if message["facts"]:
         notes.append(f"{message['run']}: {', '.join(message['facts'])}")
-    below = paragraphs((f"[{one_line(note)}]" for note in notes), width, "  ")
-    first = text[0].strip() if len(text) == 1 else ""
-    if first and cells(f"{head}: {first}") <= width:
-        return [f"{head}: {first}", *below]
-    return [cut_line(f"{head}:", width), *text, *below]
+    below = paragraphs((f"[{one_line(note)}]" for note in notes), "  ")
+    whole = f"{head}: {text.strip()}"
+    if text.strip() and "\n" not in text and cells(whole) <= width:
+        return [Wrapped(whole), *below]
+    return [OneLine(f"{head}:"), Wrapped(text, "  "), *below]
 
 
 def _names(space: JsonObject) -> str:

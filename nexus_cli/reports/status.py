@@ -11,8 +11,9 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, paragraphs, plural
+from nexus_cli.reports.text.lines import join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 
@@ -103,22 +104,18 @@ class StatusReport(KnownCapabilities, LevelFields):
     """Of an open session: the version of nexus that runs it."""
 
 
-def capabilities_text(value: JsonObject, width: int) -> Lines:
+def capabilities_text(value: JsonObject) -> Blocks:
     """Return a line for the model and each category."""
-    return folded(capability_forms(value)[0], width)
+    return [Verbatim(capability_forms(value)[0])]
 
 
-def status_text(value: JsonObject, width: int) -> Lines:
+def status_text(value: JsonObject, width: int) -> Blocks:
     """Return a line for each kind of information; each skill has its own line."""
-    lines = [line for name, text in _status_rows(value) for line in _line(name, name_commands(text), width)]
-    for skill in value["skills"]:
-        lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
-    return [*lines, *paragraphs(value["notices"], width, "  ", "note: ")]
-
-
-def _line(name: str, text: str, width: int) -> Lines:
-    wide = width >= WIDE
-    return filled(text if wide else f"{name}: {text}", width, "    ", f"{name:<13}" if wide else "")
+    for name, fact in _status_rows(value):
+        text = name_commands(fact)
+        yield Paragraph(text, "    ", f"{name:<13}") if width >= WIDE else Paragraph(f"{name}: {text}", "    ", "")
+    skills = (f"{skill['name']}: {skill['description']}" for skill in value["skills"])
+    yield from [*paragraphs(skills, "      ", "  - "), *paragraphs(value["notices"], "  ", "note: ")]
 
 
 def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:

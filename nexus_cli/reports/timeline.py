@@ -20,19 +20,16 @@ from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
     PURPOSES,
-    Lines,
-    apart,
     cut_line,
     describe_tokens,
     dollars,
-    filled,
     known_dollars,
     measure_attached,
     number,
-    paragraphs,
     plural,
     short,
     when,
@@ -102,26 +99,24 @@ def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> Timeline
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
-def timeline_text(value: JsonObject, width: int) -> Lines:
+def timeline_text(value: JsonObject, width: int) -> Blocks:
     """Return a line for each row below its day, then the totals."""
     rows = value["rows"]
-    yield from filled(_title(value), width)
+    yield _title(value)
     if value["earlier"]:
         row_limit = min(len(rows) * 5, len(rows) + value["earlier"])
-        yield from filled(
-            f"{plural(value['earlier'], 'earlier row')} not shown (--last {row_limit} shows more).", width
-        )
+        yield f"{plural(value['earlier'], 'earlier row')} not shown (--last {row_limit} shows more)."
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
-        yield from ["", cut_line(day, width)] if day else [""]
+        yield from ["", day] if day else [""]
         for row in several:
             yield from _row(row, width)
     if not rows:
-        yield from filled("No events yet.", width)
-    yield from apart(_totals(value["totals"]), width)
+        yield "No events yet."
+    yield from ["", _totals(value["totals"])]
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")
         session_option = "" if way.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
-        yield from filled(f"Show a drop: {way}{session_option}", width)
+        yield f"Show a drop: {way}{session_option}"
 
 
 def _title(value: JsonObject) -> str:
@@ -146,7 +141,7 @@ def _totals(total: JsonObject) -> str:
     return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
 
 
-def _row(row: JsonObject, width: int) -> Lines:
+def _row(row: JsonObject, width: int) -> Blocks:
     """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
@@ -158,10 +153,16 @@ def _row(row: JsonObject, width: int) -> Lines:
         notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
     _, words = describe_row(row)
-    below = paragraphs(_below(row), width, "    ", "  ")
+    indent, first = " " * 9, f"{head} "
     if cells(head) > width // 2:
-        return [*filled(head, width, "  ", ""), *_said(row, words, width, "  ", "  "), *below]
-    return [*(_said(row, words, width, " " * 9, f"{head} ") or [head.removesuffix(":")]), *below]
+        yield Paragraph(head, "  ", "")
+        indent = first = "  "
+    elif not words:
+        yield head.removesuffix(":")
+    if row["kind"] in STATED and row["actor"]["name"] != ASK_PERSON:
+        words = cut_line(words, max(width - cells(first), ENOUGH))
+    yield Paragraph(words, indent, first)
+    yield from paragraphs(_below(row), "    ", "  ")
 
 
 def describe_row(row: JsonObject) -> tuple[str, str]:
@@ -188,12 +189,6 @@ def _below(row: JsonObject) -> Iterator[str]:
         facts = " · ".join(filter(None, (f"{run['run']} {run['state']}", _cost(run), session)))
         why = f": {run['error']}" if run.get("error") else ""
         yield f"-> {run['agent']} ({run['source']}): {facts}{why}"
-
-
-def _said(row: JsonObject, words: str, width: int, indent: str, head: str) -> Lines:
-    if row["kind"] in STATED and row["actor"]["name"] != ASK_PERSON:
-        words = cut_line(words, max(width - cells(head), ENOUGH))
-    return filled(words, width, indent, head)
 
 
 def _name(row: JsonObject) -> str:

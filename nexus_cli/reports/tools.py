@@ -9,7 +9,8 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.text.lines import Lines, apart, filled, number, table
+from nexus_cli.reports.text.blocks import Blocks, Table
+from nexus_cli.reports.text.lines import number
 from nexus_cli.session.session_state import SessionState
 
 DOES = {
@@ -97,13 +98,13 @@ def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
-def tools_text(value: JsonObject, width: int) -> Lines:
+def tools_text(value: JsonObject) -> Blocks:
     """List each tool with its effect, the tokens of its schema (`-`: called through `use_tool`), and when it asks."""
     tools = value["tools"]
     if not tools:
-        return filled("This session has no tools.", width)
+        return ["This session has no tools."]
     rows = [(tool["name"], tool["tokens"], tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
     level = f"Level: {value['level']} (to change it: --allow, /permissions)."
     foot = f"{number(total)} schema tokens in every request. {level}"
-    return [*table("name | tokens | does | asks first", rows, width), *apart(foot, width)]
+    return [Table("name | tokens | does | asks first", rows), "", foot]

@@ -16,7 +16,8 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.text.lines import Lines, cut_line, dollars, folded, plural, when, wrapped
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
+from nexus_cli.reports.text.lines import dollars, plural, when
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.session import Session
 
@@ -43,76 +44,72 @@ def _line(past: PastEvent) -> JsonObject:
     return line
 
 
-def transcript_text(value: JsonObject, width: int) -> Lines:
+def transcript_text(value: JsonObject) -> Blocks:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
 
     lines, shell = value["events"], list(value.get("shell", ()))
     if not lines and not shell:
-        return [cut_line("No messages in this session yet.", width)]
+        return [OneLine("No messages in this session yet.")]
     titles: dict[str, str] = {}
-    blocks = [_head(value, width)] if value["id"] else []
+    blocks = [_head(value)] if value["id"] else []
     for line in lines:
         while shell and shell[0]["after"] < (line["entry"] or 0):
-            blocks.append(_output(shell[0]["title"], shell.pop(0)["text"], width))
+            blocks.append(_output(shell[0]["title"], shell.pop(0)["text"]))
         event = read_event(line)
         if isinstance(event, e.ToolCallEvent):
             titles[event.call.id] = f"{event.call.name} {event.call.raw or event.subject}".rstrip()
         if event is not None:
-            blocks.append(_block(event, line, titles, width))
-    blocks += [_output(block["title"], block["text"], width) for block in shell]
-    return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
+            blocks.append(_block(event, line, titles))
+    blocks += [_output(block["title"], block["text"]) for block in shell]
+    return [part for block in blocks if block for part in ("", *block)][1:]
 
 
-def _head(value: JsonObject, width: int) -> Lines:
+def _head(value: JsonObject) -> Blocks:
     name = f" {value['name']}" if value.get("name") else ""
     turns = plural(value["turns"], "turn")
     facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
     facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
     if value.get("cost_usd"):
         facts.append(dollars(value["cost_usd"]))
-    lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]
+    lines = [OneLine(" · ".join(map(str, filter(None, facts))))]
     if origin := value.get("imported"):
-        lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
-    return [*lines, *worker_lines(value, width)]
+        lines.append(OneLine(f"imported from {origin['from']}: {origin['file']}"))
+    return [*lines, *worker_lines(value)]
 
 
-def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str], width: int) -> Lines:
+def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Blocks:
     """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
     match event:
         case e.TurnStart(text) | e.SteeringMessage(text):
-            return _message(text.strip("\n"), line, width) if line["entry"] else []
+            return _message(text.strip("\n"), line) if line["entry"] else []
         case e.Text(text):
-            return wrapped(text.strip("\n"), width)
+            return [Wrapped(text.strip("\n"))]
         case e.ToolCallEvent(call, subject):
-            argument_lines = _arguments(call, subject, width)
-            return [cut_line(f"-> {titles[call.id]}", width), *argument_lines] if argument_lines else []
+            arguments = [*_arguments(call, subject)]
+            return [OneLine(f"-> {titles[call.id]}"), *arguments] if arguments else []
         case e.ToolResultEvent(call, result):
             waits = " · waiting" if result.waits else ""
-            return _output(f"{titles.get(call.id, call.name)}{waits}", result.text, width)
+            return _output(f"{titles.get(call.id, call.name)}{waits}", result.text)
     text = describe_event(event)
-    return wrapped(f"{when(line['at'])} {text}", width) if text else []
+    return [Wrapped(f"{when(line['at'])} {text}")] if text else []
 
 
-def _message(text: str, line: JsonObject, width: int) -> Lines:
+def _message(text: str, line: JsonObject) -> Blocks:
     if line["actor"] == "nexus":
-        return [cut_line(f"{when(line['at'])} {CONTINUED}", width)]
-    rows = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)
-    marked = (f"{'  ' if number else '> '}{row}".rstrip() for number, row in enumerate(rows))
+        return [OneLine(f"{when(line['at'])} {CONTINUED}")]
+    words = "\n".join([text, *(f"[image {name}]" for name in line["images"])])
     who = [line["actor"]] if members_of(line["actor"]) else []
-    return [cut_line(" ".join([when(line["at"]), f"[{line['entry']}]", *who]), width), *marked]
+    return [OneLine(" ".join([when(line["at"]), f"[{line['entry']}]", *who])), Wrapped(words, "  ", "> ")]
 
 
-def _arguments(call: ToolCall, subject: str, width: int) -> Lines:
-    """Return the other arguments besides the main one, texts unchanged."""
-    lines: list[str] = []
+def _arguments(call: ToolCall, subject: str) -> Blocks:
+    """Yield the other arguments besides the main one, texts unchanged."""
     for name, value in call.arguments.items():
-        if value == subject:
-            continue
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-        lines += folded(f"{name}:{chr(10) if chr(10) in text else ' '}{text}".rstrip("\n"), width, INDENT)
-    return lines
+        if value != subject:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+            yield Verbatim(f"{name}:{chr(10) if chr(10) in text else ' '}{text}".rstrip("\n"), INDENT)
 
 
-def _output(title: str, text: str, width: int) -> Lines:
-    return [cut_line(f"* {title}", width), *folded(text.strip("\n"), width, INDENT)]
+def _output(title: str, text: str) -> Blocks:
+    return [OneLine(f"* {title}"), Verbatim(text.strip("\n"), INDENT)]

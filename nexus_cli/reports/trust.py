@@ -21,11 +21,10 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.guides.skills import GuideKind, read_item_guide
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, paragraphs, plural
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
+from nexus_cli.reports.text.lines import join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections.find_recipe import describe_recipe_problems
-from nexus_cli.text.cells import expand_tabs, fold
-from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.registry import rule_tools
 
@@ -246,14 +245,14 @@ def _unreadable_rules(project_settings: ProjectSettings) -> Iterator[str]:
                 yield f"{FOLDER}/{FILE}: {kind} {error}. Until you correct this rule, every command needs approval"
 
 
-def trust_text(value: JsonObject, width: int) -> Lines:
+def trust_text(value: JsonObject) -> Blocks:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
-    yield from filled(value["project"], width, "  ")
+    yield Paragraph(value["project"], "  ")
     for setting in (row for row in value["settings"] if not row["key"].startswith("rules.")):  # they are items
-        yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
+        yield Paragraph(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", " " * 6, "  ")
     lines = [f"{name}: ignored, because a project cannot set it" for name in value["refused"]]
     lines += [*_group_files(value["files"]), *(f"Not in effect: {problem}" for problem in value["problems"])]
-    yield from paragraphs(lines, width, " " * 6, "  ")
+    yield from paragraphs(lines, " " * 6, "  ")
     source = ""
     for item in value["items"]:
         title = " ".join(filter(None, (item["kind"], item["name"])))
@@ -262,22 +261,22 @@ def trust_text(value: JsonObject, width: int) -> Lines:
             pass  # only its difference is shown, and that a project cannot allow
         elif item["kind"] == "hook" and mark and before in HOOKS:
             if before != source:
-                yield from filled(f"hooks of {before}:", width, " " * 6, "  ")
-            yield from filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
+                yield Paragraph(f"hooks of {before}:", " " * 6, "  ")
+            yield Paragraph(": ".join(filter(None, (hook, item["what"]))), " " * 8, " " * 4)
             source = before
         elif item["kind"] in ("rule", "variable", "hook", "server") or item["what"]:
-            yield from filled(f"{title}: {item['what']}" if item.get("what") else title, width, " " * 6, "  ")
+            yield Paragraph(f"{title}: {item['what']}" if item.get("what") else title, " " * 6, "  ")
         if item["diff"]:
-            yield from apart(f"{SINCE[item['state']]}: {title}", width, "  ")
-            for line in item["diff"].splitlines():
-                first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
-                yield from [f"  {first}", *(f"    {piece}" for piece in rest)]
+            yield ""
+            yield Paragraph(f"{SINCE[item['state']]}: {title}", "  ")
+            yield from (Verbatim(line, "    ", "  ") for line in item["diff"].splitlines())
     if value["unsupported"]:
-        yield from apart("Unsupported here:", width, "  ")
-        yield from paragraphs(value["unsupported"], width, " " * 6, "  ")
+        yield ""
+        yield Paragraph("Unsupported here:", "  ")
+        yield from paragraphs(value["unsupported"], " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
         stands += (
             f" Active: {join_names(value['active'])}{', except for the files listed above' * bool(value['problems'])}."
         )
-    yield from apart(stands, width)
+    yield from ["", stands]

@@ -10,7 +10,7 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.reports.text.lines import Lines, filled, folded, wrapped
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, Wrapped
 from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
@@ -31,7 +31,7 @@ MOST = 512 * 1024
 UNSURE_QUESTION = "Also revert changes that may be yours?"
 
 
-def undo_text(value: JsonObject, width: int) -> Lines:
+def undo_text(value: JsonObject) -> Blocks:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
@@ -41,35 +41,32 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         counts.append(f"{plural(len(back), 'reference')} restored")
     if value["kept"]:
         counts.append(f"{len(value['kept'])} kept")
-    yield from filled(_headline(value, ", ".join(counts)), width)
+    yield _headline(value, ", ".join(counts))
     for kind, paths in kinds:
-        yield from _listed([f"{kind:<9} {path}" for path in paths], width)
+        yield from _listed([f"{kind:<9} {path}" for path in paths])
     rows = []
     unsure = [entry["path"] for entry in value["kept"] if entry["why"] == UNSURE]
     for row in [entry for entry in value["kept"] if entry["why"] != UNSURE]:
         suffix = f"; earlier version: {row['aside']}" if row["aside"] else ""
         rows.append(f"kept      {row['path']} ({row['why']}){suffix}")
-    yield from _listed(rows, width)
+    yield from _listed(rows)
     yield from _listed(
-        [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()], width
+        [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()]
     )
     for name, reference in name_references(
         [reference for reference in references if not reference["restored"]]
     ).items():
         if reference["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if reference["command"] else ""
-            yield from wrapped(f"kept      {name} (has moved since){how}", width, "  ")
+            yield Wrapped(f"kept      {name} (has moved since){how}", "  ")
             if how:
-                yield from folded(reference["command"] or "", width, "  ")
+                yield Verbatim(reference["command"] or "", "  ")
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
-        yield from filled(f"HEAD was moved and is still at {mask_unprintable(after)}. To move it back:", width)
-        yield from folded(moved["command"], width, "  ")
+        yield f"HEAD was moved and is still at {mask_unprintable(after)}. To move it back:"
+        yield Verbatim(moved["command"], "  ")
     if unsure:
-        yield from filled(
-            f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths.",
-            width,
-        )
+        yield f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths."
     for subject in value["unfollowed"]:
         command = subject.removesuffix(f": {KILLED_SINCE}")
         text = f"{value['action'].capitalize()} does not cover {subject}"
@@ -78,7 +75,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
                 f"nexus was killed during {command}. All changes until you used the session again, including your own, "
                 "count as changes of this turn."
             )
-        yield from filled(mask_unprintable(text), width)
+        yield mask_unprintable(text)
 
 
 def describe_unsure(paths: Sequence[str], project: str = "") -> str:
@@ -107,9 +104,11 @@ def _headline(value: JsonObject, counts: str) -> str:
     return f"{f'Would {verb}' if value['dry_run'] else past_verb} {which}: {counts}."
 
 
-def _listed(rows: Sequence[str], width: int) -> Lines:
-    more = [f"  [and {len(rows) - NAMED:,} more]"] if len(rows) > NAMED else []
-    return [line for row in rows[:NAMED] for line in wrapped(mask_unprintable(row), width, "  ")] + more
+def _listed(rows: Sequence[str]) -> Blocks:
+    """Yield the first rows, and how many more there are."""
+    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:NAMED])
+    if len(rows) > NAMED:
+        yield Paragraph(f"[and {len(rows) - NAMED:,} more]", "  ")
 
 
 def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:

@@ -17,19 +17,8 @@ from nexus_cli.ledger.sessions import list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
-from nexus_cli.reports.text.lines import (
-    Lines,
-    aligns,
-    apart,
-    block,
-    dollars,
-    filled,
-    list_components,
-    number,
-    paragraphs,
-    plural,
-    share,
-)
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable, aligns
+from nexus_cli.reports.text.lines import dollars, list_components, number, plural, share
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 BAR, WITH_BARS, WIDE = 20, 80, 1000
@@ -159,7 +148,7 @@ def _sum(totals: Sequence[UsageTotal]) -> JsonObject:
     return {"sessions": len({usage_total.session for usage_total in totals}), **to_json_value(total)}
 
 
-def usage_text(value: JsonObject, width: int) -> Lines:
+def usage_text(value: JsonObject, width: int) -> Blocks:
     """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], value["since"] or ""
     imported = (
@@ -167,36 +156,34 @@ def usage_text(value: JsonObject, width: int) -> Lines:
         f" {number(row['input'])} input and {number(row['output'])} output tokens"
         for row in value.get("imported", ())
     )
-    others = paragraphs(imported, width)
     if not total["requests"]:
         none = "No session has sent a request" + (" in this period." if since else " yet.")
-        yield from [*filled(none, width), *others]
+        yield from [none, *imported]
         return
     requests = f"{count_requests(total)} in {plural(total['sessions'], 'session')}"
-    yield from usage_lines(total, requests, width)
+    yield from usage_lines(total, requests)
     if value.get("by"):
-        yield from [*_named_rows(value, width), *others]
+        yield _sums_by(value, width)
+        yield from imported
         return
     days = value["days"]
     shown = days if since else days[-DAYS:]
-    yield from block(
-        "by day", *usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
+    yield TitledTable(
+        "by day", *usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown)
     )
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
-        yield from filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
-    yield from block("by model", *usage_rows("model", value["models"]), width)
+        yield Paragraph(f"{earlier} not listed: --since {days[0]['day']} lists all", "  ")
+    yield TitledTable("by model", *usage_rows("model", value["models"]))
     projects = value["projects"][:PROJECTS]
-    yield from block("by project", *usage_rows("project", projects), width)
+    yield TitledTable("by project", *usage_rows("project", projects))
     if hidden := len(value["projects"]) - len(projects):
-        yield from filled(
-            f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", width, "  "
-        )
-    yield from price_hint(value["models"], width)
-    yield from others
+        yield Paragraph(f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", "  ")
+    yield from price_hint(value["models"])
+    yield from imported
 
 
-def _named_rows(value: JsonObject, width: int) -> Lines:
+def _sums_by(value: JsonObject, width: int) -> TitledTable:
     """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
     by = value["by"]
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
@@ -207,8 +194,8 @@ def _named_rows(value: JsonObject, width: int) -> Lines:
             drawn = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
             with_bars = heading.removesuffix(by) + f"| {by}"
             if aligns(with_bars, drawn, width - 2):
-                return block(f"by {by}", with_bars, drawn, width)
-    return block(f"by {by}", heading, table, width)
+                return TitledTable(f"by {by}", with_bars, drawn)
+    return TitledTable(f"by {by}", heading, table)
 
 
 def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
@@ -230,18 +217,18 @@ def count_requests(total: JsonObject) -> str:
     return plural(total["requests"], "request") + without
 
 
-def usage_lines(total: JsonObject, requests: str, width: int) -> Lines:
+def usage_lines(total: JsonObject, requests: str) -> Blocks:
     """Describe a sum in one sentence, in which `requests` says of what, and the components of its cost in another."""
     cost = format_cost(total)
     cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
     text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
-    yield from filled(f"{cost} for {text}" if cost else text, width)
+    yield f"{cost} for {text}" if cost else text
     components = total.get("known_cost", {})
     if listed := list_components(components):
         unknown_cost = round_dollars(total["known_usd"] - sum(components.values()))
         listed += f", {dollars(unknown_cost)} unknown (recorded by an older nexus)" if unknown_cost else ""
         saved = f" The cache saved {dollars(total['saved_usd'])}." if total["saved_usd"] > 0 else ""
-        yield from filled(f"By component: {listed}.{saved}", width)
+        yield f"By component: {listed}.{saved}"
 
 
 def format_cost(row: JsonObject) -> str:
@@ -251,18 +238,18 @@ def format_cost(row: JsonObject) -> str:
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def price_hint(rows: Sequence[JsonObject], width: int) -> Lines:
+def price_hint(rows: Sequence[JsonObject]) -> Blocks:
     """Return the way to set the price of models whose requests have none; the command is on its own line."""
     models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
-    lines = apart(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width) if covered else []
+    lines = ["", f"Covered by a subscription, at no cost per token: {', '.join(covered)}."] if covered else []
     if not models:
         return lines
     others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
     text = f"No known price for requests to {models[0]}{others}. "
     text += "To set a price for later requests (output_price in the same way):"
-    return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
+    return [*lines, "", text, Paragraph(price_command(models[0]), "  ")]
 
 
 def usage_rows(name: str, rows: Sequence[JsonObject]) -> tuple[str, list[tuple[Any, ...]]]:

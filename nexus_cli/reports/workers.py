@@ -15,8 +15,9 @@ from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
 
 
 class WorkerList(TypedDict):
@@ -69,7 +70,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     return rows
 
 
-def workers_text(value: JsonObject, width: int) -> Lines:
+def workers_text(value: JsonObject) -> Blocks:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = []
     for worker in value["workers"]:
@@ -79,16 +80,18 @@ def workers_text(value: JsonObject, width: int) -> Lines:
         figures = (worker["steps"], short(worker["tokens"]), dollars(worker["cost_usd"]))
         rows.append((worker["id"], describe_state(worker["state"]), *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
-    yield from table("id | state | steps | tokens | cost | task", rows, width, NONE)
-    yield from apart(way, width) if rows else ()
+    yield Table("id | state | steps | tokens | cost | task", rows, NONE)
+    if rows:
+        yield from ["", way]
     if agents := agent_rows(value):
         offered = "The model can delegate work to these agents; @NAME requests an agent:"
-        yield from ["", *filled(offered, width), *table("agent | from | what", agents, width)]
+        yield from ["", offered]
+        yield Table("agent | from | what", agents)
     if value.get("untrusted"):
-        yield from apart(describe_untrusted(value["untrusted"], "agent"), width)
+        yield from ["", describe_untrusted(value["untrusted"], "agent")]
 
 
-def worker_lines(value: JsonObject, width: int) -> Lines:
+def worker_lines(value: JsonObject) -> Blocks:
     """Return a line for each worker of a session that is shown in full."""
     for worker in value.get("workers", ()):
         facts = [
@@ -97,4 +100,4 @@ def worker_lines(value: JsonObject, width: int) -> Lines:
             f"session {worker['session'] or '-'}",
             worker["task"],
         ]
-        yield cut_line(f"worker {' · '.join(facts)}", width)
+        yield OneLine(f"worker {' · '.join(facts)}")

@@ -9,7 +9,8 @@ from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.reports.text.lines import Lines, filled, plural, table, wrapped
+from nexus_cli.reports.text.blocks import Blocks, Table, Wrapped
+from nexus_cli.reports.text.lines import plural
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
 
@@ -32,7 +33,7 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
     return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 
-def worktrees_text(value: JsonObject, width: int) -> Lines:
+def worktrees_text(value: JsonObject) -> Blocks:
     """List the worktrees of a project or of all."""
     is_all = value["project"] is None
     rows = []
@@ -50,12 +51,13 @@ def worktrees_text(value: JsonObject, width: int) -> Lines:
                 row["folder"],
             )
         )
-    return table(
-        f"name | state | changes | made | {'project | ' * is_all}folder",
-        rows,
-        width,
-        "No worktrees. `nexus -w NAME` creates a worktree.",
-    )
+    return [
+        Table(
+            f"name | state | changes | made | {'project | ' * is_all}folder",
+            rows,
+            "No worktrees. `nexus -w NAME` creates a worktree.",
+        )
+    ]
 
 
 def _changes(row: JsonObject) -> str:
@@ -71,15 +73,14 @@ def _changes(row: JsonObject) -> str:
     return ", ".join(parts) or "-"
 
 
-def applied_text(value: JsonObject, width: int) -> Lines:
+def applied_text(value: JsonObject) -> Blocks:
     """List the outcome for each path."""
     if value["nothing_new"]:
-        text = f"Nothing to apply: every change of worktree {value['name']} was applied before or is in the project."
-        return filled(text, width)
+        return [f"Nothing to apply: every change of worktree {value['name']} was applied before or is in the project."]
     conflicts = {row["path"] for row in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"identical {path}" for path in value["there"]]
     for conflict in value["conflicts"]:
         suffix = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
         lines.append(f"conflict  {conflict['path']}: {conflict['why']}{suffix}")
-    return (piece for line in map(mask_unprintable, lines) for piece in wrapped(line, width))
+    return map(Wrapped, map(mask_unprintable, lines))

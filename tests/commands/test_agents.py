@@ -35,7 +35,7 @@ from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.page.session_page import session_page
 from nexus_cli.reports.sessions import show_session
-from nexus_cli.reports.timeline import session_timeline, timeline_text
+from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
@@ -362,7 +362,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         page = "".join(session_page(session.ledger, info, Settings()))
         written = "".join(session_pieces(session.ledger.log(session.id), info, "md"))
         for act in acts:
-            assert f" files: {act}" in "\n".join(timeline_text(value, 200))
+            assert f" files: {act}" in find_form("timeline")(value, 200)
             assert (page.count(act), written.count(act), told(session.ledger, session.id).count(act)) == (1, 1, 1)
 
     over(context, session, work)

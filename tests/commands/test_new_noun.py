@@ -27,9 +27,11 @@ def list_zebras(
 NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
 """
 REPORT = """
+from __future__ import annotations
+
 from typing import TypedDict
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.lines import Lines, filled
+from nexus_cli.reports.text.blocks import (Blocks)
 
 
 class ZebrasReport(TypedDict):
@@ -40,8 +42,8 @@ class ZebrasReport(TypedDict):
     tall: bool
 
 
-def zebras_text(value: JsonObject, width: int) -> Lines:
-    return filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width)
+def zebras_text(value: JsonObject) -> Blocks:
+    yield f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})"
 """
 TESTS = Path(__file__).parent.parent
 SLASH = """

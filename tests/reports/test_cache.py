@@ -21,6 +21,7 @@ from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.rewrites import rewrite_lines
+from nexus_cli.reports.text.blocks import lay_out
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -115,16 +116,16 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     one = {"cause": "pruned", "saved": 14_344, "cold": 13_648, "cost": 0.0471, "summary_usd": 0.0321, "break_even": 10}
     one |= {"pays": True, "why": "it was due"}
     rows: list[Any] = [{**one, "requests": number, "net_usd": 0.25} for number in range(48)]
-    lines = [*rewrite_lines(rows, 80)]
+    lines = lay_out(rewrite_lines(rows), 80)
     assert len(lines) == 14 and lines[-7].split()[-2:] == ["47", "+$0.2500"], "two lines for each in 80 columns"
     assert lines[-6:-1] == ["  pruned: it was due"] * 5
     assert lines[-1].strip() == "43 earlier rewrites not listed (all 48 cost $3.80; see `nexus cache --json`)"
-    assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
-    unknown = [*rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)]
+    assert "listed" not in "".join(lay_out(rewrite_lines(rows[:5]), 80))
+    unknown = lay_out(rewrite_lines([{**rows[0], "summary_usd": None}, *rows]), 80)
     assert unknown[-1].strip() == "44 earlier rewrites not listed (all 49; see `nexus cache --json`)", (
         "a summary has no price"
     )
-    assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
+    assert lines[-1].replace(" cost $3.80", "") in lay_out(rewrite_lines([*rows[:47], {**rows[47], "cost": None}]), 80)
 
 
 @pytest.mark.matrix

@@ -31,7 +31,7 @@ from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.core.server_results import EventLine
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import draw_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served
@@ -421,7 +421,7 @@ async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(t
                 continue
             for call in result["calls"]:
                 if call["method"] == "show" and call["params"]["form"] != "diff":
-                    assert draw_report(call["params"]["form"], call["params"]["value"], 80, Theme().look) is not None
+                    assert find_form(call["params"]["form"])(call["params"]["value"], 80, Theme().look) is not None
         (row,) = await served.client.list_agents()
         assert (row["session"] == made["session"]) is (name not in ("clear", "edit", "fork"))
         assert row["level"] == ("plan" if name == "plan" else "ask")

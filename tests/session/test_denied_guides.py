@@ -11,7 +11,8 @@ from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.reports.skills import list_skills, skills_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.skills import list_skills
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -51,7 +52,7 @@ def test_the_model_is_not_offered_what_it_may_not_use(tmp_path: Path, rules: lis
         assert bool(guide["denied"]) == is_hidden, guide
     assert ("The skill charts may fit" in sent) == ("charts" not in hidden)
     assert [row["name"] for row in listed["skills"] if row["catalogue"]] == sorted({"charts", "tags"} - hidden)
-    shown = "\n".join(skills_text(listed, 200))
+    shown = find_form("skills")(listed, 200)
     assert shown.count("[hidden from the model: deny ") == len(hidden)
 
 

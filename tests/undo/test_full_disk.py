@@ -15,8 +15,9 @@ from undo.world import World
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import ledger_error
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turn
-from nexus_cli.reports.undo import turn_diff, undo_text
+from nexus_cli.reports.undo import turn_diff
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes, restore
 from nexus_cli.undo.coverage import describe_uncovered
@@ -94,7 +95,7 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
         assert count.offer_undo(1) == "2 files (+2 -1)"
     else:
         assert [(one["path"], one["why"]) for one in report["kept"]] == [("a", NOT_KEPT)] and unread == ["a"]
-        assert [*undo_text(report, 30)][-3:] == [
+        assert find_form("undo")(report, 30).splitlines()[-3:] == [
             "  kept      a (no readable",
             "  copy of the earlier content",
             "  exists)",

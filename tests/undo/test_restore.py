@@ -414,7 +414,7 @@ def test_a_killed_turn_is_told_of_with_its_own_undo_alone_and_not_refused_if_not
     told = f"bash sh -c x: {KILLED_SINCE}"
     for report in (world.undo(dry_run=True), world.undo(turn=2, dry_run=True), world.undo()):
         assert (report["turn"], report["removed"], report["unfollowed"]) == (2, [], [told])
-        assert next(iter(undo_text(report, 80))) == "Nothing to undo in turn 2."
+        assert next(iter(undo_text(report))) == "Nothing to undo in turn 2."
     assert world.undo()["turn"] is None
 
 

@@ -25,7 +25,8 @@ from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports.models import list_models, model_cells
-from nexus_cli.reports.text.lines import cut_line, filled, table
+from nexus_cli.reports.text.blocks import Drawn, Paragraph, ReportBlock, Table, lay_out, paragraphs
+from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Writable
 
@@ -108,8 +109,7 @@ class FirstRun:
             (str(place), SHAPES[name].title, addresses[name] or SHAPES[name].page)
             for place, name in enumerate(providers, 1)
         ]
-        lines = table(" | | ", rows, self._width - 2, headed=False)
-        self._put("\n".join(f"  {line}" for line in lines))
+        self._put_table(Table(" | | ", rows, headed=False))
         self._say("Other ways:")
         ways = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
@@ -117,8 +117,7 @@ class FirstRun:
             f"set a key in the environment: export {key_variable(providers[0])}=...",
             "start with any other model supported by litellm: nexus --model PROVIDER/NAME",
         ]
-        for way in ways:
-            self._put("\n".join(filled(way, self._width, "    ", "  - ")))
+        self._put(*paragraphs(ways, "    ", "  - "))
         name = self._ask("Provider", providers[0], lambda text: _parse_provider(text, providers))
         if key := ask_key(name, self._stream, self._read_key):
             self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
@@ -128,14 +127,13 @@ class FirstRun:
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._settings)) or "none"
         reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none reachable"
-        for row in (f"keys: {keys}", f"model servers: {reached}"):
-            self._put("\n".join(filled(row, self._width, "    ", "  ")))
+        self._put(*paragraphs((f"keys: {keys}", f"model servers: {reached}"), "    ", "  "))
 
     def _model(self, models: Sequence[JsonObject]) -> str:
         self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
-        self._put("\n".join(_format_models(models[:SHOWN], self._width)))
+        self._put_table(_list_models(models[:SHOWN]))
         if len(models) > SHOWN:
-            self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
+            self._put(Paragraph(f"and {len(models) - SHOWN} more: `nexus model list`", "  "))
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[JsonObject]) -> str:
@@ -166,10 +164,10 @@ class FirstRun:
         levels = [level for level in LEVELS if has_sandbox or level != AUTO]
         meanings = MEANINGS if has_sandbox else {**MEANINGS, ASK: "reading inside the project; the rest needs approval"}
         for place, level in enumerate(levels, 1):
-            self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
+            self._put(Paragraph(meanings[level], " " * 11, f"  {place}  {level:<4}  "))
         if not has_sandbox:
             why = f"Level auto (sandboxed commands) is not available here: {probe.why}. `nexus doctor` has details."
-            self._put("\n".join(filled(why, self._width, "  ", "  ")))
+            self._put(Paragraph(why, "  "))
         return self._ask("Permission level", levels[0], lambda text: _parse_level(text, levels))
 
     def _ask(self, label: str, default: str, parse: Parse) -> str:
@@ -185,7 +183,7 @@ class FirstRun:
             try:
                 return parse(line.strip()) if line.strip() else default
             except NexusError as error:
-                self._put("\n".join(filled(sanitize(redact(f"{error.message}. {error.hint}")), self._width, "  ")))
+                self._put(Paragraph(redact(f"{error.message}. {error.hint}"), "  "))
         hint = "Start nexus again, or skip the setup with --model NAME"
         raise NexusError("usage", "the setup was cancelled", f"none of {TRIES} answers was valid", hint)
 
@@ -203,19 +201,22 @@ class FirstRun:
         )
 
     def _say(self, text: str) -> None:
-        self._put("\n".join(["", *filled(sanitize(text), self._width)]))
+        self._put("", text)
 
-    def _put(self, text: str) -> None:
-        self._stream.write(text + "\n")
+    def _put(self, *blocks: str | ReportBlock) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lay_out(blocks, self._width)))
+
+    def _put_table(self, table: Table) -> None:
+        self._put(*(Drawn(f"  {line}") for line in table.lines(self._width - 2)))
 
 
-def _format_models(models: Sequence[JsonObject], width: int) -> list[str]:
+def _list_models(models: Sequence[JsonObject]) -> Table:
     rows = []
     for place, model in enumerate(models, 1):
         name, window, input_price, output_price, _, because = model_cells(model)
         called = cut_line(sanitize(name), 60)
         rows.append((str(place), called, window, input_price, output_price, sanitize(because)))
-    return [f"  {line}" for line in table(" | model | window | $ in | $ out | because", rows, width - 2)]
+    return Table(" | model | window | $ in | $ out | because", rows)
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
-from nexus_cli.reports.text.lines import wrapped
+from nexus_cli.reports.text.blocks import Wrapped
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider
@@ -176,7 +176,7 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
         out.write(json_text(value, escaped=True) + "\n")
     else:
         width = out.width if out.terminal else ENDLESS
-        out.write("".join(f"{line}\n" for run in runs for line in wrapped(run_line(run), width)))
+        out.write("".join(f"{line}\n" for run in runs for line in Wrapped(run_line(run)).lines(width)))
     return status
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
-from nexus_cli.reports.text.lines import wrapped
+from nexus_cli.reports.text.blocks import Wrapped, lay_out
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 
@@ -164,15 +164,14 @@ def _describe(result: SessionsImport, dry_run: bool) -> str:
 def _print_lines(source: Source, title: str, lines: Sequence[str]) -> None:
     if source.is_json or not lines:
         return
-    width = text_width(whole=True)
-    pieces = (wrapped(with_tilde(line), width - 4) for line in dict.fromkeys(lines))
-    print_text("\n".join([*wrapped(title, width), *("  " + "\n    ".join(piece) for piece in pieces)]) + "\n")
+    blocks = [Wrapped(title), *(Wrapped(with_tilde(line), "    ", "  ") for line in dict.fromkeys(lines))]
+    print_text("\n".join(lay_out(blocks, text_width(whole=True))))
 
 
 def _print_wrapped(source: Source, text: str) -> None:
     """Print a message, in a terminal broken between words; nothing if it is empty."""
     if text and not source.is_json:
-        print_text("\n".join(wrapped(text, text_width(whole=True))))
+        print_text("\n".join(Wrapped(text).lines(text_width(whole=True))))
 
 
 def _choose(subject: str, answers: Sequence[str]) -> str:

@@ -35,8 +35,7 @@ from nexus_cli.provider.key_shapes import (
 )
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import provider_of
-from nexus_cli.reports.text.lines import filled
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.ui.print.stream import QuietStream, Writable
 
 MOST = 64 * 1024
@@ -160,7 +159,7 @@ def offer_login(model: str, stream: Writable, read_key: ReadKey) -> None:
 
 
 def _say(stream: Writable, text: str) -> None:
-    stream.write("\n".join([*filled(sanitize(text), min(stream.width, MOST_COLUMNS)), ""]))
+    stream.write("\n".join([*lay_out([text], min(stream.width, MOST_COLUMNS)), ""]))
 
 
 def lacks_key(model: str) -> bool:

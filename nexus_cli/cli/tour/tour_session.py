@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import ASK
 from nexus_cli.reports.context_summary import context_summary
-from nexus_cli.reports.forms import draw_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -80,7 +80,7 @@ class TourScreen:
         await self.wait("Enter to send, q to quit:", status_line(session.status(), self._stream.width, self._theme))
         if scene["words"] == "/context":
             value = context_summary(session.state)
-            self._stream.write(f"\n{draw_report('context_summary', value, self._stream.width, self._theme.look)}\n")
+            self._stream.write(f"\n{find_form('context_summary')(value, self._stream.width, self._theme.look)}\n")
             return
         model.begin(scene)
         is_compacted = False

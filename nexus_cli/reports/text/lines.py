@@ -1,20 +1,15 @@
-"""Lay out text: filled, folded and cut to a width in cells, tables, figures. All text is sanitized here."""
+"""Format figures, causes and lines that are cut, for reports and the screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import dollars as dollars
-from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
-from nexus_cli.text.terminal_sanitizer import sanitize
-
-Lines = Iterable[str]
-ENOUGH = 16
-"""Least useful width of a table's last column, in cells."""
+from nexus_cli.text.cells import cut, one_line
 
 
 def number(value: Any) -> str:
@@ -157,114 +152,3 @@ TITLE = 60
 def worker_title(task: str) -> str:
     """Return the title of a worker: the first line of its task that has words, possibly cut."""
     return cut_line(next((line for line in task.split("\n") if line.strip()), "").strip(), TITLE)
-
-
-def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Fill words into lines of `width` cells, behind `indent` (`first`: the first line), breaking words if needed."""
-    lines: list[str] = []
-    line, gap = indent if first is None else first, ""
-    room = width - cells(indent)
-    for word in sanitize(text).split():
-        space = width - cells(line + gap)
-        if gap and cells(word) > space and (space < width // 3 or cells(word) <= room):
-            lines.append(line)
-            line, gap, space = indent, "", room
-        if cells(word) > space:
-            begin = next(fold(word, space))
-            *whole, word = [line + gap + begin, *(indent + piece for piece in fold(word[len(begin) :], room))]
-            lines += whole
-            line, gap = word, " "
-        else:
-            line, gap = line + gap + word, " "
-    return [*lines, line] if gap else lines
-
-
-def apart(text: str, width: int, indent: str = "") -> list[str]:
-    """Return `text` as a paragraph of its own: filled, below an empty line."""
-    return ["", *filled(text, width, indent)]
-
-
-def folded(text: str, width: int, indent: str = "") -> list[str]:
-    """Return the lines of `text` unchanged, except that long ones are broken: for code, output and typed text."""
-    lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
-    return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
-
-
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return the lines of `text` unchanged, except that long ones are broken between words: for messages, and for names
-    of files beside words."""
-    return [(indent + piece).rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width - cells(indent))]
-
-
-def table(heading: str, rows: Iterable[Sequence[Any]], width: int, none: str = "", *, headed: bool = True) -> list[str]:
-    """Return `rows` as aligned lines below the names of their columns, which ` | ` separates in `heading`, if it is
-    shown (`headed`); `none` if there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first
-    column without a name, cells are right-aligned.
-
-    The last column takes the rest of `width` and is cut to it. If too little is left for it each row becomes a
-    paragraph: its label (the first cell, or the last if the first is a number), then the others by name, without empty
-    ones.
-    """
-    names, *shown = _cells(heading, rows)
-    if not shown:
-        return filled(none, width)
-    columns = list(zip(names, *shown, strict=True))
-    sizes = [max(map(cells, column)) for column in columns[:-1]]
-    room = width - sum(sizes) - 2 * len(sizes)
-    if not _roomy(columns[-1], room):
-        return [line for row in shown for line in _paragraph(names, row, width)]
-    lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
-    for row in [names, *shown] if headed else shown:
-        gaps = (" " * (size - cells(cell)) for cell, size in zip(row, sizes, strict=False))
-        aligned = [gap + cell if right else cell + gap for cell, gap, right in zip(row, gaps, is_right, strict=False)]
-        lines.append("  ".join([*aligned, cut_line(row[-1], room)]).rstrip())
-    return lines
-
-
-def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:
-    """Return the names of the columns, then each row, as texts on one line."""
-    texts = ([cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows)
-    return [[one_line(text) for text in row] for row in ([name.strip() for name in heading.split("|")], *texts)]
-
-
-def aligns(heading: str, rows: Iterable[Sequence[Any]], width: int) -> bool:
-    """True if `table` aligns `rows` at this width, False if it makes paragraphs."""
-    columns = list(zip(*_cells(heading, rows), strict=True))
-    return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
-
-
-def _roomy(last: Sequence[str], room: int) -> bool:
-    return room >= min(ENOUGH, max(map(cells, last)))
-
-
-def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return a row below its label. A column without a name (a mark) goes before the label, or has no name."""
-    label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
-    head = cut_line(row[label], 2 * width) if label > 1 else " ".join(filter(None, row[: label + 1]))
-    other_columns = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
-    parts = [
-        f"{names[place]} {cut_line(row[place], 2 * width)}".strip()
-        for place in other_columns
-        if row[place] not in ("", "-")
-    ]
-    return [*filled(head, width, "    ", ""), *filled(", ".join(parts), width, "    ")]
-
-
-def block(title: str, heading: str, rows: Iterable[Sequence[Any]], width: int) -> list[str]:
-    """Return a titled table after an empty line; nothing without rows."""
-    lines = table(heading, rows, width - 2)
-    return ["", f"{title}:", *("  " + line for line in lines)] if lines else []
-
-
-NUMBERS = frozenset(
-    """
-    tokens value requests input output cached cost turns window cold saved missed expected written new priority steps
-    tools
-    """.split()
-) | {"$ in", "$ out"}
-"""Headings of right-aligned columns."""
-
-
-def paragraphs(texts: Iterable[str], width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Return each of `texts` filled separately, as `filled` does."""
-    return [line for text in texts for line in filled(text, width, indent, first)]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from nexus_cli.commands import use_slash_names
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.diff import diff_text
-from nexus_cli.reports.forms import draw_report
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.reports.text.door import DOOR
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
@@ -32,10 +33,10 @@ def draw_in_theme(form: str, value: JsonObject, width: int, theme: Theme) -> str
 
 def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
     if form != "reflection" or not value["text"].strip():
-        return draw_report(form, value, width, theme.look)
+        return find_form(form)(value, width, theme.look)
     prose = Markdown(lambda: width, theme)
     body = prose.feed(value["text"]) + prose.flush()
-    rest = draw_report(form, {**value, "text": None}, width, theme.look)
+    rest = find_form(form)({**value, "text": None}, width)
     return "\n".join([body.rstrip("\n"), *([rest] if rest else [])])
 
 
@@ -44,7 +45,7 @@ def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[s
     if text := str(value.get("text") or "").rstrip("\n"):
         is_cut, value = bool(value.get("cut")), {**value, "text": None}
         yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True, is_cut=is_cut)
-    yield from diff_text(value, width)
+    yield from lay_out(diff_text(value), width)
 
 
 def mark_line_ends(text: str) -> str:

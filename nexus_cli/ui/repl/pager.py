@@ -14,7 +14,7 @@ from weakref import WeakSet
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.reports.text.lines import wrapped
+from nexus_cli.reports.text.blocks import Wrapped
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
@@ -57,7 +57,7 @@ async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> 
     """
     if view in PAGED:
         return
-    wrap = partial(wrapped, text, view.width)
+    wrap = partial(Wrapped(text).lines, view.width)
     shown = "\n".join(await asyncio.to_thread(wrap) if len(text) > LARGE else wrap()).rstrip("\n") + "\n"
     try:
         command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []

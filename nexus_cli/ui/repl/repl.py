@@ -20,8 +20,8 @@ from nexus_cli.core.errors import FORK, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
 from nexus_cli.reports.event_texts import format_elapsed
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.help import KEYS, LINE_KEYS
-from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.process_tree import kill_all
@@ -279,8 +279,8 @@ class Repl:
 
     async def _show_transcript(self, value: JsonObject) -> None:
         shell = [output for output in self.backend.shell_outputs if output["session"] == value.get("id")]
-        lines = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
-        await show_in_pager(self.view, "\n".join(lines), at_end=bool(value["events"] or shell))
+        text = await asyncio.to_thread(find_form("transcript"), {**value, "shell": shell}, self.view.width - 1)
+        await show_in_pager(self.view, text, at_end=bool(value["events"] or shell))
 
     # Effects
 

@@ -36,7 +36,9 @@ from nexus_cli.core.run import (
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import is_muted
-from nexus_cli.reports.spaces import message_lines, space_messages_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.spaces import message_lines
+from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
 from nexus_cli.text.cells import cut, one_line, wrap
@@ -336,7 +338,7 @@ class SpaceChat(ReplController):
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
         shown = {**value, "messages": [_shortened(message) for message in value["messages"]]}
-        self.view.put(sanitize("\n".join(space_messages_text(shown, self.view.width))) + "\n")
+        self.view.put(find_form("space_messages")(shown, self.view.width) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
@@ -432,10 +434,11 @@ class SpaceChat(ReplController):
         return missing, self._approvals.find_answers(self._working)
 
     def _show(self, message: SpaceMessage) -> None:
-        lines = message_lines(_shortened(message_json(message, is_seen=True)), self.view.width)
+        width = self.view.width
+        lines = lay_out(message_lines(_shortened(message_json(message, is_seen=True)), width), width)
         if (day := format_local_minute(message.at, "%Y-%m-%d")) != self._day:
             self._day, lines = day, ["", day, *lines]
-        self.view.put(sanitize("\n".join(lines)) + "\n")
+        self.view.put("\n".join(lines) + "\n")
         if find_mentions(message.text, [self._member.name]):
             self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
 

@@ -14,7 +14,7 @@ from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.reports.text.lines import filled
+from nexus_cli.reports.text.blocks import Paragraph
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.repl.view import ReplController
@@ -216,7 +216,7 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:
-        return [row for head, action in cells for row in filled(action, columns, " " * (size or 2), head)]
+        return [row for head, action in cells for row in Paragraph(action, " " * (size or 2), head).lines(columns)]
     return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 

@@ -19,7 +19,8 @@ from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.memory import ConsolidationReport
-from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
+from nexus_cli.reports.text.blocks import OneLine, Paragraph, Table, Verbatim, Wrapped
+from nexus_cli.reports.text.lines import cut_line, dollars
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.drawn_report import draw_in_theme
@@ -164,13 +165,15 @@ def test_drops_and_replay_say_what_to_do() -> None:
     )
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
-    assert find_form("replay")({**good, "requests": 0}).startswith(
+    assert find_form("replay")({**good, "requests": 0}, 200).startswith(
         "Session 01 has not sent a request, so there is nothing"
     )
-    one = find_form("replay")({**good, "requests": 1})
+    one = find_form("replay")({**good, "requests": 1}, 200)
     assert one == "nexus rebuilt 1 request of session 01: identical to what was sent."
-    assert find_form("replay")({**good, "requests": 3}).startswith("nexus rebuilt 3 requests of session 01")
-    assert "line 4" in find_form("replay")({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+    assert find_form("replay")({**good, "requests": 3}, 200).startswith("nexus rebuilt 3 requests of session 01")
+    assert "line 4" in find_form("replay")(
+        {"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"}, 80
+    )
 
 
 WIDTHS = (20, 80)
@@ -911,7 +914,7 @@ def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
         for many in (0, 1, 9):
             for odd in ODD if many == 1 else ODD[:4]:
                 text = find_form(form)(values(form, odd, many), width)
-                assert text.strip()
+                assert text.strip() and sanitize(text) == text
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
 
 
@@ -931,18 +934,18 @@ def test_every_form_has_a_name_of_its_own_and_is_found_by_it() -> None:
 
 @given(st.text(max_size=80), st.integers(20, 60))
 def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
-    for lines in (filled(text, width, "  "), folded(text, width, "> "), [cut_line(text, width)]):
-        assert not too_wide("\n".join(lines), width)
-    assert "".join("".join(filled(text, width)).split()) == "".join(sanitize(text).split())
+    for block in (Paragraph(text, "  "), Verbatim(text, "> "), Wrapped(text, "> "), OneLine(text, "  ")):
+        assert not too_wide("\n".join(block.lines(width)), width)
+    assert "".join("".join(Paragraph(text).lines(width)).split()) == "".join(sanitize(text).split())
     text = text.replace("\t", " ")
-    assert folded(text, 10**6) == [line.rstrip() for line in sanitize(text + "\n").split("\n")[:-1]]
+    assert Verbatim(text).lines(10**6) == [line.rstrip() for line in sanitize(text + "\n").split("\n")[:-1]]
 
 
 @pytest.mark.matrix
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
 def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]
-    lines = table("one | two | three", rows, width)
+    lines = Table("one | two | three", rows).lines(width)
     assert not too_wide("\n".join(lines), width)
     for row in rows:
         assert "".join(sanitize(row[0]).split()) in "".join("".join(lines).split())
@@ -977,18 +980,19 @@ def test_one_entry_is_one_entry() -> None:
 
 def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:
     long = "x" * 30
-    named = table("id | tokens | cause | what", [("d1", "5", "", long)], 24)
+    named = Table("id | tokens | cause | what", [("d1", "5", "", long)]).lines(24)
     assert named == ["d1", "    tokens 5, what", "    " + long[:20], "    " + long[20:]]
-    summed = table("tokens | cost | model", [(1_234_567, None, long)], 30)
+    summed = Table("tokens | cost | model", [(1_234_567, None, long)]).lines(30)
     assert summed == [long, "    tokens 1,234,567"], "a number is no label"
-    marked = table(" | id | tokens | form", [("+", long[:20], "12", "outline"), ("", "b", "", "")], 24)
+    marked = Table(" | id | tokens | form", [("+", long[:20], "12", "outline"), ("", "b", "", "")]).lines(24)
     assert marked == ["+ " + long[:20], "    tokens 12, form", "    outline", "b"]
-    assert table("name | tokens | ", [(long, "12", "")], 30) == [long, "    tokens 12"]
+    assert Table("name | tokens | ", [(long, "12", "")]).lines(30) == [long, "    tokens 12"]
 
 
 @pytest.mark.matrix
 def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
-    assert len(folded("x" * 5_000_000, 80)) == len(filled("x" * 5_000_000, 80)) == 62_500
+    line = "x" * 5_000_000
+    assert len(Verbatim(line).lines(80)) == len(Paragraph(line).lines(80)) == 62_500
     assert cells(cut_line("é" * 5_000_000, 80)) == 80
 
 
