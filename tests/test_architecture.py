@@ -496,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_753, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_461, 0, 60),
-    "reports": (87_693, 8_414, None),
+    "reports": (87_698, 8_414, None),
     "rpc": (17_324, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_302, 0, 40),
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_382, 49_784)
+SUM = (972_387, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -18,6 +18,7 @@ from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sess
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable, aligns
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import dollars, list_components, number, plural, share
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
@@ -249,7 +250,7 @@ def price_hint(rows: Sequence[JsonObject]) -> Blocks:
     others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
     text = f"No known price for requests to {models[0]}{others}. "
     text += "To set a price for later requests (output_price in the same way):"
-    return [*lines, "", text, Paragraph(price_command(models[0]), "  ")]
+    return [*lines, "", text, Paragraph(name_commands(price_command(models[0])), "  ")]
 
 
 def usage_rows(name: str, rows: Sequence[JsonObject]) -> tuple[str, list[tuple[Any, ...]]]:

@@ -72,7 +72,7 @@ def test_a_dumb_terminal_gets_bars_of_ascii_and_a_model_without_a_price_no_dolla
     made.wait_for("DOLLARS_PER_MILLION")
     text = "\n".join(made.scrollback())
     assert "#+-..." in text and "^ " in text and "  ##\n  ##\n  ##" in text
-    assert "nexus config set 'models.\"openai/odd-model\".input_price'" in text and "$" not in text and "▓" not in text
+    assert "/config set 'models.\"openai/odd-model\".input_price'" in text and "$" not in text and "▓" not in text
 
 
 def test_the_timeline_is_a_row_for_each_thing_that_happened(repl: Opens) -> None:
