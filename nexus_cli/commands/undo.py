@@ -48,9 +48,9 @@ def undo_files(
 
     Your later changes are kept: nexus merges them. If that fails, it writes the earlier version to NAME.nexus-undo and
     exits with status 1. Repeat to undo earlier turns. Branches, tags, stashes and git's index are also restored, unless
-    they changed since. nexus notifies the model. A file that changed while a command ran, but that the command did not
-    name, may be your change: nexus asks you, or keeps the file if there is no terminal. Instead of a session, --session
-    accepts run-N, or worktree-NAME after `nexus worktree apply`.
+    they changed since. nexus notifies the model. If a file changed during a command that took more than a second, and
+    nothing indicates that the command changed it, the change may be yours: nexus asks you, or keeps the file if there
+    is no terminal. Instead of a session, --session accepts run-N, or worktree-NAME after `nexus worktree apply`.
     """
     from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415

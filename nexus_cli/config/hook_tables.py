@@ -59,7 +59,7 @@ def parse_hook(value: object) -> HookTable:
     if not texts["command"].strip():
         raise ValueError("`command` is missing or empty")
     if not is_number(seconds) or not 0 < seconds <= LONGEST_SECONDS:
-        raise ValueError(f"`timeout` is not a number of seconds above 0 and up to {LONGEST_SECONDS}")
+        raise ValueError(f"`timeout` must be a number of seconds greater than 0 and at most {LONGEST_SECONDS}")
     if late not in ("allow", "deny"):
         raise ValueError('`on_timeout` is neither "allow" nor "deny"')
     return HookTable(**texts, timeout=float(seconds), on_timeout=late)

@@ -29,7 +29,7 @@ AHEAD = "allowed with --rule"
 """The origin of a rule that is given ahead, on the command line or with a schedule."""
 ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
-GRANTED = "permitted by a guide for this turn"
+GRANTED = "allowed for this turn by a skill or command"
 """The origin of a rule of `allowed-tools`."""
 NAMED_TOOL = re.compile(r"[^\s,()]+(?:\s*\([^)]*\)?)?")
 """A tool in a list of Claude's, with its pattern, also one that nothing closes: without it the tool would be more."""

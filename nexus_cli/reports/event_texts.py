@@ -136,7 +136,7 @@ def describe_kept(kept: JsonObject) -> list[str]:
     if kept["commands"]:
         record.append(plural(kept["commands"], "command") + failing)
     if record or kept["record_left"]:
-        parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
+        parts.append(f"record: {', '.join(record) or 'empty'}" + _left(kept["record_left"], drops[1:2]))
     return [*parts, f"summary {kept['summary']:,}"]
 
 
