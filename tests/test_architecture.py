@@ -482,7 +482,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_623, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_902, 0, 55),
-    "config": (35_664, 0, None),
+    "config": (35_662, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_151, 0, 46),
     "core": (44_905, 0, None),
@@ -493,10 +493,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_501, 0, 10),
     "ledger": (53_300, 0, 32),
     "mcp": (19_547, 0, 22),
-    "permission": (13_753, 0, 48),
+    "permission": (13_769, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_461, 0, 60),
-    "reports": (87_698, 8_414, None),
+    "reports": (87_716, 8_414, None),
     "rpc": (17_324, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_302, 0, 40),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (68_166, 0, 63),
-    "ui": (96_372, 0, 46),
+    "ui": (96_477, 0, 46),
     "workers": (10_377, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_387, 49_784)
+SUM = (972_524, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -369,7 +369,7 @@ class Settings:
         "checks`). Without such a table, ruff, tsc, go vet and cargo check run if a project uses them; `check = []` "
         "at the top of the file turns all checks off.",
         example=("[[check]]", {"glob": "*.py", "command": "ruff check --quiet {files}", "seconds": 20}),
-        in_projects="adds",
+        in_projects="adds to some",
     )
     """() for no checks at all, None for those found in the project alone."""
     hook: tuple[HookTable, ...] = declare(

@@ -139,8 +139,10 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
         for other in reversed(item.message.tool_calls):
             if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
-            result = results.get(other.id, earlier_result) if other.id not in refused else ""
             is_equal = other.name == call.name and other.raw == call.raw and other.arguments_text == wanted
+            if is_equal and earlier_result and other.id in refused:
+                continue
+            result = results.get(other.id, earlier_result) if other.id not in refused else ""
             if not is_equal or (earlier_result and result != earlier_result):
                 return calls
             earlier_result = result

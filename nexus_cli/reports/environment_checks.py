@@ -482,11 +482,13 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))
-    with suppress(NexusError):  # `settings` has the error
-        edit_checks = list_checks(project, settings_in(folder).check, runs_project=False)
-        if edit_checks:
-            names = ", ".join(f"`{edit_check.name}`" for edit_check in edit_checks)
-            checks.append(Check("checks", "ok", f"after edits: {names}"))
+    try:
+        check_tables = settings_in(folder).check
+    except NexusError:  # `settings` has the error
+        check_tables = settings.check
+    if edit_checks := list_checks(project, check_tables, runs_project=False):
+        names = ", ".join(f"`{edit_check.name}`" for edit_check in edit_checks)
+        checks.append(Check("checks", "ok", f"after edits: {names}"))
     walls = inspect_sandbox(settings.sandbox, own_places, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     return {

@@ -14,6 +14,7 @@ from nexus_cli.config import trust
 from nexus_cli.config.load_settings import LoadedSettings, build_settings, load_settings
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_settings import apply_project, load_settings_in, read_project
+from nexus_cli.config.setting_tables import FIXED_TABLES
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.limits import LEVELS, MODES, Limits, compose_limits
 
@@ -63,6 +64,10 @@ def test_a_project_adds_checks_unless_the_person_has_none_at_all(tmp_path: Path)
     personal("check = []\n")
     loaded = load(tmp_path).settings
     assert loaded.check == () and loaded.worktree.include == ("data",)
+
+
+def test_a_project_adds_rules_to_those_of_a_person_who_has_none() -> None:
+    assert FIXED_TABLES["rules"]["deny"].combine("deny", (), ("bash(git push *)",)) == ("bash(git push *)",)
 
 
 def test_a_project_cannot_set_what_runs_beside_the_screen(tmp_path: Path) -> None:

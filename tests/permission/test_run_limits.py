@@ -45,9 +45,8 @@ def limited(
 ) -> Session:
     """A session of a recipe of one's own with these limits."""
     (folder / "a.txt").write_text("one\n")
-    asked = Options(
-        folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
-    )
+    allow, most = options.pop("allow", "all"), Limits(max_steps=options.pop("most", 9))
+    asked = Options(folder, MODEL, resume=session, allow=allow, limits=most, **options)
     made = open_session(asked, SETTINGS, approver=approver, provider=provider)
     made.dispatcher.limits &= limits
     return made
@@ -208,6 +207,17 @@ def test_a_call_that_ran_after_it_was_refused_is_not_told_as_a_repetition(tmp_pa
     events, end = say(limited(tmp_path, provider, Limits(), Hesitant(None), allow="ask"), "go")
     assert end.ok and ran(events) == [False, False, True]
     assert not [request for request in provider.seen if "in a row" in str(request)]
+
+
+def test_a_call_that_is_declined_now_and_then_still_ends_the_turn(tmp_path: Path) -> None:
+    class Wavering(Person):
+        async def ask(self, question: Question) -> Any:
+            self.asked.append(question)
+            return Allow() if len(self.asked) % 2 else Deny("not again")
+
+    session = limited(tmp_path, steps(*[[RUN]] * 12), Limits(), Wavering(None), allow="ask", most=20)
+    error = say(session, "go")[1].error
+    assert error is not None and "the model repeated the same bash call 5 times" in error["message"]
 
 
 POLL = ("bash", {"command": "echo x >> log; wc -l < log"})

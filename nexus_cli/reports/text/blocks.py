@@ -155,7 +155,7 @@ class TitledTable(NamedTuple):
 
     def lines(self, width: int) -> list[str]:
         lines = Table(self.heading, self.rows).lines(width - 2)
-        return ["", f"{self.title}:", *("  " + line for line in lines)] if lines else []
+        return ["", f"{sanitize(self.title)}:", *("  " + line for line in lines)] if lines else []
 
 
 def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:

@@ -11,6 +11,7 @@ import os
 import re
 import select
 import termios
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
@@ -92,9 +93,9 @@ EARLY = "Typed too early. Please answer again."
 """Shown for an answer that was typed before the question took lines: it is neither sent nor taken."""
 PASTED = 48
 """Bytes of several lines at once that are one message; fewer may be typed ahead of a slow program."""
-LULL = 0.002
-"""Seconds without input that end a paste."""
-_COMMAND = re.compile(rb"^[/!]", re.MULTILINE)
+LULL, LONGEST = 0.002, 0.05
+"""Seconds without input that end a paste, and seconds that the reading of one may take."""
+_COMMAND = re.compile(rb"\A!|^/[\w-]+(?![\w/.-])", re.MULTILINE)
 """A line of a script of commands, which are sent one by one."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
@@ -305,30 +306,48 @@ class LineView:
 
     def _arrived(self) -> None:
         # The input may have been discarded meanwhile, and a read would block.
-        if not select.select([self._stdin], [], [], 0)[0]:
+        if not self._has_input():
             return
         try:
-            data = os.read(self._stdin, _READ)
+            data, has_ended = self._read_batch()
         except BlockingIOError:
             return
         except OSError as error:
             self._end(error)
             return
-        if not data:
+        if data:
+            self._take_batch(data)
+        if has_ended:
             self._ended()
-            return
-        if not self._pieces:
-            # A terminal returns one line at a time: several at once are a paste, not an answer, and one message.
-            while select.select([self._stdin], [], [], LULL)[0] and (chunk := os.read(self._stdin, _READ)):
-                data += chunk
-            if data.count(b"\n") > 1:
-                if self._is_answered_by(""):
-                    self._keep_unsent(data)
-                    return
-                if len(data) >= PASTED and not _COMMAND.search(data):
-                    self._pieces.append(data.rstrip(b"\n"))
-                    self._line_ended()
-                    return
+
+    def _read_batch(self) -> tuple[bytes, bool]:
+        """Return the input that is there and what follows at once, and whether it ends there. Raises `OSError`.
+
+        A terminal returns one line at a time: several at once are a paste.
+        """
+        data = chunk = os.read(self._stdin, _READ)
+        until = time.monotonic() + LONGEST
+        while chunk and not self._pieces and time.monotonic() < until and self._has_input(LULL):
+            try:
+                chunk = os.read(self._stdin, _READ)
+            except OSError:  # the next reading raises it too
+                break
+            data += chunk
+        return data, not chunk
+
+    def _has_input(self, seconds: float = 0) -> bool:
+        return bool(select.select([self._stdin], [], [], seconds)[0])
+
+    def _take_batch(self, data: bytes) -> None:
+        """Take lines as typed ones, or as a paste, which is no answer, and one message."""
+        if data.count(b"\n") > 1 and not self._pieces:
+            if self._is_answered_by(""):
+                self._keep_unsent(data)
+                return
+            if len(data) >= PASTED and not _COMMAND.search(data):
+                self._pieces.append(data.rstrip(b"\n"))
+                self._line_ended()
+                return
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)

@@ -282,7 +282,7 @@ def test_the_report_of_a_compaction_is_one_short_line() -> None:
     told = " · ".join(describe_kept(kept))
     assert told == "your 12 messages verbatim · record: 8 files, 14 commands (3 failing) · summary 1,900"
     left = " · ".join(describe_kept({**kept, "words_left": 15, "record_left": 30, "drops": ["d5", "d6"]}))
-    assert "verbatim, 15 earlier: recall(d5)" in left and "record, 30 earlier: recall(d6)" in left
+    assert "verbatim, 15 earlier: recall(d5)" in left and "(3 failing), 30 earlier: recall(d6)" in left
     part = " · ".join(describe_kept({**kept, "words_left": 3, "words_part": 1}))
     assert "verbatim, 2 earlier, 1 in part: recall(d5)" in part
     only = " · ".join(describe_kept({**kept, "words_left": 1, "words_part": 1}))

@@ -186,10 +186,11 @@ def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
     ("typed", "messages"),
     [
         ("".join(f"a line of a log, number {number}\n" for number in range(300)), 1),
+        ("int main() {\n// of no use\n/usr/bin/true\n![image](a.png)\n}\nwhat does this code do?\n", 1),
         ("/model openai/a-model-with-a-long-name\nand a message for it\n", 2),
         ("first\nsecond\n", 2),
     ],
-    ids=["pasted", "commands", "typed_ahead"],
+    ids=["pasted", "code", "commands", "typed_ahead"],
 )
 def test_lines_that_are_pasted_without_a_question_are_one_message(typed: str, messages: int) -> None:
     async def play() -> list[str]:
@@ -204,6 +205,19 @@ def test_lines_that_are_pasted_without_a_question_are_one_message(typed: str, me
 
     said = asyncio.run(play())
     assert messages > 1 or said == [f"entered {typed.strip()!r}"]
+
+
+def test_the_end_of_input_right_behind_a_line_is_the_end() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.type("a message\n\x04")
+            await on.until(lambda: "left" in on.controller.said)
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'a message'", "left"]
 
 
 def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
