@@ -160,7 +160,7 @@ class WindowTruncator:
         if message.tool_calls:
             calls = (f"{call.name} {call.arguments_text}" for call in message.tool_calls)
             text = "\n".join([text, *calls])
-        labels = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
+        labels = {Role.TOOL: "part of a tool result", Role.USER: "part of a message"}
         return Drop(
             ids[old.entry],
             labels.get(message.role, "part of a reply"),

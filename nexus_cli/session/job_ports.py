@@ -95,7 +95,7 @@ class JobPort:
             return f"{job} listens on port {self.listener.port}, for commands only: the person cannot open it ({why})"
         is_moved = not self.url.endswith(f":{self.listener.port}")
         moved = (
-            f" (port {self.listener.port} is in use outside the sandbox; commands use {self.listener.port})"
+            f" (forwarded: outside the sandbox port {self.listener.port} is taken, in the sandbox it is unchanged)"
             if is_moved
             else ""
         )

@@ -99,13 +99,13 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     """Return lines about the pages that are pictures, and those that are not; `most` can be at once."""
     lines = list[str]()
     if drawn:
-        lines.append(f"[picture{'s' * (len(drawn) > 1)} of page{'s' * (len(drawn) > 1)} {', '.join(map(str, drawn))}]")
+        lines.append(f"[image{'s' * (len(drawn) > 1)} of page{'s' * (len(drawn) > 1)} {', '.join(map(str, drawn))}]")
     if without and len(without) + len(drawn) <= most:
         lines.append(
-            f"[no picture of {'page' if len(without) == 1 else 'pages'} {', '.join(map(str, without))}: drawing failed]"
+            f"[no image of {'page' if len(without) == 1 else 'pages'} {', '.join(map(str, without))}: not rendered]"
         )
     elif without:
-        lines.append(f"[no picture of {plural(len(without), 'page')}: read at most {most} pages to see each]")
+        lines.append(f"[no image of {plural(len(without), 'page')}: read at most {most} pages to see each]")
     return "".join(f"\n{line}" for line in lines)
 
 

@@ -71,7 +71,7 @@ def test_what_is_attached_is_referred_to_when_it_is_read_and_sent_again_once_it_
     again = "If it is no longer there, repeat the call."
     assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged, the attached shot.png above shows it. {again}]", told
     assert told[1].startswith(f"[Unchanged: the attached bill.pdf above shows it. {again}]\n[PDF; pages 1]"), told
-    assert "picture of page 1" in told[1] and "attached, about 1,500 tokens" in told[1] and "Total" not in told[1], told
+    assert "image of page 1" in told[1] and "attached, about 1,500 tokens" in told[1] and "Total" not in told[1], told
     assert "the result of read_file bill.pdf above shows it" in told[3] and "attached, about" in told[5], told
     assert len(pictures(body)) == 3, "the attached one, the page, and the other one"
 
@@ -120,7 +120,7 @@ def test_a_scanned_page_is_seen_and_stays_in_exports(place: Stage) -> None:
     body = place.server.requests[-1].body
     seen = pictures(body)
     told = next(str(one["content"]) for one in body["messages"] if one["role"] == "tool")
-    assert "Total: 12\n[pictures of pages 1, 2]" in told and len(seen) == 2, told
+    assert "Total: 12\n[images of pages 1, 2]" in told and len(seen) == 2, told
     width, _, row = first_row(base64.b64decode(seen[0].partition(",")[2]))
     assert row == b"\xff\x80\0" * width
 

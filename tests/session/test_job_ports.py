@@ -134,7 +134,7 @@ def test_a_taken_port_is_left_to_its_owner_and_another_one_is_used(folder: Path)
             async with opened(folder, serve(port)) as (session, provider):
                 await turn(session, "start the server")
                 line = next(one for one in told(provider).splitlines() if "j1 http" in one)
-                assert f"(port {port} is in use outside the sandbox; commands use {port})" in line
+                assert f"(forwarded: outside the sandbox port {port} is taken, in the sandbox it is unchanged)" in line
                 url = line[line.index("http") :].split(" ")[0]
                 assert url != f"http://127.0.0.1:{port}" and await read(url) == PAGE
 

@@ -339,7 +339,7 @@ def test_pages_of_a_pdf_are_pictures_too_for_a_model_that_takes_some(desk: Any) 
     assert not desk.run("read_file", path="s.pdf").images
     desk.pictures = 3
     result = desk.run("read_file", path="s.pdf")
-    assert result.output.endswith("Three\n[pictures of pages 1, 2, 3]"), result
+    assert result.output.endswith("Three\n[images of pages 1, 2, 3]"), result
     assert [kind for kind, _ in result.images] == ["image/png"] * 3
     assert not [bad for _, data in result.images if (bad := describe_bad_image(data))]
     width, height, row = first_row(result.images[1][1])
@@ -349,12 +349,12 @@ def test_pages_of_a_pdf_are_pictures_too_for_a_model_that_takes_some(desk: Any) 
 
     desk.pictures = 2
     result = desk.run("read_file", path="s.pdf")
-    assert "\n[picture of page 2]\n[no picture of 2 pages: read at most 2 pages" in result.text
+    assert "\n[image of page 2]\n[no image of 2 pages: read at most 2 pages" in result.text
     assert len(result.images) == 1
     result = desk.run("read_file", path="s.pdf", offset=2)
     assert len(result.images) == 2 and "[no picture" not in result.text
     result = desk.run("read_file", path="s.pdf", offset=1, limit=1, more=["s.pdf:2-3"])
-    assert len(result.images) == 2 and "picture of page 1]" in result.text and "picture of page 2]" in result.text
+    assert len(result.images) == 2 and "image of page 1]" in result.text and "image of page 2]" in result.text
 
     base = make_pdf(["One"])
     for sides, wanted in ((b"[0 0 14400 14400]", (1073, 1073)), (b"[0 0 9 9999]", (2, 1568)), (b"[0 0 9 9]", (36, 36))):
@@ -369,7 +369,7 @@ def test_a_page_that_cannot_be_drawn_keeps_its_text(desk: Any, monkeypatch: pyte
     monkeypatch.setattr(documents, "_PDF_WORKER", failing.replace("import math", "import math\nimport os"))
     desk.write("s.pdf", make_pdf(["One", "Two"]))
     result = desk.run("read_file", path="s.pdf")
-    assert result.output.endswith("Two\n[no picture of pages 1, 2: drawing failed]") and not result.images
+    assert result.output.endswith("Two\n[no image of pages 1, 2: not rendered]") and not result.images
 
 
 @pytest.mark.matrix

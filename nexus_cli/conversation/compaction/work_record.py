@@ -18,7 +18,7 @@ from nexus_cli.conversation.compaction.file_outline import outline
 from nexus_cli.conversation.compaction.own_words import missing_line
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.conversation.read_lines import ReadLines
-from nexus_cli.core.elide import Count, one_line
+from nexus_cli.core.elide import Count, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize, safe_line
 
@@ -179,7 +179,7 @@ class FittedRecord(WorkRecord):
 
     def drop(self, drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
         """Return the drop of the left-out items."""
-        what, text = f"older items of the record of the work: {len(self.left)}", self.left_text
+        what, text = f"{plural(len(self.left), 'older item')} of the work record", self.left_text
         return Drop(drop_id, what, count(text), cause, at, text=text)
 
 
