@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from nexus_cli.config.protected_places import GIT_FOLDER, MADE_BY_TOOLS, fold_name, fold_path
@@ -24,9 +23,8 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
     if not patterns:
         return [], True
     expressions, matches, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
-    waiting = deque([project])
-    while waiting:
-        folder = waiting.popleft()
+    waiting = [project]
+    for folder in waiting:  # it grows
         for name, is_folder in tree.scan(folder):
             left -= 1
             if left < 0:
