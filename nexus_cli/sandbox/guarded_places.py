@@ -6,8 +6,8 @@ install or build are skipped. A folder is listed again only after its status has
 
 from __future__ import annotations
 
-import fnmatch
 import os
+import re
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -39,7 +39,13 @@ _BARE = ("HEAD", "objects", "refs")
 _MOST_LINKS = 8
 """Most links followed to a path that a configuration names."""
 _DATA = ("objects", "refs", "logs", "lfs")
-_CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
+_CONTROL = re.compile(
+    "|".join(GIT_CONTROLS).replace(".", r"\.").replace("**/", "(.+/)?").replace("/*", "/[^/]+"), re.DOTALL
+)
+_WAY = re.compile("info|modules(/.+)?|worktrees(/[^/]+)?", re.DOTALL)
+"""The folders below a git folder in which one of `GIT_CONTROLS` may be."""
+_DEEPEST = 16
+"""Levels below a git folder that are searched for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +186,10 @@ def protected_roots(
         if listing.is_bare:
             yield f"{path}/{_BARE[0]}", False
             if path in bare:
-                yield from _controls(tree, path, _CONTROLS)
+                yield from _controls(tree, path, path)
     for git in gits:
         yield git, tree.is_folder(git)
-        yield from _controls(tree, git, _CONTROLS)
+        yield from _controls(tree, git, git)
     for path, passage in candidates:
         yield path, passage and tree.is_folder(path)
 
@@ -194,28 +200,19 @@ def _is_git_folder(tree: RealTree, path: str) -> bool:
     return status is not None and git is not None and stat.S_ISDIR(git.st_mode) and os.path.samestat(status, git)
 
 
-def _controls(
-    tree: RealTree, folder: str, patterns: Iterable[list[str]], levels: int = 16
-) -> Iterator[tuple[str, bool]]:
-    """Yield the paths below `folder` that match a pattern (`**`: any folders), after the folders on the way."""
+def _controls(tree: RealTree, git: str, folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield the paths in `folder`, which is the git folder `git` or below it, that `GIT_CONTROLS` names, after the
+    folders on the way."""
     entries = tree.scan(folder)
     is_git = any(name == "HEAD" for name, _ in entries)
     for name, is_folder in entries:
         path = f"{folder}/{name}"
-        deeper: list[list[str]] = []
-        ends = False
-        for first, *further in patterns:
-            if first == "**":
-                # The data folders of a submodule's repository contain no other repository.
-                if not is_git or name not in _DATA:
-                    deeper.append([first, *further])
-                first, *further = further
-            if fnmatch.fnmatchcase(name.lower(), first):
-                deeper += [further] if further else []
-                ends = ends or not further
-        if ends:
+        inner = path.removeprefix(f"{git}/").lower()
+        # The data folders of a submodule's repository contain no other repository.
+        is_data = is_git and name in _DATA and inner.startswith("modules/")
+        if _CONTROL.fullmatch(inner):
             yield path, False
-        elif deeper and (is_folder or tree.read_link(path) is not None):
+        elif _WAY.fullmatch(inner) and not is_data and (is_folder or tree.read_link(path) is not None):
             yield path, is_folder
-            if levels:
-                yield from _controls(tree, path, deeper, levels - 1)
+            if inner.count("/") < _DEEPEST:
+                yield from _controls(tree, git, path)
