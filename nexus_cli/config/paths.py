@@ -124,9 +124,10 @@ def is_home_or_root(real: str | Path) -> bool:
     return str(real) in (os.sep, os.path.realpath(home_folder()))
 
 
-def is_below(path: str, folder: str) -> bool:
-    """Return True if a path is `folder` or inside it, by their texts."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def is_below(path: str | Path, *folders: str | Path) -> bool:
+    """Return True if a path is one of `folders` or inside one, by their texts."""
+    text = str(path)
+    return any(text == folder or text.startswith(folder.rstrip("/") + "/") for folder in map(str, folders))
 
 
 def with_tilde(path: str | Path) -> str:

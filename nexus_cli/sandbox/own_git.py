@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.host_environment import working_folder
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import is_below, project_root
 from nexus_cli.config.programs import ProgramRefused, end_group, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError, reason_of
@@ -169,7 +169,7 @@ class Git:
         """
         from nexus_cli.sandbox.git_walls import list_git_folders  # noqa: PLC0415  (as in `walls`)
 
-        return any(map(folder.is_relative_to, (self.cwd, *list_git_folders(self.cwd))))
+        return is_below(folder, self.cwd, *list_git_folders(self.cwd))
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""

@@ -19,6 +19,7 @@ from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
@@ -35,7 +36,7 @@ from nexus_cli.sandbox.guarded_places import (
     protected_roots,
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, name_with_ways, place_of
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.tree.real_tree import RealTree
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -160,21 +161,21 @@ class ProtectedSnapshot:
         `before` and `after` are its SHA-256 in hex, "" for none. A file that was or is another one stays as it is saved
         here: a command has changed it too.
         """
-        if _digest(self.nodes.get(path)) != before or not is_below(path, self.roots):
+        if _digest(self.nodes.get(path)) != before or not is_below(path, *self.roots):
             return False
         with closing(RealTree(self.roots)) as tree:
             now, _ = self.look(tree, look_again(tree, self.folders), self.gits.values(), self.nodes)
         if _digest(now.get(path)) != after:
             return False
         self.nodes.pop(path, None)
-        new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, [name])}
+        new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, name)}
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
     def without_kept(self) -> ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
-        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, self.kept)}
+        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.kept)}
         named_places = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
         return replace(self, nodes=nodes, named=named_places, held={}, kept=(), kept_patterns=())
 
@@ -277,10 +278,10 @@ def _inherit(snapshot: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
         other_items = getattr(other, name).items()
         getattr(snapshot, name).update(
-            (path, kept_node) for path, kept_node in other_items if is_below(path, snapshot.roots)
+            (path, kept_node) for path, kept_node in other_items if is_below(path, *snapshot.roots)
         )
-    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, snapshot.roots)}
-    snapshot.named += tuple(place for place in other.named if is_below(place[0], snapshot.roots))
+    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, *snapshot.roots)}
+    snapshot.named += tuple(place for place in other.named if is_below(place[0], *snapshot.roots))
 
 
 def _find_repositories(

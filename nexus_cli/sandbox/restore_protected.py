@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
@@ -28,7 +29,7 @@ from nexus_cli.sandbox.guarded_places import (
     read_git_file,
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
-from nexus_cli.sandbox.profile import has_above, is_below
+from nexus_cli.sandbox.profile import has_above
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, find_places, read_links
 from nexus_cli.tree.real_tree import RealTree
 
@@ -172,7 +173,7 @@ class _Comparison:
             self._tell(git, f"restored from {moved}{', where its replacement is now' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
-        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))
+        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, git))
         there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
         other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
         inner = _Comparison(tree, other, self._since)
@@ -291,12 +292,12 @@ class _Comparison:
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
-            self._now = {place: node for place, node in self._now.items() if not is_below(place, [path])}
+            self._now = {place: node for place, node in self._now.items() if not is_below(place, path)}
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
-        nodes = ((place, node) for place, node in self._now.items() if is_below(place, [path]))
+        nodes = ((place, node) for place, node in self._now.items() if is_below(place, path))
         return {place: node.content for place, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:

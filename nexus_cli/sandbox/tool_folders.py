@@ -64,7 +64,7 @@ def tool_folders(environ: Environ) -> list[Path]:
         # A PATH entry may be the home folder itself, or `/`, which must not be shown.
         if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(is_below, real, [place] * len(real))):
             continue
-        is_own = any(is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
+        is_own = any(is_below(path, *real, *homes) for path in (entry, place))
         if not is_own or _holds_programs(place, chain_folders):
             on_path.append(Path(entry))
     folders = dict.fromkeys([*map(os.path.realpath, on_path), *chain_folders])
@@ -74,7 +74,7 @@ def tool_folders(environ: Environ) -> list[Path]:
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
-    return os.path.basename(real) in _PROGRAMS or any(is_below(real, chain) for chain in chains)
+    return os.path.basename(real) in _PROGRAMS or is_below(real, *chains)
 
 
 @lru_cache(64)
@@ -98,7 +98,7 @@ def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the settings files below the real paths `folders` that may have passwords."""
     searched: list[str] = []
     for folder in sorted(map(str, folders)):
-        if any(is_below(folder, done_folder) for done_folder in searched):
+        if is_below(folder, *searched):
             continue
         searched.append(folder)
         scan = _scanned.get(folder)

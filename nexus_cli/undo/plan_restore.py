@@ -292,7 +292,7 @@ def unchanged(path: str, now: PresentState) -> FileChange:
 
 def is_inside(place: str, paths: Sequence[str]) -> bool:
     """Return True if `place` is one of `paths` or below one; True without paths."""
-    return not paths or any(is_below(place, path) for path in paths)
+    return not paths or is_below(place, *paths)
 
 
 def find_paths(words: Sequence[str], folder: str) -> list[str]:
