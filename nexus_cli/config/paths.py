@@ -130,6 +130,12 @@ def is_below(path: str | Path, *folders: str | Path) -> bool:
     return any(text == folder or text.startswith(folder.rstrip("/") + "/") for folder in map(str, folders))
 
 
+def folders_above(path: str) -> list[str]:
+    """Return the folders above an absolute path, outermost first, without the root of all."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts))]
+
+
 def with_tilde(path: str | Path) -> str:
     """Return `path` with `~` for the home folder."""
     home, text = os.path.expanduser("~").rstrip("/"), str(path)

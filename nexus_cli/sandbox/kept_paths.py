@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from nexus_cli.config.paths import folders_above
 from nexus_cli.config.protected_places import GIT_FOLDER, MADE_BY_TOOLS, fold_name, fold_path
 from nexus_cli.tree.real_tree import RealTree
 
@@ -45,6 +46,5 @@ def name_with_ways(project: str, paths: Iterable[str]) -> Iterator[tuple[str, bo
     """Yield each path behind the folders on the way to it, which have True, as `guarded_places.protected_roots` takes
     them."""
     for path in paths:
-        parts = path.removeprefix(f"{project}/").split("/")
-        yield from ((f"{project}/{'/'.join(parts[:end])}", True) for end in range(1, len(parts)))
+        yield from ((way, True) for way in folders_above(path) if way.startswith(f"{project}/"))
         yield path, False

@@ -14,14 +14,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
-from nexus_cli.config.paths import Places, home_folder, is_below, private_dir
+from nexus_cli.config.paths import Places, folders_above, home_folder, is_below, private_dir
 from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import (
@@ -240,14 +240,9 @@ def _narrow(
     return (*secret, *closed, *settings), (*shown, *kept_tools)
 
 
-def has_above(path: str, folders: Collection[str]) -> bool:
+def has_above(path: str, folders: Set[str]) -> bool:
     """Return True if a path is one of many `folders` or inside one."""
-    while path not in folders:
-        above = os.path.dirname(path)
-        if above == path:
-            return False
-        path = above
-    return True
+    return not {path, *folders_above(path), os.sep}.isdisjoint(folders)
 
 
 def _find_shown(project: Path, folders: Places) -> Paths:

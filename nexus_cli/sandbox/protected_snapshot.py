@@ -112,26 +112,20 @@ class ProtectedSnapshot:
     def mount_points(self, *, for_hook: bool = False) -> list[Path]:
         """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
         hook may write beside what is in `.claude`: all but a log is removed afterwards."""
-        paths = []
-        open_folder = f"{self.project}/{CLAUDE}" if for_hook else ""
-        for path, node in self.nodes.items():
-            folder = path.rpartition("/")[0]
-            above = None if folder == open_folder else self.nodes.get(folder)
-            is_top = path != open_folder and (above is None or above.passage)
-            if not node.passage and node.kind != stat.S_IFLNK and is_top:
-                paths.append(Path(path))
-        paths = sorted(filter(os.path.lexists, paths), key=lambda path: len(path.parts))[:MOST_MOUNTS]
-        return [*paths, *map(Path, self.held)]
+        closed = {path for path, node in self.nodes.items() if not node.passage}
+        closed -= {f"{self.project}/{CLAUDE}"} if for_hook else set()
+        tops = [path for path in closed if os.path.dirname(path) not in closed]
+        paths = (path for path in tops if self.nodes[path].kind != stat.S_IFLNK and os.path.lexists(path))
+        nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_MOUNTS]
+        return list(map(Path, (*nearest, *self.held)))
 
     def links_out(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
-        links = (
-            (path, os.fsdecode(node.content or b"")) for path, node in self.nodes.items() if stat.S_ISLNK(node.mode)
-        )
-        leads = ((path, join_path(path, "..", to)) for path, to in links)
         worktree = find_worktree(Path(self.project))
-        places_inside = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
-        return [path for path, to in leads if not to.startswith(places_inside)]
+        inside = [self.project, *([str(worktree.repository)] if worktree else [])]
+        links = (path for path, node in self.nodes.items() if node.kind == stat.S_IFLNK)
+        leads = ((path, join_path(path, "..", os.fsdecode(self.nodes[path].content or b""))) for path in links)
+        return [path for path, to in leads if not is_below(to, *inside)]
 
     def look(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nexus_cli.config.paths import is_below
+from nexus_cli.config.paths import folders_above, is_below
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import join_path
@@ -212,12 +212,6 @@ def _keep_filled_folders(plan: list[Action]) -> None:
             going.discard(place)
             if action.does in (REMOVE, RESTORE):
                 plan[index] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
-
-
-def folders_above(place: str) -> list[str]:
-    """Return the absolute paths of the folders above a place, the root of all excluded."""
-    parts = place.split("/")
-    return ["/".join(parts[:count]) for count in range(2, len(parts))]
 
 
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
