@@ -103,6 +103,10 @@ class Git:
         """Return the output of a run as one line of text."""
         return os.fsdecode(self.run(*arguments)).strip("\n")
 
+    def head(self) -> str:
+        """Return the commit of HEAD, "" without one that can be read. Raises as `try_run`."""
+        return os.fsdecode(self.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1]).strip()
+
     def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
         """Return the items that a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
         return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
