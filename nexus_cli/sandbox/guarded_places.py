@@ -80,7 +80,8 @@ def find_folders(
         if path not in folders:
             if has_more := len(folders) >= MOST_FOLDERS:
                 break
-            folders |= look_again(tree, {path: None})
+            if (looked := look_at(tree, path)) is not None:
+                folders[path] = looked
         if depth < MOST_DEPTH and path in folders:
             waiting += [(f"{path}/{name}", depth + 1) for name in folders[path].folders]
     return folders, has_more
