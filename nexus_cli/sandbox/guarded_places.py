@@ -74,7 +74,7 @@ def find_folders(
     tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
     """Return the guarded folders of `project`, those of `chain` and `known` in any case, and True if there are more."""
-    folders, has_more = look_again(tree, {**dict.fromkeys(chain), **known}), False
+    folders, has_more = look_again(tree, known), False
     waiting = [(project, 0)]
     for path, depth in waiting:  # it grows
         if path not in folders:
@@ -84,6 +84,7 @@ def find_folders(
                 folders[path] = looked
         if depth < MOST_DEPTH and path in folders:
             waiting += [(f"{path}/{name}", depth + 1) for name in folders[path].folders]
+    folders |= look_again(tree, {path: None for path in chain if path not in folders})
     return folders, has_more
 
 

@@ -159,7 +159,7 @@ class ProtectedSnapshot:
             return False
         with closing(RealTree(self.roots)) as tree:
             now, _ = self.look(tree, look_again(tree, self.folders), self.gits.values(), self.nodes)
-        if _digest(now.get(path)) != after:
+        if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
             return False
         self.nodes.pop(path, None)
         new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, name)}
@@ -292,7 +292,8 @@ def _find_repositories(
         snapshot.named += tuple(named_by_git(tree, folder, git))
         snapshot.indexes[git], snapshot.links[git] = read_links(tree, git, earlier)
         paths = (f"{folder}/{name}" for name in snapshot.links[git] or ())
-        linked = look_again(tree, {path: None for path in paths if path not in folders.keys() | snapshot.folders})
+        new = (path for path in paths if path not in folders and path not in snapshot.folders)
+        linked = look_again(tree, dict.fromkeys(new))
         folders |= linked
         waiting += linked
     return gits

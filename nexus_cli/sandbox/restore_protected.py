@@ -117,13 +117,13 @@ class _Comparison:
         self._fresh = tuple(f"{git}/modules/" if git in known_gits else f"{git}/" for git in self._gits.values())
         self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
         for root in partial.keys() - before.partial.keys():  # exceeds the limit only now
-            below = (node for path, node in before.nodes.items() if is_below(path, root))
+            below = (node for path, node in before.nodes.items() if path.startswith(f"{root}/"))
             if any(node.content is None and node.kind == stat.S_IFREG for node in below):
                 self._tell(root, "changed")  # a file in it is too large to be restored
             else:
                 self._attempt(root, self._take_away)
         for path in [path for path in self._now if path not in before.nodes]:
-            if not is_below(path, *before.partial):
+            if not path.startswith(tuple(f"{root}/" for root in before.partial)):
                 self._attempt(path, self._judge_new)
         for path in before.nodes:
             self._attempt(path, self._restore)
