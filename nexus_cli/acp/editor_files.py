@@ -10,6 +10,7 @@ from typing import Any
 
 from acp import Client, RequestError
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.event import Notice
 from nexus_cli.session.session import Session
@@ -38,7 +39,7 @@ class EditorFiles:
         or of a worker, runs: that could put a link in the place of a folder, which the editor would follow."""
         dispatcher = self._session.dispatcher
         folders = map(os.path.realpath, (dispatcher.project_root, *dispatcher.call_changes.added()))
-        if self._is_silent or not any(path.is_relative_to(folder) for folder in folders):
+        if self._is_silent or not is_below(path, *folders):
             return None
         if self._session.has_jobs():
             self._tell_once("", "unsaved changes in the editor are not read while background commands run")

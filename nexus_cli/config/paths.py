@@ -124,9 +124,16 @@ def is_home_or_root(real: str | Path) -> bool:
     return str(real) in (os.sep, os.path.realpath(home_folder()))
 
 
-def is_below(path: str, folder: str) -> bool:
-    """Return True if a path is `folder` or inside it, by their texts."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def is_below(path: str | Path, *folders: str | Path) -> bool:
+    """Return True if a path is one of `folders` or inside one, by their texts."""
+    text = str(path)
+    return any(text == folder or text.startswith(folder.rstrip("/") + "/") for folder in map(str, folders))
+
+
+def folders_above(path: str) -> list[str]:
+    """Return the folders above an absolute path, outermost first, without the root of all."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts))]
 
 
 def with_tilde(path: str | Path) -> str:

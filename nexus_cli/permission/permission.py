@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import is_below, places
 from nexus_cli.config.protected_places import (
     EDITOR_FILES,
     INSTRUCTION_FILES,
@@ -113,7 +113,7 @@ def _check_place(
         return CallDecision("ask", f"the call {verb} outside the project: {path_name}", "outside")
     if not writes:
         return None
-    if any(target.is_relative_to(folder) for folder in config_dirs):
+    if is_below(target, *config_dirs):
         return CallDecision("ask", f"the call writes to nexus's configuration: {path_name}", "protected")
     for place in (target, _written_path(path, cwd)):
         names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
@@ -150,7 +150,7 @@ def _name_path(path: str, target: Path, cwd: Path) -> str:
 
 def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Path) -> str:
     verb = "writes to" if tool.effect is Effect.EDIT else "reads"
-    is_own = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
+    is_own = is_below(secret, places().config, places().data, places().log)
     noun = "nexus's own files" if is_own else "credentials"
     rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
     shown = _name_path(path, target, cwd)

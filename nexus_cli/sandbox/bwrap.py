@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus_cli.config.paths import home_folder
+from nexus_cli.config.paths import home_folder, is_below
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.real_files import real_path
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 
 
@@ -49,18 +49,15 @@ def bwrap_arguments(
             line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
     line += [*_keep_read_only(read_only, profile), *_show_claude_home(profile)]
     covered: list[str] = []
-    shown = list(map(str, profile.shown))
     for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
-        if is_below(path, covered) and not is_below(path, shown):
+        if is_below(path, *covered) and not is_below(path, *profile.shown):
             continue
         if os.path.isdir(path):
             # Parents first: mounted later, a folder would cover what is below it.
-            inside = sorted(folder for folder in profile.shown if is_below(str(folder), [path]))
+            inside = sorted(folder for folder in profile.shown if is_below(folder, path))
             line += ["--tmpfs", path, *_show(inside, profile)]
             # Kept read-only is what is shown in it: anything else would come back into sight.
-            line += _keep_read_only(
-                [folder for folder in read_only if is_below(str(folder), map(str, inside))], profile
-            )
+            line += _keep_read_only([folder for folder in read_only if is_below(folder, *inside)], profile)
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
@@ -119,15 +116,15 @@ def _show_claude_home(profile: SandboxProfile) -> list[str]:
 def _show(paths: Sequence[Path], profile: SandboxProfile) -> list[str]:
     """Return the arguments that make `paths` appear in an empty folder; links stay links."""
     line: list[str] = []
-    shown: list[str] = []
+    shown: list[Path] = []
     for path in paths:
         is_link = path.is_symlink()
         if path in profile.roots and not is_link:
             line += ["--bind", str(path), str(path)]
             continue
-        if is_below(str(path), shown):
+        if is_below(path, *shown):
             continue
-        shown += [] if is_link else [str(path)]
+        shown += [] if is_link else [path]
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 

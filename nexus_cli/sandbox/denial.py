@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
@@ -156,7 +157,7 @@ def _describe_failure(
 def _describe_unread(profile: SandboxProfile, tail: str) -> str:
     """Return the line about a hidden file that git lists as changed, "" if it lists none."""
     listed = (f"{folder}/{name}" for name in _UNREAD.findall(tail) for folder in (profile.cwd, profile.project))
-    path = next((path for path in listed if is_below(path, map(str, profile.denied))), "")
+    path = next((path for path in listed if is_below(path, *profile.denied)), "")
     return f"[sandbox: a deny rule hides {path}: git cannot compare it]" if path else ""
 
 
@@ -168,17 +169,17 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         path = os.path.normpath(os.path.join(profile.cwd, printed_path))
         if path.startswith(_BASH_SOCKETS) or (command and printed_path not in command):
             continue
-        if is_below(path, map(str, profile.denied)):
+        if is_below(path, *profile.denied):
             return f"[sandbox: a deny rule hides {path}]"
         if rule := profile.find_rule(path):
             return f"[sandbox: deny {rule} makes {path} read-only]"
-        if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
+        if is_below(path, *profile.hidden) and not is_below(path, *profile.shown):
             return f"[sandbox: {path} is hidden; {outside}]"
         if profile.name == "read" or "no such file" in match[0].lower():
             continue
-        if not is_below(os.path.realpath(path), map(str, profile.roots)):
+        if not is_below(os.path.realpath(path), *profile.roots):
             way = "write to $TMPDIR instead" if os.path.dirname(path) in _TEMPORARY else outside
-            access = "access" if is_below(path, ["/proc"]) else "write"  # there reading is refused too
+            access = "access" if is_below(path, "/proc") else "write"  # there reading is refused too
             return f"[sandbox: {access} to {path} refused; {way}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
@@ -186,7 +187,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         if (
             backend is Backend.LANDLOCK
             and not os.path.lexists(path)
-            and any(is_below(str(denied_path), [folder]) for denied_path in profile.denied)
+            and any(is_below(denied_path, folder) for denied_path in profile.denied)
         ):
             return f"[sandbox: a deny rule hides a file in {folder}: new files there cannot be read; {IN_PLACE}]"
     return ""
@@ -194,7 +195,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
 
 def _is_protected(profile: SandboxProfile, path: str) -> bool:
     """Return True for a protected place of the project; in a git folder only configuration, hooks and info are."""
-    if not profile.guarded or not is_below(path, [str(profile.project)]):
+    if not profile.guarded or not is_below(path, profile.project):
         return False
     names = os.path.relpath(path, profile.project).split(os.sep)
     if GIT_FOLDER in names:

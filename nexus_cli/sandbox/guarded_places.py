@@ -6,11 +6,10 @@ install or build are skipped. A folder is listed again only after its status has
 
 from __future__ import annotations
 
-import fnmatch
 import os
+import re
 import stat
 import time
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +23,7 @@ from nexus_cli.config.protected_places import (
 )
 from nexus_cli.config.worktree_record import named_folder
 from nexus_cli.core.real_files import join_path
+from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import named_files
 from nexus_cli.sandbox.kept_paths import name_with_ways
 from nexus_cli.tree.real_tree import RealTree
@@ -39,7 +39,13 @@ _BARE = ("HEAD", "objects", "refs")
 _MOST_LINKS = 8
 """Most links followed to a path that a configuration names."""
 _DATA = ("objects", "refs", "logs", "lfs")
-_CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
+_CONTROL = re.compile(
+    "|".join(GIT_CONTROLS).replace(".", r"\.").replace("**/", "(.+/)?").replace("/*", "/[^/]+"), re.DOTALL
+)
+_WAY = re.compile("info|modules(/.+)?|worktrees(/[^/]+)?", re.DOTALL)
+"""The folders below a git folder in which one of `GIT_CONTROLS` may be."""
+_DEEPEST = 16
+"""Levels below a git folder that are searched for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class GuardedFolder:
     """A listing of a folder whose protected names are guarded."""
 
     stamp: tuple[int, ...] = field(compare=False)
-    """Device, inode, mtime and ctime, which a command cannot set."""
+    """Its `file_version`: a command cannot set the ctime."""
     mode: int
     names: tuple[str, ...]
     """Existing protected names in it, sorted."""
@@ -67,27 +73,23 @@ class GuardedFolder:
 def find_folders(
     tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
-    """Return the guarded folders of `project` and `chain`, `known` ones in any case, and True if there are more."""
-    folders = look_again(tree, known)
-    waiting = deque([(project, 0)])
-    while waiting:
-        path, depth = waiting.popleft()
+    """Return the guarded folders of `project`, those of `chain` and `known` in any case, and True if there are more."""
+    folders, has_more = look_again(tree, known), False
+    waiting = [(project, 0)]
+    for path, depth in waiting:  # it grows
         if path not in folders:
-            if len(folders) >= MOST_FOLDERS:
-                waiting.append((path, depth))
+            if has_more := len(folders) >= MOST_FOLDERS:
                 break
             if (looked := look_at(tree, path)) is not None:
                 folders[path] = looked
         if depth < MOST_DEPTH and path in folders:
-            waiting.extend((f"{path}/{name}", depth + 1) for name in folders[path].folders)
-    for path in chain:
-        if path not in folders and (looked := look_at(tree, path)) is not None:
-            folders[path] = looked
-    return folders, bool(waiting)
+            waiting += [(f"{path}/{name}", depth + 1) for name in folders[path].folders]
+    folders |= look_again(tree, {path: None for path in chain if path not in folders})
+    return folders, has_more
 
 
-def look_again(tree: RealTree, before: Mapping[str, GuardedFolder]) -> dict[str, GuardedFolder]:
-    """Return current listings of the folders in `before` that still exist; new folders are not searched for."""
+def look_again(tree: RealTree, before: Mapping[str, GuardedFolder | None]) -> dict[str, GuardedFolder]:
+    """Return current listings of the folders in `before` that exist; new folders are not searched for."""
     looked = ((path, look_at(tree, path, listing)) for path, listing in before.items())
     return {path: folder for path, folder in looked if folder is not None}
 
@@ -97,7 +99,7 @@ def look_at(tree: RealTree, path: str, known_listing: GuardedFolder | None = Non
     status = tree.stat(path)
     if status is None:
         return None
-    stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+    stamp = file_version(status)
     if known_listing is not None and known_listing.stamp == stamp and known_listing.is_settled:
         return known_listing
     if not stat.S_ISDIR(status.st_mode):
@@ -120,7 +122,7 @@ def find_git(tree: RealTree, folder: str) -> str:
     """Return the git folder of the repository at `folder`, "" if there is none in the project. Follows no link."""
     git = f"{folder}/{GIT_FOLDER}"
     git = git if tree.is_folder(git) else read_git_file(tree, git)
-    return git if tree.is_folder(git) and tree.holds(git) else ""
+    return git if tree.is_folder(git) else ""
 
 
 def read_git_file(tree: RealTree, path: str) -> str:
@@ -141,8 +143,7 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
     The paths need not exist. As in `protected_roots`, the folders on the way come first, with True. A worktree has the
     configuration of its repository, and may have its own.
     """
-    common = find_common(tree, git)
-    places = [git, *([common] if common != git and tree.holds(common) else [])]
+    places = dict.fromkeys((git, find_common(tree, git)))
     texts = (
         tree.read(f"{place}/{name}", MOST_CONFIGURATION) for place in places for name in ("config", "config.worktree")
     )
@@ -155,11 +156,11 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
                     break
                 way = [*name_with_ways(folder, [path])]
                 yield from way
-                link = next((part for part, _ in way if tree.read_link(part) is not None), "")
+                links = ((part, target) for part, _ in way if (target := tree.read_link(part)) is not None)
+                link, target = next(links, ("", b""))
                 if not link:
                     break
-                to = os.fsdecode(tree.read_link(link) or b"")
-                path = join_path(link, "..", to, f".{path.removeprefix(link)}")
+                path = join_path(link, "..", os.fsdecode(target), f".{path.removeprefix(link)}")
 
 
 def protected_roots(
@@ -187,10 +188,10 @@ def protected_roots(
         if listing.is_bare:
             yield f"{path}/{_BARE[0]}", False
             if path in bare:
-                yield from _controls(tree, path, _CONTROLS)
+                yield from _controls(tree, path, path)
     for git in gits:
         yield git, tree.is_folder(git)
-        yield from _controls(tree, git, _CONTROLS)
+        yield from _controls(tree, git, git)
     for path, passage in candidates:
         yield path, passage and tree.is_folder(path)
 
@@ -201,28 +202,19 @@ def _is_git_folder(tree: RealTree, path: str) -> bool:
     return status is not None and git is not None and stat.S_ISDIR(git.st_mode) and os.path.samestat(status, git)
 
 
-def _controls(
-    tree: RealTree, folder: str, patterns: Iterable[list[str]], levels: int = 16
-) -> Iterator[tuple[str, bool]]:
-    """Yield the paths below `folder` that match a pattern (`**`: any folders), after the folders on the way."""
+def _controls(tree: RealTree, git: str, folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield the paths in `folder`, which is the git folder `git` or below it, that `GIT_CONTROLS` names, after the
+    folders on the way."""
     entries = tree.scan(folder)
     is_git = any(name == "HEAD" for name, _ in entries)
     for name, is_folder in entries:
         path = f"{folder}/{name}"
-        deeper: list[list[str]] = []
-        ends = False
-        for first, *further in patterns:
-            if first == "**":
-                # The data folders of a submodule's repository contain no other repository.
-                if not is_git or name not in _DATA:
-                    deeper.append([first, *further])
-                first, *further = further
-            if fnmatch.fnmatchcase(name.lower(), first):
-                deeper += [further] if further else []
-                ends = ends or not further
-        if ends:
+        inner = path.removeprefix(f"{git}/").lower()
+        # The data folders of a submodule's repository contain no other repository.
+        is_data = is_git and name in _DATA and inner.startswith("modules/")
+        if _CONTROL.fullmatch(inner):
             yield path, False
-        elif deeper and (is_folder or tree.read_link(path) is not None):
+        elif _WAY.fullmatch(inner) and not is_data and (is_folder or tree.read_link(path) is not None):
             yield path, is_folder
-            if levels:
-                yield from _controls(tree, path, deeper, levels - 1)
+            if inner.count("/") < _DEEPEST:
+                yield from _controls(tree, git, path)

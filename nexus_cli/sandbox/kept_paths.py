@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from nexus_cli.config.paths import folders_above
 from nexus_cli.config.protected_places import GIT_FOLDER, MADE_BY_TOOLS, fold_name, fold_path
 from nexus_cli.tree.real_tree import RealTree
 
@@ -24,9 +24,8 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
     if not patterns:
         return [], True
     expressions, matches, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
-    waiting = deque([project])
-    while waiting:
-        folder = waiting.popleft()
+    waiting = [project]
+    for folder in waiting:  # it grows
         for name, is_folder in tree.scan(folder):
             left -= 1
             if left < 0:
@@ -47,6 +46,5 @@ def name_with_ways(project: str, paths: Iterable[str]) -> Iterator[tuple[str, bo
     """Yield each path behind the folders on the way to it, which have True, as `guarded_places.protected_roots` takes
     them."""
     for path in paths:
-        parts = path.removeprefix(f"{project}/").split("/")
-        yield from ((f"{project}/{'/'.join(parts[:end])}", True) for end in range(1, len(parts)))
+        yield from ((way, True) for way in folders_above(path) if way.startswith(f"{project}/"))
         yield path, False

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.config.paths import is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.syscalls import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
@@ -150,12 +151,12 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
         secret = set(hidden) - set(map(os.path.realpath, profile.denied))
         for root in map(os.path.realpath, profile.roots):
             expanded: list[str] = []
-            is_hidden = is_below(root, hidden) and root not in shown
+            is_hidden = is_below(root, *hidden) and root not in shown
             for path in [] if is_hidden else cover(root, hidden, expanded):
                 allow(rules, path, WRITE & handled)
             for path in expanded:
                 # A project with a denied file at its top stays writable; new files become readable at the next build.
-                if not any(is_below(secret_path, [path]) for secret_path in secret):
+                if not any(is_below(secret_path, path) for secret_path in secret):
                     allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
             split += expanded
         if profile.writable:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.host_environment import working_folder
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import is_below, project_root
 from nexus_cli.config.programs import ProgramRefused, end_group, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError, reason_of
@@ -103,6 +103,10 @@ class Git:
         """Return the output of a run as one line of text."""
         return os.fsdecode(self.run(*arguments)).strip("\n")
 
+    def head(self) -> str:
+        """Return the commit of HEAD, "" without one that can be read. Raises as `try_run`."""
+        return os.fsdecode(self.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1]).strip()
+
     def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
         """Return the items that a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
         return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
@@ -169,7 +173,7 @@ class Git:
         """
         from nexus_cli.sandbox.git_walls import list_git_folders  # noqa: PLC0415  (as in `walls`)
 
-        return any(map(folder.is_relative_to, (self.cwd, *list_git_folders(self.cwd))))
+        return is_below(folder, self.cwd, *list_git_folders(self.cwd))
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""

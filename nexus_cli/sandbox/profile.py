@@ -14,15 +14,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
-from nexus_cli.config.paths import Places, home_folder, private_dir
-from nexus_cli.config.paths import is_below as is_in
+from nexus_cli.config.paths import Places, folders_above, home_folder, is_below, private_dir
 from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import (
@@ -136,7 +135,7 @@ class SandboxProfile:
 
     def find_rule(self, path: str) -> str:
         """Return the deny rule that keeps a path from being written, "" if none does."""
-        exact_rule = next((rule for kept_path, rule in self.kept.items() if is_below(path, [kept_path])), "")
+        exact_rule = next((rule for kept_path, rule in self.kept.items() if is_below(path, kept_path)), "")
         matches = (rule for pattern, rule in self.kept_patterns.items() if re.match(pattern, fold_path(path)))
         return exact_rule or next(matches, "")
 
@@ -193,7 +192,7 @@ def make_profile(
         for place in wanted
         if place not in writable
     ]
-    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
+    if any(is_below(path, *writable) and os.path.exists(path) for path in secret):
         notes.append(
             "the sandbox hides paths in writable folders: with Landlock, commands cannot create files next to them"
         )
@@ -241,19 +240,9 @@ def _narrow(
     return (*secret, *closed, *settings), (*shown, *kept_tools)
 
 
-def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Return True if `path` is one of `folders` or inside one; all are real paths."""
-    return any(is_in(path, folder) for folder in folders)
-
-
-def has_above(path: str, folders: Collection[str]) -> bool:
-    """Like `is_below`, for many `folders`."""
-    while path not in folders:
-        above = os.path.dirname(path)
-        if above == path:
-            return False
-        path = above
-    return True
+def has_above(path: str, folders: Set[str]) -> bool:
+    """Return True if a path is one of many `folders` or inside one."""
+    return not {path, *folders_above(path), os.sep}.isdisjoint(folders)
 
 
 def _find_shown(project: Path, folders: Places) -> Paths:
@@ -292,7 +281,7 @@ def find_caches(
     for folder, (variable, place, gives_up) in product(folders, _CACHES):
         usual, moved_place = _usual_place(variable, place, home, environ), folder / place
         is_read = os.path.exists(usual) and not (gives_up or network or moved_place.exists())
-        if withheld.get(variable) or is_read or is_below(os.path.realpath(usual), map(str, writable)):
+        if withheld.get(variable) or is_read or is_below(os.path.realpath(usual), *writable):
             continue
         option = f"{environ.get(variable, '')} -Dmaven.repo.local={moved_place}".strip()
         yield variable, option if variable == "MAVEN_OPTS" else str(moved_place)

@@ -13,11 +13,13 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
@@ -30,12 +32,11 @@ from nexus_cli.sandbox.guarded_places import (
     find_folders,
     find_git,
     look_again,
-    look_at,
     named_by_git,
     protected_roots,
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, name_with_ways, place_of
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.tree.real_tree import RealTree
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -66,6 +67,13 @@ class SavedNode:
     @property
     def kind(self) -> int:
         return stat.S_IFMT(self.mode)
+
+    def is_like(self, other: SavedNode) -> bool:
+        """Return True for two folders, and for the same mode and content; of a file that was too large, the stamp."""
+        if self.kind == other.kind == stat.S_IFDIR:
+            return True
+        stamp = () if self.content is not None else self.stamp
+        return (self.mode, self.content, stamp) == (other.mode, other.content, stamp and other.stamp)
 
 
 @dataclass(slots=True)
@@ -104,26 +112,20 @@ class ProtectedSnapshot:
     def mount_points(self, *, for_hook: bool = False) -> list[Path]:
         """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
         hook may write beside what is in `.claude`: all but a log is removed afterwards."""
-        paths = []
-        open_folder = f"{self.project}/{CLAUDE}" if for_hook else ""
-        for path, node in self.nodes.items():
-            folder = path.rpartition("/")[0]
-            above = None if folder == open_folder else self.nodes.get(folder)
-            is_top = path != open_folder and (above is None or above.passage)
-            if not node.passage and node.kind != stat.S_IFLNK and is_top:
-                paths.append(Path(path))
-        paths = sorted(filter(os.path.lexists, paths), key=lambda path: len(path.parts))[:MOST_MOUNTS]
-        return [*paths, *map(Path, self.held)]
+        closed = {path for path, node in self.nodes.items() if not node.passage}
+        closed -= {f"{self.project}/{CLAUDE}"} if for_hook else set()
+        tops = [path for path in closed if os.path.dirname(path) not in closed]
+        paths = (path for path in tops if self.nodes[path].kind != stat.S_IFLNK and os.path.lexists(path))
+        nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_MOUNTS]
+        return list(map(Path, (*nearest, *self.held)))
 
     def links_out(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
-        links = (
-            (path, os.fsdecode(node.content or b"")) for path, node in self.nodes.items() if stat.S_ISLNK(node.mode)
-        )
-        leads = ((path, join_path(path, "..", to)) for path, to in links)
         worktree = find_worktree(Path(self.project))
-        places_inside = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
-        return [path for path, to in leads if not to.startswith(places_inside)]
+        inside = [self.project, *([str(worktree.repository)] if worktree else [])]
+        links = (path for path, node in self.nodes.items() if node.kind == stat.S_IFLNK)
+        leads = ((path, join_path(path, "..", os.fsdecode(self.nodes[path].content or b""))) for path in links)
+        return [path for path, to in leads if not is_below(to, *inside)]
 
     def look(
         self,
@@ -153,24 +155,21 @@ class ProtectedSnapshot:
         `before` and `after` are its SHA-256 in hex, "" for none. A file that was or is another one stays as it is saved
         here: a command has changed it too.
         """
-        if _digest(self.nodes.get(path)) != before or not is_below(path, self.roots):
+        if _digest(self.nodes.get(path)) != before or not is_below(path, *self.roots):
             return False
-        tree = RealTree(self.roots)
-        try:
+        with closing(RealTree(self.roots)) as tree:
             now, _ = self.look(tree, look_again(tree, self.folders), self.gits.values(), self.nodes)
-        finally:
-            tree.close()
         if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
             return False
         self.nodes.pop(path, None)
-        new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, [name])}
+        new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, name)}
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
     def without_kept(self) -> ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
-        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, self.kept)}
+        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.kept)}
         named_places = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
         return replace(self, nodes=nodes, named=named_places, held={}, kept=(), kept_patterns=())
 
@@ -231,15 +230,10 @@ def take_snapshot(
     current state, which those commands may have changed.
     """
     snapshot = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
-    roots = guarded_roots(profile.project, profile.git_folder)
-    tree = RealTree(roots)
-    try:
-        for root in roots:
-            if (status := tree.stat(root)) is not None:
-                snapshot.roots[root] = status.st_dev, status.st_ino
-        guarded, snapshot.has_more = find_folders(
-            tree, snapshot.project, snapshot.chain, earlier.folders if earlier else {}
-        )
+    roots, earlier = guarded_roots(profile.project, profile.git_folder), earlier or ProtectedSnapshot("")
+    with closing(RealTree(roots)) as tree:
+        snapshot.roots = find_places(tree, roots)
+        guarded, snapshot.has_more = find_folders(tree, snapshot.project, snapshot.chain, earlier.folders)
         for other in running:
             _inherit(snapshot, other)
         folders = {path: folder for path, folder in guarded.items() if path not in snapshot.folders}
@@ -247,15 +241,18 @@ def take_snapshot(
         gits |= _find_repositories(tree, folders, snapshot, earlier)
         snapshot.folders |= folders
         _find_kept(tree, profile, snapshot)
-        nodes, partial = snapshot.look(tree, folders, gits.values(), earlier.nodes if earlier else {})
-        found_gits = ((git, tree.stat(git)) for git in gits.values())
-        snapshot.places |= {git: (status.st_dev, status.st_ino) for git, status in found_gits if status is not None}
-    finally:
-        tree.close()
+        nodes, partial = snapshot.look(tree, folders, gits.values(), earlier.nodes)
+        snapshot.places |= find_places(tree, gits.values())
     snapshot.gits |= gits
     snapshot.partial |= partial
     snapshot.nodes = dict(sorted((nodes | snapshot.nodes).items()))
     return snapshot
+
+
+def find_places(tree: RealTree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return device and inode of those of `paths` that exist."""
+    statuses = ((path, tree.stat(path)) for path in paths)
+    return {path: (status.st_dev, status.st_ino) for path, status in statuses if status is not None}
 
 
 def _find_kept(tree: RealTree, profile: SandboxProfile, snapshot: ProtectedSnapshot) -> None:
@@ -275,14 +272,14 @@ def _inherit(snapshot: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
         other_items = getattr(other, name).items()
         getattr(snapshot, name).update(
-            (path, kept_node) for path, kept_node in other_items if is_below(path, snapshot.roots)
+            (path, kept_node) for path, kept_node in other_items if is_below(path, *snapshot.roots)
         )
-    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, snapshot.roots)}
-    snapshot.named += tuple(place for place in other.named if is_below(place[0], snapshot.roots))
+    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, *snapshot.roots)}
+    snapshot.named += tuple(place for place in other.named if is_below(place[0], *snapshot.roots))
 
 
 def _find_repositories(
-    tree: RealTree, folders: dict[str, GuardedFolder], snapshot: ProtectedSnapshot, earlier: ProtectedSnapshot | None
+    tree: RealTree, folders: dict[str, GuardedFolder], snapshot: ProtectedSnapshot, earlier: ProtectedSnapshot
 ) -> dict[str, str]:
     """Return the git folders by work tree; add to `folders` the repositories that an index links to, at any depth."""
     gits: dict[str, str] = {}
@@ -294,36 +291,30 @@ def _find_repositories(
         gits[folder] = git
         snapshot.named += tuple(named_by_git(tree, folder, git))
         snapshot.indexes[git], snapshot.links[git] = read_links(tree, git, earlier)
-        for path in (f"{folder}/{name}" for name in snapshot.links[git] or ()):
-            if path not in folders and path not in snapshot.folders and (looked := look_at(tree, path)) is not None:
-                folders[path] = looked
-                waiting.append(path)
+        paths = (f"{folder}/{name}" for name in snapshot.links[git] or ())
+        new = (path for path in paths if path not in folders and path not in snapshot.folders)
+        linked = look_again(tree, dict.fromkeys(new))
+        folders |= linked
+        waiting += linked
     return gits
 
 
-def read_links(
-    tree: RealTree, git: str, earlier: ProtectedSnapshot | None
-) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+def read_links(tree: RealTree, git: str, earlier: ProtectedSnapshot) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
     """Return the stamps of a repository's index and shared indexes, and the repositories that they link to."""
     names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
     indexes = {name: status for name in names if (status := tree.stat(f"{git}/{name}")) is not None}
     mark = tuple(part for status in indexes.values() for part in file_version(status))
-    if earlier is not None and git in earlier.links and earlier.indexes.get(git) == mark:
+    if git in earlier.links and earlier.indexes.get(git) == mark:
         return mark, earlier.links[git]
+    place = f"{find_common(tree, git)}/config"
+    known_node = earlier.nodes.get(place)  # a command may have changed it meanwhile
+    configuration = known_node.content if known_node is not None else tree.read(place, MOST_CONFIGURATION)
     try:
-        length = object_length(_read_configuration(tree, find_common(tree, git), earlier))
+        length = object_length(configuration or b"")
         read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"", length) for name in indexes]
     except ValueError:
         return mark, None
     return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))
-
-
-def _read_configuration(tree: RealTree, common: str, earlier: ProtectedSnapshot | None) -> bytes:
-    """Return the configuration of a git folder; as it is known, if it is: a command may have changed it meanwhile."""
-    path = f"{common}/config"
-    if earlier is not None and path in earlier.nodes:
-        return earlier.nodes[path].content or b""
-    return (tree.read(path, MOST_CONFIGURATION) if tree.holds(common) else None) or b""
 
 
 def _save(tree: RealTree, path: str, passage: bool, earlier: SavedNode | None, most: int) -> SavedNode | None:

@@ -11,11 +11,12 @@ import errno
 import os
 import secrets
 import stat
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
@@ -28,8 +29,8 @@ from nexus_cli.sandbox.guarded_places import (
     read_git_file,
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
-from nexus_cli.sandbox.profile import has_above, is_below
-from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
+from nexus_cli.sandbox.profile import has_above
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, find_places, read_links
 from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
@@ -72,8 +73,7 @@ def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPat
     `since` is the start of the command, in nanoseconds since the epoch. Raises `NotCompared` if a path could not be
     read, or not be restored (disk full, out of memory): the comparison must then be repeated.
     """
-    tree = RealTree(before.roots)
-    try:
+    with closing(RealTree(before.roots)) as tree:
         for root, place in before.roots.items():
             status = tree.stat(root)
             # Device numbers may change at a reboot.
@@ -84,14 +84,10 @@ def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPat
             comparison.run()
         except Exception as error:  # whatever failed, the project was not fully compared
             comparison.failed.append(error)
-        restored_paths = sorted(
-            comparison.told, key=lambda restored_path: restored_path.what in ("restored", "removed")
-        )
-        if comparison.failed:
-            raise NotCompared(str(comparison.failed[0]), restored_paths)
-        return restored_paths
-    finally:
-        tree.close()
+    restored_paths = sorted(comparison.told, key=lambda restored_path: restored_path.what in ("restored", "removed"))
+    if comparison.failed:
+        raise NotCompared(str(comparison.failed[0]), restored_paths)
+    return restored_paths
 
 
 class _Comparison:
@@ -114,10 +110,9 @@ class _Comparison:
             self._attempt(path, self._return_held)
         before = self._before = self._with_new_matches()
         folders = self._open_folders()
-        for path, folder in folders.items():
-            if path not in self._gits and folder.has_git:
-                self._gits[path] = f"{path}/{GIT_FOLDER}"
-        self._gits |= {path: f"{path}/{GIT_FOLDER}" for path in self._find_new_links()}
+        new = (path for path, folder in folders.items() if folder.has_git and path not in self._gits)
+        for paths in (new, self._find_new_links()):
+            self._gits |= {path: f"{path}/{GIT_FOLDER}" for path in paths}
         known_gits = set(before.gits.values())
         self._fresh = tuple(f"{git}/modules/" if git in known_gits else f"{git}/" for git in self._gits.values())
         self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
@@ -155,15 +150,12 @@ class _Comparison:
     def _return_moved(self, git: str) -> None:
         """Move a git folder that the command moved within the project back, and a folder in its place to where it was;
         it is guarded there. If its work tree was moved with it, restore it where it is."""
-        tree, place = self._tree, self._before.places[git]
-        status = tree.stat(git)
-        if status is not None and status.st_ino == place[1]:
-            return
-        moved = self._find_moved(place)
+        tree, status = self._tree, self._tree.stat(git)
+        moved = self._find_moved(git, self._before.places[git])
         others = tuple(f"{other_git}/modules/" for other_git in self._before.gits.values() if other_git != git)
         is_absorbed = moved.startswith(others) and read_git_file(tree, git) == moved  # `git submodule absorbgitdirs`
         # A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
-        is_git = moved and tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
+        is_git = tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
         if not is_git or is_absorbed:
             return
         if status is not None and not stat.S_ISDIR(status.st_mode):
@@ -181,7 +173,7 @@ class _Comparison:
             self._tell(git, f"restored from {moved}{', where its replacement is now' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
-        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))
+        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, git))
         there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
         other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
         inner = _Comparison(tree, other, self._since)
@@ -192,11 +184,8 @@ class _Comparison:
     def _return_held(self, path: str) -> None:
         """Move a path back that a deny rule keeps and that the command moved with the folders around it."""
         tree, place = self._tree, self._before.held[path]
-        path_status = tree.stat(path)
-        if path_status is not None and path_status.st_ino == place[1]:
-            return
-        moved = self._find_moved(place[:2])
-        status = tree.stat(moved) if moved else None
+        moved = self._find_moved(path, place[:2])
+        status = tree.stat(moved)
         if status is None or place_of(status) != place:  # git or an editor of the person has replaced it
             return
         self._take_away(path)
@@ -214,13 +203,14 @@ class _Comparison:
         new = [path for path in matches if not has_above(path, known_paths)]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
-    def _find_moved(self, place: tuple[int, int]) -> str:
-        """Return the path with this device and inode below the roots, "" if it is not found."""
-        for path in (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED)):
-            status = self._tree.stat(path)
-            if status is not None and (status.st_dev, status.st_ino) == place:
-                return path
-        return ""
+    def _find_moved(self, path: str, place: tuple[int, int]) -> str:
+        """Return the new path, below the roots, of what was at `path` with this device and inode; "" if it is still
+        there, or is not found."""
+        status = self._tree.stat(path)
+        if status is not None and status.st_ino == place[1]:
+            return ""
+        paths = (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED))
+        return next((path for path in paths if find_places(self._tree, [path]).get(path) == place), "")
 
     def _open_folders(self) -> dict[str, GuardedFolder]:
         """Return the current guarded folders, after restoring the modes that the command changed.
@@ -302,33 +292,28 @@ class _Comparison:
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
-            self._now = {place: node for place, node in self._now.items() if not is_below(place, [path])}
+            self._now = {place: node for place, node in self._now.items() if not is_below(place, path)}
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
-        nodes = ((place, node) for place, node in self._now.items() if is_below(place, [path]))
+        nodes = ((place, node) for place, node in self._now.items() if is_below(place, path))
         return {place: node.content for place, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:
         tree, node, now = self._tree, self._before.nodes[path], self._now.get(path)
         folder, _, name = path.rpartition("/")
         if node.passage:
-            if now is None and self._leads_to_kept(path):
-                tree.put(path, node.mode, b"", node.owner)
-            if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
-                self._tell(path, GONE)
-                return
-            replaced = now is not None and now.kind != stat.S_IFDIR and name == GIT_FOLDER
-            if replaced and not self._is_of_git(
-                read_git_file(tree, path)
-            ):  # `git submodule absorbgitdirs` leaves such a file
+            if now is None:
+                if self._leads_to_kept(path):
+                    tree.put(path, node.mode, b"", node.owner)
+                if self._gits.get(folder) == path and tree.is_folder(folder):
+                    self._tell(path, GONE)
+            # `git submodule absorbgitdirs` leaves a file that names a known folder.
+            elif now.kind != stat.S_IFDIR and name == GIT_FOLDER and not self._is_of_git(read_git_file(tree, path)):
                 self._take_away(path)
             return
-        same = now is not None and (now.mode, now.content) == (node.mode, node.content)
-        if (same and now and (node.content is not None or now.stamp == node.stamp)) or not tree.is_folder(folder):
-            return
-        if now is not None and now.kind == node.kind == stat.S_IFDIR:
+        if not tree.is_folder(folder) or (now is not None and now.is_like(node)):
             return
         left = self._left(path)
         if node.content is None and node.kind != stat.S_IFDIR:
@@ -348,15 +333,13 @@ class _Comparison:
         """Report repositories in new folders whose configuration or hooks run programs."""
         before = self._before.folders
         new = ((path, set(now.folders).difference(before[path].folders)) for path, now in folders.items())
-        waiting = deque(f"{path}/{name}" for path, names in new for name in sorted(names))
-        for _ in range(MOST_FOLDERS):
-            path = waiting.popleft() if waiting else ""
-            folder = look_at(self._tree, path) if path else None
-            if folder is not None:
+        waiting = [f"{path}/{name}" for path, names in new for name in sorted(names)]
+        for path in islice(waiting, MOST_FOLDERS):  # it grows
+            if (folder := look_at(self._tree, path)) is not None:
                 git = path if folder.is_bare else f"{path}/{GIT_FOLDER}" if folder.has_git else ""
                 if git and path not in self._gits and self._runs_programs(git):
                     self._tell(path, REPOSITORY)
-                waiting.extend(f"{path}/{name}" for name in folder.folders)
+                waiting += [f"{path}/{name}" for name in folder.folders]
 
     def _runs_programs(self, git: str) -> bool:
         """Return True if git may run programs of an unguarded repository: it has hooks or a non-plain configuration."""

@@ -11,12 +11,13 @@ from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.sandbox.git_settings import read_git_settings
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
@@ -112,9 +113,9 @@ def _path_outside(path: str, profile: SandboxProfile) -> str:
     # If the project is `/`, it contains the system's programs, which stay.
     record = find_worktree(profile.project)
     folders = (profile.project, profile.cwd, *([record.source] if record else []))
-    within = [str(folder) for folder in folders if folder.parent != folder]
+    within = [folder for folder in folders if folder.parent != folder]
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    kept_entries = [entry for entry in entries if not is_below(os.path.realpath(entry), within)]
+    kept_entries = [entry for entry in entries if not is_below(os.path.realpath(entry), *within)]
     return os.pathsep.join(kept_entries) or os.defpath
 
 

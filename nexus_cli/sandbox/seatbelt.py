@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.sandbox.profile import SandboxProfile
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -76,7 +77,7 @@ def seatbelt_arguments(profile: SandboxProfile, argv: Sequence[str], read_only: 
         lines.append(f"(allow {rights} (subpath {name(path)}))\n")
     for path in read_only:
         lines.append(f"(deny file-write* (subpath {name(path)}))\n")
-        parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
+        parents = [parent for parent in path.parents if is_below(parent, *profile.writable)]
         lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]
     parameters = [word for number, path in enumerate(values) for word in ("-D", f"P{number}={path}")]
     return [PROGRAM, "-p", "".join(lines), *parameters, "--", *argv]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import home_folders
 from nexus_cli.core.shared_types import Environ, Paths
+from nexus_cli.core.version_memo import read_version
 
 _TOOLS = tuple(
     """
@@ -62,21 +64,21 @@ def tool_folders(environ: Environ) -> list[Path]:
         # A PATH entry may be the home folder itself, or `/`, which must not be shown.
         if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(is_below, real, [place] * len(real))):
             continue
-        is_own = any(is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
+        is_own = any(is_below(path, *real, *homes) for path in (entry, place))
         if not is_own or _holds_programs(place, chain_folders):
             on_path.append(Path(entry))
     folders = dict.fromkeys([*map(os.path.realpath, on_path), *chain_folders])
     programs = (folder for folder in folders if os.path.basename(folder) in _PROGRAMS)
-    links = (path for folder in programs for path in _read_links(folder, _mtime(folder)))
+    links = (path for folder in programs for path in _read_links(folder, read_version(folder)))
     return [*on_path, *chains, *islice(links, _MOST_LINKS)]
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
-    return os.path.basename(real) in _PROGRAMS or any(is_below(real, chain) for chain in chains)
+    return os.path.basename(real) in _PROGRAMS or is_below(real, *chains)
 
 
 @lru_cache(64)
-def _read_links(folder: str, _stamp: int) -> Paths:
+def _read_links(folder: str, _version: tuple[int, ...]) -> Paths:
     """Return the links in a folder of programs whose targets are programs elsewhere."""
     try:
         with os.scandir(folder) as entries:
@@ -88,46 +90,33 @@ def _read_links(folder: str, _stamp: int) -> Paths:
     return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
 
 
-_scanned: dict[str, tuple[dict[str, int], Paths]] = {}
-"""By toolchain: the searched folders with their mtimes, and the settings found."""
+_scanned: dict[str, tuple[dict[str, tuple[int, ...]], Paths]] = {}
+"""By toolchain: the searched folders with their versions, and the settings found."""
 
 
 def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the settings files below the real paths `folders` that may have passwords."""
     searched: list[str] = []
     for folder in sorted(map(str, folders)):
-        if any(is_below(folder, done_folder) for done_folder in searched):
+        if is_below(folder, *searched):
             continue
         searched.append(folder)
         scan = _scanned.get(folder)
-        if scan is None or any(_mtime(file) != stamp for file, stamp in scan[0].items()):
+        if scan is None or any(read_version(file) != version for file, version in scan[0].items()):
             scan = _scanned[folder] = _scan(folder)
         yield from scan[1]
 
 
-def _scan(folder: str) -> tuple[dict[str, int], Paths]:
-    stamps: dict[str, int] = {}
+def _scan(folder: str) -> tuple[dict[str, tuple[int, ...]], Paths]:
+    versions: dict[str, tuple[int, ...]] = {}
     paths: list[Path] = []
-    level = [folder]
-    for _ in range(_DEEPEST + 1):
-        deeper: list[str] = []
-        for level_folder in level[: _MOST_FOLDERS - len(stamps)]:
-            stamps[level_folder] = _mtime(level_folder)
-            try:
-                with os.scandir(level_folder) as entries:
-                    for entry in entries:
-                        if _SETTINGS.fullmatch(entry.name):
-                            paths.append(Path(entry.path))
-                        elif entry.name not in _PLAIN and entry.is_dir(follow_symlinks=False):
-                            deeper.append(entry.path)
-            except OSError:
-                continue
-        level = deeper
-    return stamps, tuple(paths)
-
-
-def _mtime(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
+    waiting = [(folder, 0)]
+    for place, level in islice(waiting, _MOST_FOLDERS):  # it grows
+        versions[place] = read_version(place)
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if _SETTINGS.fullmatch(entry.name):
+                    paths.append(Path(entry.path))
+                elif level < _DEEPEST and entry.name not in _PLAIN and entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, level + 1))
+    return versions, tuple(paths)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
+from nexus_cli.config.paths import PACKAGE, Places, defaults_dir, is_below
 from nexus_cli.config.protected_places import home_folders
 from nexus_cli.core.real_files import follow_links, real_path
 from nexus_cli.core.shared_types import Environ, Paths
@@ -83,5 +83,5 @@ def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
     always_shown = (*always, PACKAGE)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
-    paths = hidden_settings(path for path in tools if not any(map(path.is_relative_to, always_shown)))
-    return tuple(path for path in paths if not any(map(path.is_relative_to, always_shown)))
+    paths = hidden_settings(path for path in tools if not is_below(path, *always_shown))
+    return tuple(path for path in paths if not is_below(path, *always_shown))

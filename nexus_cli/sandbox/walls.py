@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from nexus_cli.config.paths import home_folder, places
+from nexus_cli.config.paths import home_folder, is_below, places
 from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.core.real_files import follow_links
 from nexus_cli.core.shared_types import Paths
@@ -26,7 +26,7 @@ from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_command, least_limit
 from nexus_cli.sandbox.bwrap import end_arguments, open_command, open_memory_file
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
-from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import assemble_filter, can_filter
@@ -187,7 +187,7 @@ class Walls:
                     line.extend((option, f"/proc/self/fd/{handles[-1]}", place))
 
             for place in sorted({link for path in self._system for link in follow_links(path)}):
-                if is_below(place, inside):
+                if is_below(place, *inside):
                     continue
                 if os.path.islink(place):
                     line += ["--symlink", os.readlink(place), place]

@@ -16,9 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 
-from nexus_cli.config.paths import is_below
 from nexus_cli.core.real_files import (
-    FOLDER,
     REPLACED,
     FolderChain,
     open_folder,
@@ -39,7 +37,7 @@ MOST_LEVELS = 64
 
 
 class RealTree:
-    """Operations on absolute paths at or below one of the roots."""
+    """Operations on absolute paths at or below one of the roots; others count as missing."""
 
     def __init__(self, roots: Iterable[str]) -> None:
         """Open the roots; missing ones are ignored."""
@@ -63,10 +61,6 @@ class RealTree:
         """Close all folders but the roots, so that replaced ones are opened again."""
         for chain in self._chains.values():
             chain.forget()
-
-    def holds(self, path: str) -> bool:
-        """Return True if `path` is one of the roots or below one."""
-        return any(is_below(path, root) for root in self._chains)
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the status of `path`, None if nothing in reach is there."""
@@ -190,8 +184,5 @@ def _set_mode(parent: int, name: str, mode: int) -> None:
     if sys.platform != "linux":
         os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
         return
-    handle = os.dup(parent) if name == "." else os.open(name, FOLDER, dir_fd=parent)
-    try:
+    with open_folder(name, inside=parent) as handle:
         os.chmod(f"/proc/self/fd/{handle}", mode)  # works on an O_PATH descriptor, without access to the folder
-    finally:
-        os.close(handle)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nexus_cli.config.paths import is_below
+from nexus_cli.config.paths import folders_above, is_below
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import join_path
@@ -214,12 +214,6 @@ def _keep_filled_folders(plan: list[Action]) -> None:
                 plan[index] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
 
 
-def folders_above(place: str) -> list[str]:
-    """Return the absolute paths of the folders above a place, the root of all excluded."""
-    parts = place.split("/")
-    return ["/".join(parts[:count]) for count in range(2, len(parts))]
-
-
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
     if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
@@ -292,7 +286,7 @@ def unchanged(path: str, now: PresentState) -> FileChange:
 
 def is_inside(place: str, paths: Sequence[str]) -> bool:
     """Return True if `place` is one of `paths` or below one; True without paths."""
-    return not paths or any(is_below(place, path) for path in paths)
+    return not paths or is_below(place, *paths)
 
 
 def find_paths(words: Sequence[str], folder: str) -> list[str]:

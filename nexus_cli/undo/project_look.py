@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import is_home_or_root
+from nexus_cli.config.paths import folders_above, is_home_or_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.json_value import JsonObject
@@ -28,7 +28,6 @@ from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_tracked
-from nexus_cli.undo.plan_restore import folders_above
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 from nexus_cli.undo.repository_copy import find_git_folders

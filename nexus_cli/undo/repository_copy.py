@@ -232,7 +232,7 @@ def forget_copies(data: Path, roots: set[str]) -> None:
         places = list((data / "undo" / "git").iterdir())
         for place in places:
             work = os.path.dirname(_read(place / _SOURCE)) if place.is_dir() else read_record(place).get("place", "")
-            needed |= {place.name} if any(is_below(os.fsdecode(work), root) for root in roots) else set()
+            needed |= {place.name} if is_below(os.fsdecode(work), *roots) else set()
         needed |= {read_record(place).get("copy", "").partition("/")[0] for place in places if place.name in needed}
         for place in places:
             if place.name not in needed:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from nexus_cli.config.paths import folders_above
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NO_ROOM, reason_of
 from nexus_cli.core.progress import track
@@ -90,9 +91,9 @@ class RestoreResult:
         """Leave out the folders of `whole`, which are made or removed, where a path in them is told. Tell what was
         refused, in one line for all paths."""
         for places in (self.restored, self.removed):
-            above = {parent for place in places for parent in plans.folders_above(place.rstrip("/"))} & whole
+            above = {parent for place in places for parent in folders_above(place.rstrip("/"))} & whole
             places[:] = [place for place in places if place.rstrip("/") not in above]
-        above = {parent for kept_path in self.kept for parent in plans.folders_above(kept_path.path)} & whole
+        above = {parent for kept_path in self.kept for parent in folders_above(kept_path.path)} & whole
         self.kept[:] = [kept_path for kept_path in self.kept if kept_path.path not in above]
         for part, places in self.refused.items():
             others = f"; also {len(places) - 1:,} more" if places[1:] else ""

@@ -359,15 +359,14 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
     """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
-    return _find_head(folder) != b"" or not is_head_kept(request.data, root)
+    return _find_head(folder) != "" or not is_head_kept(request.data, root)
 
 
-def _find_head(folder: str) -> bytes | None:
-    """Return the commit of HEAD in a repository, b"" without one that can be read; None if git cannot be run."""
+def _find_head(folder: str) -> str | None:
+    """Return the commit of HEAD in a repository, "" without one that can be read; None if git cannot be run."""
     with suppress(GitError):
-        if git := find_git(Path(folder)):
-            status, output, _ = git.try_run("rev-parse", "-q", "--verify", "HEAD^{commit}")
-            return b"" if status else output
+        git = find_git(Path(folder))
+        return git.head() if git else None
     return None
 
 

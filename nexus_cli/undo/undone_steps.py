@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nexus_cli.config.paths import folders_above
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
-from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
+from nexus_cli.undo.plan_restore import is_inside, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
 
 _OF_WORKER = re.compile(r"w\d[\d.]*: ")

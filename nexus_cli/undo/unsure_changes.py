@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from nexus_cli.config.paths import folders_above
 from nexus_cli.tree.file_state import ABSENT
-from nexus_cli.undo.plan_restore import folders_above
 from nexus_cli.undo.records import GIT_FOLDER, FileChange
 
 SECONDS = 1.0

@@ -101,7 +101,7 @@ def read_source(root: Path) -> SourceProject:
                 raise _refusal(f"{root} is not in a git repository", "Run `git init` and make a first commit")
             raise _refusal(explain("rev-parse", status, errors), "Run `git status` there")
         top = "\n".join(lines[5:]).strip("\n")
-        status, head, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+        head = git.head()
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
@@ -109,16 +109,16 @@ def read_source(root: Path) -> SourceProject:
             f"{root} belongs to the repository {top}, which is not a project", "Run `git init` in the project"
         )
     common, git_dir = (real_path(root / path) for path in lines[3:5])
-    if status and is_there(common / "objects/info/alternates"):
+    if not head and is_there(common / "objects/info/alternates"):
         raise _refusal(
             "the repository uses objects of another repository, which nexus does not read",
             "Copy them: git repack -a && rm .git/objects/info/alternates",
         )
-    if status:
+    if not head:
         raise _refusal("the current branch has no commit yet", 'Create a commit: git commit --allow-empty -m "Start"')
     if not (git.may_use(common) and git.may_use(git_dir)):
         raise _refusal(f"{root}/.git is a link to a place outside the project", "Remove the link")
-    return SourceProject(git, root, git_dir, common, lines[2], head.decode().strip())
+    return SourceProject(git, root, git_dir, common, lines[2], head)
 
 
 def list_files(git: Git) -> ProjectFiles:

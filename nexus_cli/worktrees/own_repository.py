@@ -188,7 +188,7 @@ def read_published(record: WorktreeRecord) -> dict[str, str]:
 def read_tips(git: Git, branch: str) -> tuple[str, str]:
     """Return the commits of a branch and of HEAD, "" for none. Raises `GitError`."""
     tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
-    return tip, git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
+    return tip, git.head()
 
 
 def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:

@@ -6,6 +6,8 @@ import gc
 import os
 import shutil
 import threading
+import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import GuardedFolder
-from nexus_cli.sandbox.profile import make_profile
-from nexus_cli.sandbox.protected_snapshot import take_snapshot
+from nexus_cli.sandbox.profile import SandboxProfile, make_profile
+from nexus_cli.sandbox.protected_snapshot import MOST_BYTES, MOST_FILES, take_snapshot
+from nexus_cli.sandbox.restore_protected import restore_protected
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tree.real_tree import RealTree
@@ -320,6 +323,30 @@ def test_a_protected_name_is_known_in_the_spellings_of_lenient_file_systems(tmp_
         (tmp_path / name).touch()
     (folder,) = [one for path, one in find(tmp_path).items() if path == str(tmp_path)]
     assert folder.names == (".G\u200cit", "Nexus.MD", "\uff2eEXUS.md") and folder.folders == ("Sub",)
+
+
+def test_folders_above_the_working_folder_take_no_place_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 4)
+    for name in ("a", "b", "c/d/e/f/g/h"):
+        (tmp_path / name).mkdir(parents=True)
+    chain = [str(tmp_path / name) for name in ("c", "c/d", "c/d/e", "c/d/e/f", "c/d/e/f/g")]
+    with closing(RealTree([str(tmp_path)])) as tree:
+        found, has_more = guarded_places.find_folders(tree, str(tmp_path), chain, {})
+    assert has_more and found.keys() == {*chain, *(str(tmp_path / name) for name in (".", "a", "b"))}
+
+
+def test_a_folder_in_the_place_of_a_file_that_was_too_large_is_taken_away_whole(tmp_path: Path) -> None:
+    place = tmp_path / ".envrc"
+    place.write_bytes(bytes(MOST_BYTES + 1))
+    snapshot = take_snapshot(SandboxProfile("write", tmp_path, tmp_path, writable=(tmp_path,), guarded=(tmp_path,)))
+    place.unlink()
+    place.mkdir()
+    for number in range(MOST_FILES + 10):
+        (place / str(number)).touch()
+    told = restore_protected(snapshot, time.time_ns())
+    assert not place.exists() and len(told) < 5
 
 
 def find(project: Path, known: dict[str, GuardedFolder] | None = None) -> dict[str, GuardedFolder]:
