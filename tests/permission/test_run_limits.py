@@ -45,8 +45,9 @@ def limited(
 ) -> Session:
     """A session of a recipe of one's own with these limits."""
     (folder / "a.txt").write_text("one\n")
-    allow, most = options.pop("allow", "all"), Limits(max_steps=options.pop("most", 9))
-    asked = Options(folder, MODEL, resume=session, allow=allow, limits=most, **options)
+    asked = Options(
+        folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
+    )
     made = open_session(asked, SETTINGS, approver=approver, provider=provider)
     made.dispatcher.limits &= limits
     return made
@@ -213,11 +214,11 @@ def test_a_call_that_is_declined_now_and_then_still_ends_the_turn(tmp_path: Path
     class Wavering(Person):
         async def ask(self, question: Question) -> Any:
             self.asked.append(question)
-            return Allow() if len(self.asked) % 2 else Deny("not again")
+            return Deny("not again") if len(self.asked) == 3 else Allow()
 
-    session = limited(tmp_path, steps(*[[RUN]] * 12), Limits(), Wavering(None), allow="ask", most=20)
-    error = say(session, "go")[1].error
-    assert error is not None and "the model repeated the same bash call 5 times" in error["message"]
+    events, end = say(limited(tmp_path, steps(*[[RUN]] * 8), Limits(), Wavering(None), allow="ask"), "go")
+    assert end.error is not None and "the model repeated the same bash call 5 times" in end.error["message"]
+    assert ran(events)[:5] == [True, True, False, True, True]
 
 
 POLL = ("bash", {"command": "echo x >> log; wc -l < log"})
