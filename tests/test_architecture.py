@@ -503,13 +503,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_702, 0, 27),
     "sections": (35_058, 0, 37),
     "service_list": (303, 0, 2),
-    "session": (50_746, 0, 35),
+    "session": (50_762, 0, 36),
     "spaces": (10_376, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (68_006, 0, 63),
-    "ui": (96_477, 0, 46),
+    "ui": (96_483, 0, 46),
     "workers": (10_377, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_049, 49_784)
+SUM = (972_071, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -34,7 +34,7 @@ from nexus_cli.core.event import (
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.core.image_check import decode_image
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import BUDGET_ENDED, describe_budget
+from nexus_cli.core.limits import BUDGET_ENDED, describe_budget, level_fields
 from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
     Acknowledged,
@@ -63,7 +63,7 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.status import Status
+from nexus_cli.session.status import StatusObject
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -484,7 +484,7 @@ class AgentDispatcher:
     # -- reports -----------------------------------------------------------------------------------------------
 
     @rpc_method()
-    async def get_status(self) -> Annotated[JsonObject, Status]:
+    async def get_status(self) -> StatusObject:
         """Return the figures of the status line."""
         session, ledger = self.session, self.session.state.ledger
         now, workers = session.status(), session.workers
@@ -505,7 +505,7 @@ class AgentDispatcher:
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
         )
-        return cast("JsonObject", to_json_value(status))
+        return StatusObject({**to_json_value(status), **level_fields(status.allow)})
 
     @rpc_method()
     async def get_tokens(self) -> TokenUsage:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.drop_list import returned_drops
+from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.session.cold_request import cold_price
@@ -77,6 +78,12 @@ class Status:
     """The files and lines that the newest turn changed, as counted by the server of the session."""
     server: str = ""
     """The address of that server, set by its client; "" for a session of this process."""
+
+
+class StatusObject(JsonOf[Status]):
+    """The figures for a client; `allow` has the former name of the level."""
+
+    level: str
 
 
 def status(state: SessionState) -> Status:

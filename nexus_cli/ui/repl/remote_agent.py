@@ -195,7 +195,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
-        return replace(status, server=self._url.rpartition("/")[2])
+        return replace(status, allow=value["level"], server=self._url.rpartition("/")[2])
 
     def refresh(self) -> None:
         self._begin(self._refresh())
