@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_623, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_902, 0, 55),
+    "commands": (42_914, 0, 55),
     "config": (35_736, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_150, 0, 46),
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_071, 49_784)
+SUM = (972_083, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -54,9 +54,8 @@ def show_settings(
         if name.casefold() in key
     }
     if not settings:
-        raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", "`nexus docs settings` describes all settings"
-        )
+        way = "In a shell: nexus config edit" if name == "edit" else "`nexus docs settings` describes all settings"
+        raise NexusError("usage", f"config {name}", "no matching setting has a value", way)
     value = {"version": 1, "settings": settings}
     if source.is_json:
         return Report("settings", value)

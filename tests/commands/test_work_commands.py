@@ -256,6 +256,9 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     assert len(shown(context, "config")["settings"]) > 5
     with pytest.raises(NexusError, match="no matching setting"):
         context.run("config nosuch")
+    with pytest.raises(NexusError, match="no matching setting") as caught:
+        context.run("config edit")
+    assert caught.value.hint == "In a shell: nexus config edit"
 
 
 def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: FakeContext) -> None:
