@@ -121,7 +121,7 @@ BROKEN = [
     ('[[check]]\nglob = "*"\ncommand = "x \\"{files}\\""\n', "check", "`command` has {files} in quotes"),
     ('[[hook]]\nevent = "Nope"\ncommand = "x"\n', "hook: `event` is", '"Nope", not one of SessionStart'),
     ('[[hook]]\nevent = "Stop"\ncommand = "x"\nrun = 1\n', "hook", "unknown key `run`"),
-    ('[[hook]]\nevent = "Stop"\ntimeout = 0\ncommand = "x"\n', "hook", "`timeout` is not a number of seconds"),
+    ('[[hook]]\nevent = "Stop"\ntimeout = 0\ncommand = "x"\n', "hook", "`timeout` must be a number of seconds"),
     ("[limits]\nmax_steps = 0\n", "line 2", "from 1"),
     (f"[limits]\nmax_steps = {2**53 + 1}\n", "line 2", "from 1 to 9007199254740992"),
     (f"[limits]\nmax_total_tokens = {10**20}\n", "line 2", "from 1 to 9007199254740992"),
