@@ -34,7 +34,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import (
     Event,
     Outcome,
@@ -575,16 +575,15 @@ class EditorAgent:
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS:
-                raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
+                raise UsageError(f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
             if config_id != LEVEL and session.session.busy:
-                raise NexusError(
-                    "usage",
+                raise UsageError(
                     f"the {config_id} cannot be changed",
                     "a turn is running",
                     "Try again when the turn has ended",
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
-                raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
+                raise UsageError(f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
             if error := (await session.agent.dispatcher.run_command(OPTIONS[config_id], word))["error"]:
                 raise NexusError.of(error)
         session.tell_level()
@@ -621,12 +620,12 @@ def _describe_command(command: Command) -> schema.AvailableCommand:
 
 
 def _find_folder(cwd: str) -> Path:
-    """Return the real path of a folder that is named absolutely; raise `NexusError("usage", ...)` for any other."""
+    """Return the real path of a folder that is named absolutely; raise `UsageError` for any other."""
     with suppress(OSError, ValueError):  # a path that is too long, or has NUL
         folder = real_path(cwd)
         if os.path.isabs(cwd) and folder.is_dir():
             return folder
-    raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "must be the absolute path of an existing folder")
+    raise UsageError(f"folder {one_line(cwd)[:200]}", "must be the absolute path of an existing folder")
 
 
 def _select(

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from acp import schema
 
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.image_check import decode_image
 from nexus_cli.core.message import replace_surrogates
 
@@ -23,7 +23,7 @@ Block = (
 
 
 def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
-    """Return the trigger; raise `NexusError("usage", ...)` for a block that cannot be sent."""
+    """Return the trigger; raise `UsageError` for a block that cannot be sent."""
     texts: list[str] = []
     quoted: list[str] = []
     parts: list[Part] = []
@@ -43,15 +43,12 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 try:
                     part = decode_image(data, Path(path_of(uri or "", folder)).name)
                 except ValueError as error:
-                    raise NexusError(
-                        "usage", "the image", str(error), "Attach another image, or a smaller copy"
-                    ) from None
+                    raise UsageError("the image", str(error), "Attach another image, or a smaller copy") from None
                 parts.append(part)
                 files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
             case _:
                 kind = str(getattr(block, "type", "unknown"))
-                raise NexusError(
-                    "usage",
+                raise UsageError(
                     f"the {kind} block",
                     "nexus accepts text, images, links to files and embedded text files",
                     "Remove it",

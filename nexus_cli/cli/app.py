@@ -30,7 +30,7 @@ from nexus_cli.cli.command_options import (
 )
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
-from nexus_cli.core.errors import NexusError, nearest_name, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, nearest_name, suggest_name
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
@@ -215,7 +215,7 @@ def _unknown_command(word: str, commands: list[str]) -> NexusError:
         hint = f"Did you mean `nexus {near}`?"
     quoted = f'"{word}"' if " " in word and not set(word) & set('"$`\\!') else '"..."'
     hint = hint or f"To send a prompt: nexus ask {quoted}"
-    return NexusError("usage", "wrong usage", f"no such command '{word}'", hint)
+    return UsageError("wrong usage", f"no such command '{word}'", hint)
 
 
 def root(
@@ -247,7 +247,7 @@ def root(
         raise typer.Exit(0)
     if connect:
         if context.invoked_subcommand:
-            raise NexusError("usage", "--connect", "cannot be used with a command", "Omit the command")
+            raise UsageError("--connect", "cannot be used with a command", "Omit the command")
         from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)
@@ -277,7 +277,7 @@ def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:
     has = {option for part in parts for param in part.params for option in param.opts}
     why = next((f"`{name}` has no {option}" for option in options if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See `nexus {name} --help`"
-    return NexusError("usage", "wrong usage", why or f"options must follow the command `{name}`", hint)
+    return UsageError("wrong usage", why or f"options must follow the command `{name}`", hint)
 
 
 @cache
@@ -305,9 +305,7 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments, PICK]
     try:
         if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
-            raise NexusError(
-                "usage", "the open file limit is too low", f"{file_limit} files", "Raise it: ulimit -n 256"
-            )
+            raise UsageError("the open file limit is too low", f"{file_limit} files", "Raise it: ulimit -n 256")
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -322,7 +320,7 @@ def run(arguments: list[str]) -> int:
         if error.errno == errno.ENAMETOOLONG:
             file_name = str(error.filename or "a name")
             return _print_failure(
-                NexusError("usage", f"{file_name[:80]}...", "this file name is too long", "Check the name"), arguments
+                UsageError(f"{file_name[:80]}...", "this file name is too long", "Check the name"), arguments
             )
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
@@ -347,7 +345,7 @@ def _describe_encoding(error: UnicodeEncodeError, arguments: list[str]) -> Nexus
     argument = next((text for text in arguments if not text.isascii() and replace_surrogates(text) != text), None)
     if argument is None:
         return _bug(error)
-    return NexusError("usage", replace_surrogates(argument)[:80], "is not valid UTF-8", "Check the name")
+    return UsageError(replace_surrogates(argument)[:80], "is not valid UTF-8", "Check the name")
 
 
 def _bug(error: Exception) -> NexusError:
@@ -409,4 +407,4 @@ def _usage(error: Any) -> NexusError:
         hint = f"Did you mean `{path} {near}`?" if near else f"Commands: {', '.join(commands)}"
         if not near and "add" in commands and " " in name:  # a text, as behind the slash
             hint = f"To add text: {path} add TEXT"
-    return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)
+    return UsageError("wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

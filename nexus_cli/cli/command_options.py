@@ -13,7 +13,7 @@ import typer
 
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.limits import LEVELS, MAX_INT, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
@@ -22,13 +22,13 @@ CD_HINT = "Run `cd DIR` first"
 
 
 def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any) -> Any:
-    """Return `value`, a text or several; raise `NexusError("usage", ...)` if one is given but empty. A callback of
+    """Return `value`, a text or several; raise `UsageError` if one is given but empty. A callback of
     typer."""
     is_given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if is_given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name.strip("[].")
         hint = "Give a value" if option.required else f"Give a value, or omit {name}"
-        raise NexusError("usage", name, "the value is empty", hint)
+        raise UsageError(name, "the value is empty", hint)
     return value
 
 
@@ -39,17 +39,17 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
         if value is not None and not least <= value <= most:
             name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
             bound = f"at least {least}" if value < least else f"at most {most}"
-            raise NexusError("usage", f"{name} {value}", f"must be {bound}", f"See `{context.command_path} --help`")
+            raise UsageError(f"{name} {value}", f"must be {bound}", f"See `{context.command_path} --help`")
         return value
 
     return check
 
 
 def check_amount(context: typer.Context, option: typer.CallbackParam, value: float | None) -> float | None:
-    """Return `value`; raise `NexusError("usage", ...)` unless it is above 0 and finite. A callback of typer."""
+    """Return `value`; raise `UsageError` unless it is above 0 and finite. A callback of typer."""
     if value is not None and not 0 < value < math.inf:
         why = "must be above 0 and finite"
-        raise NexusError("usage", f"{option.opts[0]} {value}", why, f"See `{context.command_path} --help`")
+        raise UsageError(f"{option.opts[0]} {value}", why, f"See `{context.command_path} --help`")
     return value
 
 
@@ -159,17 +159,17 @@ class SharedOptions:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")] = False
 
     def __post_init__(self) -> None:
-        """Parse the level; raise `NexusError("usage", ...)` if it is unknown."""
+        """Parse the level; raise `UsageError` if it is unknown."""
         if self.allow:
             object.__setattr__(self, "allow", require_level(self.allow, "--allow"))
 
     def check(self) -> None:
-        """Raise `NexusError("usage", ...)` if values contradict each other or are unknown."""
+        """Raise `UsageError` if values contradict each other or are unknown."""
         if self.effort and self.effort not in (DEFAULT_EFFORT, *EFFORTS):
             why = f"must be {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
-            raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See `nexus ask --help`")
+            raise UsageError(f"--effort {self.effort[:40]!r}", why, "See `nexus ask --help`")
         if self.newest and self.resume:
-            raise NexusError("usage", "--continue and --resume", "cannot be used together", "Omit one of them")
+            raise UsageError("--continue and --resume", "cannot be used together", "Omit one of them")
 
     @property
     def given(self) -> list[str]:

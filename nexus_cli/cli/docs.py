@@ -10,7 +10,7 @@ from typing import Annotated
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands.verb import Argument, Noun, Source, Text, Verb, report_text
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import UsageError, nearest_name
 from nexus_cli.core.shared_types import T
 from nexus_cli.ui.print.stream import Stream
 
@@ -37,13 +37,13 @@ def docs(
 
 
 def _found_text(words: str) -> str:
-    """Return the lines of a search, or raise `NexusError("usage", ...)` if there are none."""
+    """Return the lines of a search, or raise `UsageError` if there are none."""
     pages = search_pages(words.split())
     if not pages:
         near = nearest_name(words, TOPICS)
         hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
         why = "there is no such page, and no section contains all these words"
-        raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
+        raise UsageError(f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in pages) + 2
     lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in pages]
     return "\n".join([*lines, "", "Each line begins with the name of its page; `nexus docs PAGE` prints the page."])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.commands.verb import Mode
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import working_folder
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def open_unchanged_ledger() -> Ledger:
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:
-    """Return the id of the session `key`, "" for the newest of this folder; raise `NexusError("usage", ...)`."""
+    """Return the id of the session `key`, "" for the newest of this folder; raise `UsageError`."""
     if key:
         return ledger.find_session(key).id
     newest = ledger.newest_session(str(working_folder()))
     if newest is None:
         hint = "`nexus sessions list --all` lists the sessions of other folders"
-        raise NexusError("usage", "no session", "this folder has no saved session", hint)
+        raise UsageError("no session", "this folder has no saved session", hint)
     return newest.id

@@ -17,7 +17,7 @@ from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
 from nexus_cli.commands.verb import TEXTS, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.paths import working_folder
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
@@ -169,9 +169,7 @@ def _find_confirm() -> Callable[[str], bool] | None:
 
 def _read_stdin() -> str:
     if os.isatty(0):
-        raise NexusError(
-            "usage", "no message", "neither TEXT nor piped input was given", "Add TEXT, or pipe the message"
-        )
+        raise UsageError("no message", "neither TEXT nor piped input was given", "Add TEXT, or pipe the message")
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 
     return Reader(0, "stdin").read().text.rstrip("\n")

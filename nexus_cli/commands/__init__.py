@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import UsageError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
@@ -142,7 +142,7 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
-    """Return the command of this name or alias in any case; raise `NexusError("usage", ...)` with a suggestion."""
+    """Return the command of this name or alias in any case; raise `UsageError` with a suggestion."""
     commands_by_name = dict(commands)
     for command in commands.values():
         commands_by_name |= {alias: command for alias in command.aliases if alias not in commands}
@@ -153,4 +153,4 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
         (known_name for known_name in commands_by_name if typed and known_name.startswith(typed)), ""
     ) or nearest_name(typed, commands_by_name, NEAR)
     hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists the commands")
-    raise NexusError("usage", f"/{name}", "there is no such command", hint)
+    raise UsageError(f"/{name}", "there is no such command", hint)

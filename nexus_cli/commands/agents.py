@@ -15,7 +15,7 @@ from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Sour
 from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, describe_state
 from nexus_cli.reports.sessions import SessionReport
@@ -31,13 +31,11 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
     if not row["session"]:
-        raise NexusError(
-            "usage", f"worker {row['id']}", "this worker has not started", "`nexus agents list` shows the workers"
-        )
+        raise UsageError(f"worker {row['id']}", "this worker has not started", "`nexus agents list` shows the workers")
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
-        raise NexusError("usage", f"worker {row['id']}", f"its session cannot be read: {error.message}") from error
+        raise UsageError(f"worker {row['id']}", f"its session cannot be read: {error.message}") from error
     report.value["name"] = f"worker {row['id']} ({describe_state(row['state'])})"
     return report
 
@@ -70,7 +68,7 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
 
 
 def _find_row(source: Source, name: str) -> JsonObject:
-    """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return the worker with this id; raise `UsageError` if it does not exist."""
     rows = _rows(source)
     worker: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if worker is None:
@@ -79,7 +77,7 @@ def _find_row(source: Source, name: str) -> JsonObject:
             if rows
             else "no worker was started"
         )
-        raise NexusError("usage", f"worker {one_line(name)[:60]}", reason, "`nexus agents list` shows the workers")
+        raise UsageError(f"worker {one_line(name)[:60]}", reason, "`nexus agents list` shows the workers")
     return worker
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import redact
 
@@ -158,7 +158,7 @@ class Command:
     """Returns its effect with these arguments: a client of a server may give it unless it permits."""
 
     async def invoke(self, context: CommandContext, arguments: str) -> None:
-        """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
+        """Run the command. Raises `UsageError` for arguments that it does not take."""
         if arguments and not self.usage:
             raise usage_error(self.name, arguments, "takes no arguments")
         await self.run(context, arguments)
@@ -193,7 +193,7 @@ class Command:
 def usage_error(name: str, arguments: str, why: str, hint: str = "") -> NexusError:
     """Return the error for invalid arguments, with keys among them redacted."""
     what = f"/{name} {clip_text(redact(arguments), 60)}".rstrip()
-    return NexusError("usage", what, redact(why), hint or f"/help {name} for details")
+    return UsageError(what, redact(why), hint or f"/help {name} for details")
 
 
 async def run_act(context: CommandContext, what: str, act: Act) -> None:

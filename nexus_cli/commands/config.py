@@ -27,7 +27,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_file import parse_value, write_setting
 from nexus_cli.config.settings_text import toml_literal
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.reports.settings import ConfigReport
 
 Key = Annotated[str, Argument("KEY", "A dotted key such as limits.max_steps.")]
@@ -55,7 +55,7 @@ def show_settings(
     }
     if not settings:
         way = "In a shell: nexus config edit" if name == "edit" else "`nexus docs settings` describes all settings"
-        raise NexusError("usage", f"config {name}", "no matching setting has a value", way)
+        raise UsageError(f"config {name}", "no matching setting has a value", way)
     value = {"version": 1, "settings": settings}
     if source.is_json:
         return Report("settings", value)
@@ -89,7 +89,7 @@ def set_setting(
     during a turn, it applies after /reload."""
     if unset == (value is not None):
         why = "a value and --unset cannot be used together" if unset else "the value is missing"
-        raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
+        raise UsageError(f"config set {key}", why, "Give a value, or --unset to remove the setting")
     value = _strip_sign(value) if value and source.live else value
     if value and split_key(key)[0] == "rules":
         _refuse_wrong_rules(key, value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nexus_cli.commands.shared_options import Model, Recipe
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports.context import ContextReport, context_report, sent_request_report
@@ -39,7 +39,7 @@ def build_context(
     is_sent = step is not None or difference
     if is_sent and recipe:
         why = "the recipe of a sent request cannot be changed"
-        raise NexusError("usage", f"--recipe {recipe}", why, "Omit --recipe, or omit --step and --diff")
+        raise UsageError(f"--recipe {recipe}", why, "Omit --recipe, or omit --step and --diff")
     if difference:
         return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))
     if step is not None:

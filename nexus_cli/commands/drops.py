@@ -12,7 +12,7 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Act, Argument, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.core.drop_list import window_drops
 from nexus_cli.core.elide import count_large, cut_piece, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.reports.drops import DropReport, session_drops
 
@@ -63,19 +63,19 @@ def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropRepor
 def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     """Return the whole text of a drop, and start and end of a range `A:B` of its characters.
 
-    Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
+    Raises `UsageError` if the drop or the range does not exist, or is empty.
     """
     text = read_log(source).original(drop)
     if text is None:
         why = f"there is no such drop in session {source.session()}"
-        raise NexusError("usage", f"drop {drop}", why, "`nexus drops` lists them")
+        raise UsageError(f"drop {drop}", why, "`nexus drops` lists them")
     match, example = _RANGE.fullmatch(span or ":"), f"Example: nexus drops show {drop} --range 0:2000"
     if match is None:
-        raise NexusError("usage", f"--range {span}", "must be A:B, in characters", example)
+        raise UsageError(f"--range {span}", "must be A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
         why = f"the range is empty: {drop} has {len(text):,} characters"
-        raise NexusError("usage", f"--range {span}", why, example)
+        raise UsageError(f"--range {span}", why, example)
     return text, start, end
 
 
@@ -84,9 +84,7 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     source = read_source(context)
     text, start, end = _read_range(source, drop, span)
     if start == end:
-        raise NexusError(
-            "usage", f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops"
-        )
+        raise UsageError(f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops")
     session = context.session
     count, cap = session.context.counter.count, session.context.budget.output_cap
     piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)

@@ -12,7 +12,7 @@ from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Argument, Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.export import (
@@ -78,7 +78,7 @@ def export_session(
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, is_set in flags.items() if is_set)} - {""}
     if len(forms) > 1:
-        raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Use one of them")
+        raise UsageError("wrong usage", f"several formats: {', '.join(sorted(forms))}", "Use one of them")
     return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)
 
 
@@ -108,7 +108,7 @@ async def export_open_session(
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form not in (HTML, MARKDOWN):
         why = "applies only to HTML pages and Markdown"
-        raise NexusError("usage", "--raw", why, "Choose the format html or md")
+        raise UsageError("--raw", why, "Choose the format html or md")
 
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool
     its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)
     if form not in FORMATS:
-        raise NexusError("usage", f"--format {form}", f"must be one of {', '.join(FORMATS)}")
+        raise UsageError(f"--format {form}", f"must be one of {', '.join(FORMATS)}")
     _check_raw(form, raw)
     to_file = output not in ("", "-")
     try:

@@ -90,7 +90,7 @@ async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> Repo
 
 
 def _check_words(text: str) -> None:
-    """Raise `NexusError("usage", ...)` for a misspelt verb or an id alone, because setting a goal costs a request."""
+    """Raise `UsageError` for a misspelt verb or an id alone, because setting a goal costs a request."""
     first, *names = filter(None, SEPARATORS.split(text.casefold()))
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:

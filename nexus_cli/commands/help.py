@@ -49,7 +49,7 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 
 
 def _explain(command: Command, verb: str) -> JsonObject:
-    """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
+    """Return the value of one command, or of one of its verbs; raise `UsageError` for another word."""
     verbs_by_name = {known_verb.name: known_verb for known_verb in reversed(command.verbs)}
     shown: JsonDict = to_json_value(command)
     if verb in verbs_by_name:

@@ -9,7 +9,7 @@ from typing import Annotated
 from nexus_cli.commands.command import Choice, CommandContext
 from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Verb, print_act
 from nexus_cli.config.stored_keys import store_key
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, login_command
 from nexus_cli.provider.key_shapes import SHAPES, find_provider, find_subscription
@@ -40,10 +40,10 @@ async def log_in(
 
 
 def _named_provider(words: str) -> str:
-    """Return the provider that `words` name; raise `NexusError("usage", ...)` if they name none."""
+    """Return the provider that `words` name; raise `UsageError` if they name none."""
     if subscription := find_subscription(words):
         hint = f"Run `{login_command(subscription)}` in another terminal, then choose one of its models with /model"
-        raise NexusError("usage", "/login", "you cannot sign in to a subscription inside a session", hint)
+        raise UsageError("/login", "you cannot sign in to a subscription inside a session", hint)
     return find_provider(words)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Source, Verb, print_act
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, stored_name
 from nexus_cli.provider.key_shapes import LOGIN_NAMES, SHAPES, check_key_name, find_provider, find_subscription
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
@@ -34,7 +34,7 @@ def logout(
     subscription = find_subscription(provider)
     if not subscription and is_key_name(provider) and not is_provider_key(provider) and not key_name:
         if not (place := remove_key(provider)):
-            raise NexusError("usage", f"no key {provider} is stored", "there is nothing to remove")
+            raise UsageError(f"no key {provider} is stored", "there is nothing to remove")
         return print_act(f"{provider} was removed from {place}.", provider)
     name = subscription or find_provider(provider)
     title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
@@ -49,7 +49,7 @@ def logout(
             if variable == key_variable(login_name.replace("-", "_"))
         ]
         hint = f"Stored: {', '.join(stored)}" if stored else "No provider key is stored"
-        raise NexusError("usage", f"no {title} {kind}{key_text} is stored", "there is nothing to remove", hint)
+        raise UsageError(f"no {title} {kind}{key_text} is stored", "there is nothing to remove", hint)
     variable = "" if key_name else next((key for key in KEY_VARIABLES.get(name, ()) if os.environ.get(key)), "")
     still = f"\n{variable} is still set in the environment." if variable else ""
     return print_act(f"The {title} {kind}{key_text} was removed from {place}.{still}", stored_name(name, key_name))

@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places, project_root, with_tilde, working_fol
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
@@ -69,9 +69,7 @@ def add(
     if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
         url = next((word for word in target if word.startswith(SCHEMES)), "URL")
         hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
-        raise NexusError(
-            "usage", f"wrong usage: {one_line(option)}", "expected a server name, then a URL or command", hint
-        )
+        raise UsageError(f"wrong usage: {one_line(option)}", "expected a server name, then a URL or command", hint)
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and "://" in words[0]
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
@@ -79,15 +77,13 @@ def add(
     try:
         parsed = parse_entry(name, entry, os.environ)
     except ValueError as error:
-        raise NexusError("usage", f"server {one_line(name)}", str(error), "See `nexus mcp add --help`") from None
+        raise UsageError(f"server {one_line(name)}", str(error), "See `nexus mcp add --help`") from None
     assert parsed is not None
     for known_entry in _read_catalogue(source, "").entries.values():
         if known_entry.source == "personal" and fit_name(known_entry.name) == fit_name(name):
             why = f"its tools would have the same names as those of {known_entry.name}"
             why = why if known_entry.name != name else "this name is already in use"
-            raise NexusError(
-                "usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known_entry.name}"
-            )
+            raise UsageError(f"server {name}", why, f"Remove that server first: nexus mcp remove {known_entry.name}")
     write_server(name, entry)
     source.say(f"server {name} was added to {with_tilde(places().settings)}.")
     try:
@@ -105,9 +101,7 @@ def remove(source: Source, name: Name) -> Act:
     known_entry = _read_catalogue(source, "").entries.get(name)
     if not write_server(name, None):
         entry = _find(source, name, "")
-        raise NexusError(
-            "usage", f"server {name}", f"this server is configured in {entry.file}", "Remove the server there"
-        )
+        raise UsageError(f"server {name}", f"this server is configured in {entry.file}", "Remove the server there")
     if known_entry and known_entry.source == "personal":
         token_path(places().data / TOKENS, name, known_entry.url).unlink(missing_ok=True)
     return report_act(f"server {name} was removed.", name)
@@ -122,8 +116,7 @@ def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
     """Log in to a server with OAuth. Prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     if not entry.url:
-        raise NexusError(
-            "usage",
+        raise UsageError(
             f"server {name}",
             "this server is a local program; only servers with a URL have a login",
         )
@@ -169,13 +162,13 @@ def _read_catalogue(source: Source, directory: str) -> Catalogue:
 
 
 def _find(source: Source, name: str, directory: str) -> ServerEntry:
-    """Return a server; raise `NexusError("usage", ...)` with the reason if it is not in effect."""
+    """Return a server; raise `UsageError` with the reason if it is not in effect."""
     catalogue = _read_catalogue(source, directory)
     if (entry := catalogue.entries.get(name)) is not None:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     hint = suggest_name(name, catalogue.entries, "`nexus mcp list` shows all servers")
-    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "there is no such server", hint)
+    raise UsageError(f"server {one_line(name)[:64]}", broken or "there is no such server", hint)
 
 
 def _complete_servers(source: Source) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import PERSON
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import UsageError, suggest_name
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import memory as reports
@@ -55,8 +55,8 @@ def add_fact(
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     if words.strip().casefold() in SLOTS:
         why = "the text of the fact is missing"
-        raise NexusError(
-            "usage", f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
+        raise UsageError(
+            f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
         )
     fact = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [fact], source.session(), done="kept"))
@@ -85,16 +85,16 @@ def forget_facts(
 
 
 def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
-    """Keep a fact that the person typed in project `root`; raise `NexusError("usage", ...)` for a wrong length."""
+    """Keep a fact that the person typed in project `root`; raise `UsageError` for a wrong length."""
     try:
         return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
     except ValueError as error:
-        raise NexusError("usage", "the fact cannot be stored", str(error), "Give a short sentence") from error
+        raise UsageError("the fact cannot be stored", str(error), "Give a short sentence") from error
 
 
 def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -> tuple[list[Fact], list[Fact]]:
     """Accept proposals by id, or `all` of `root`; return the kept facts, and those that they replace. For an unknown id
-    raise `NexusError("usage", ...)`, and accept none."""
+    raise `UsageError`, and accept none."""
     if [word.strip().casefold() for word in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
     else:
@@ -109,10 +109,10 @@ def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:
-    """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
+    """Return the slot of this name, none for ""; raise `UsageError` for another name."""
     if name and name not in SLOTS:
         hint = suggest_name(name, SLOTS, "")
-        raise NexusError("usage", f"--slot {name}", f"must be one of {', '.join(SLOTS)}", hint)
+        raise UsageError(f"--slot {name}", f"must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 
 
@@ -124,12 +124,12 @@ def _names(text: str) -> list[str]:
 def _split_slot(text: str) -> tuple[str, str]:
     """Split `text` into the slot that it begins with, in lower case, else project, and the words of the fact.
 
-    Raises `NexusError("usage", ...)` for a slot without words. A capitalized word is the first word of a sentence.
+    Raises `UsageError` for a slot without words. A capitalized word is the first word of a sentence.
     """
     first, _, words = text.partition(" ")
     if first.casefold() in SLOTS and not words.strip():
         hint = f"Usage: /memory add {first.casefold()} TEXT"
-        raise NexusError("usage", f"/memory add {first}", "the text of the fact is missing", hint)
+        raise UsageError(f"/memory add {first}", "the text of the fact is missing", hint)
     return (first, words.strip()) if first in SLOTS else (MemorySlot.PROJECT.value, text)
 
 

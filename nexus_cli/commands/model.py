@@ -14,7 +14,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.price import price_input
@@ -157,7 +157,7 @@ async def set_effort(
     if level == (present or DEFAULT_EFFORT):
         return print_act(f"Effort is already {level}.")
     if notice := effort_notice(context.session.model, level):
-        raise NexusError("usage", f"/effort {level}", notice, "Choose another model with /model")
+        raise UsageError(f"/effort {level}", notice, "Choose another model with /model")
     await context.reopen(resume_options(context, effort=level))
     return print_act(f"Effort: {level}. {await describe_cache_miss(context)}".rstrip(), level)
 

@@ -10,7 +10,7 @@ from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
@@ -46,7 +46,7 @@ def build_list(
 ) -> Report[RunsReport]:
     """List runs, newest first, with state, open wait and result."""
     if state and state not in STATES:
-        raise NexusError("usage", f"--state {state}", f"must be one of {', '.join(STATES)}")
+        raise UsageError(f"--state {state}", f"must be one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))
 
 
@@ -60,7 +60,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
         why = "expected exactly one of a run id, --all, --plan, --space or --agent"
-        raise NexusError("usage", "runs", why, "`nexus runs list` lists the runs")
+        raise UsageError("runs", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
     filters: JsonDict = {}
@@ -71,7 +71,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     elif agent:
         entity = ledger.spaces.find_entity(agent)
         if entity is None:
-            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See `nexus space list`")
+            raise UsageError(f"--agent {agent[:80]!r}", "there is no such agent", "See `nexus space list`")
         filters["entity"] = entity.key
     elif role := ledger.spaces.own_role():
         filters["principal"] = role  # not those of colleagues
@@ -99,7 +99,7 @@ def cancel_run(
         return _changed(source, befores, "cancelled")
     (before,) = befores
     if before.has_ended:
-        raise NexusError("usage", before.id, f"already {before.state}", f"See `nexus runs show {before.id}`")
+        raise UsageError(before.id, f"already {before.state}", f"See `nexus runs show {before.id}`")
     was = "it was interrupted" if broken_runs(source.ledger, [before]) else f"it was {before.state}"
     done = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
@@ -123,7 +123,7 @@ def pause_run(
         runs.set_paused(selected_run.key, True, now) for selected_run in selected if run or runs.is_own(selected_run)
     ]
     if run and befores[0].has_ended:
-        raise NexusError("usage", befores[0].id, f"already {befores[0].state}", f"See `nexus runs show {run}`")
+        raise UsageError(befores[0].id, f"already {befores[0].state}", f"See `nexus runs show {run}`")
     return _changed(source, befores, "paused")
 
 
@@ -199,7 +199,7 @@ def find_resumable(source: Source, run: str) -> Run:
             if target_run.session
             else "See `nexus runs list`"
         )
-        raise NexusError("usage", target_run.id, f"already {target_run.state}", hint)
+        raise UsageError(target_run.id, f"already {target_run.state}", hint)
     require_own(source.ledger, target_run)
     return target_run
 
@@ -228,8 +228,7 @@ async def resume_run(
         await _answer(context, source, target_run)
         return Report("", run_report(source.ledger, runs.get(target_run.key)))
     if target_run.state != WAITING and not was_paused:
-        raise NexusError(
-            "usage",
+        raise UsageError(
             target_run.id,
             f"this run is {target_run.state}",
             f"If no process executes it, run in a shell: nexus runs resume {target_run.id}",

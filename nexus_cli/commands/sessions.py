@@ -29,7 +29,7 @@ from nexus_cli.commands.verb import (
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
@@ -122,14 +122,11 @@ def stop_session(
     owner_name = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes:
         if source.confirm is None:
-            raise NexusError(
-                "usage", f"session {session}", f"this would stop {owner_name}, process {owner.pid}", "Add --yes"
-            )
+            raise UsageError(f"session {session}", f"this would stop {owner_name}, process {owner.pid}", "Add --yes")
         if not source.confirm(f"The session is open in {owner_name}, process {owner.pid}. {KEPT} Stop the process?"):
             return report_act("")
     if not ledger.end_owner(session, owner):
-        raise NexusError(
-            "usage",
+        raise UsageError(
             f"session {session}",
             f"process {owner.pid} has closed the session in the meantime",
             "`nexus sessions list --running` lists the open sessions",
@@ -171,7 +168,7 @@ def delete_session(
     if source.confirm and not yes and not source.confirm(question):
         return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
-        raise NexusError("usage", f"session {info.id}", "open in another process", "Stop that process first")
+        raise UsageError(f"session {info.id}", "open in another process", "Stop that process first")
     used = ledger.usage_sum(info.id)
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
@@ -182,9 +179,9 @@ def delete_session(
 
 
 def _refuse_open(source: Source, session: str) -> None:
-    """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
+    """Raise `UsageError` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
-        raise NexusError("usage", f"session {session}", "this is the current session", "Leave it with /exit")
+        raise UsageError(f"session {session}", "this is the current session", "Leave it with /exit")
 
 
 async def resume_session(
@@ -225,7 +222,7 @@ async def resume_session(
 async def _find_session(context: CommandContext, source: Source, words: str) -> str:
     """Return the id of the session that `words` name or that contains them, "" if the person chooses none of several.
 
-    Titles in this folder come before those in others, and titles before messages. Raises `NexusError("usage", ...)` if
+    Titles in this folder come before those in others, and titles before messages. Raises `UsageError` if
     nothing matches.
     """
     ledger, title = source.ledger, f'Which session with "{words[:TITLE]}"?'

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 
@@ -39,9 +39,7 @@ def make_slash_command(noun: Noun) -> Command:
         source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
         writes_more = verb.opens in ("write", "create") and not verb.of_session
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
-            raise NexusError(
-                "usage", what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell"
-            )
+            raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
         await _run_verb(context, source, what, verb, values)
 
     run.__doc__ = _describe(noun, verbs)
@@ -71,7 +69,7 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
             context.say(f"{statement}.")
         chosen = await context.choose(asks, [Choice("", "no"), Choice("yes", "yes")])
         if chosen is None:
-            raise NexusError("usage", what, "cancelled", "Nothing was changed")
+            raise UsageError(what, "cancelled", "Nothing was changed")
         return bool(chosen)
 
     def confirm(question: str) -> bool:
@@ -140,7 +138,7 @@ class _WrongWords(Exception):
 
 
 def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
-    """Read the arguments and options of a verb of the noun `name`; raise `NexusError("usage", ...)` for others."""
+    """Read the arguments and options of a verb of the noun `name`; raise `UsageError` for others."""
     try:
         return _read_line(verb, line)
     except _WrongWords as error:

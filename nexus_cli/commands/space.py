@@ -13,7 +13,7 @@ from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Repo
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
@@ -66,7 +66,7 @@ def create(
     agents = [*(agent or ()), *(person for person in member or () if is_agent_name(ledger, settings, person))]
     if chosen_options and not agents:
         option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(chosen_options)), first)
-        raise NexusError("usage", f"--{option}", "applies only to agents", "Name an agent: --agent NAME")
+        raise UsageError(f"--{option}", "applies only to agents", "Name an agent: --agent NAME")
     for entity_name in (*(member or ()), *agents):
         check_name(entity_name, "the name")
     ledger.spaces.check_free(name)
@@ -98,7 +98,7 @@ def join(
     ledger, settings = source.ledger, read_settings(source)
     target_space = ledger.spaces.find(space)
     if agent and not name:
-        raise NexusError("usage", "--agent", "requires the name of the agent", "Add --as NAME")
+        raise UsageError("--agent", "requires the name of the agent", "Add --as NAME")
     if name:
         who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
     else:
@@ -125,9 +125,7 @@ def mute(
     """Stop a space's messages from starting an agent. The agent remains a member, and its current run continues."""
     member, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
-        raise NexusError(
-            "usage", f"mute {who.name}", "not an agent", f"`nexus space list` shows the members of {member.name}"
-        )
+        raise UsageError(f"mute {who.name}", "not an agent", f"`nexus space list` shows the members of {member.name}")
     source.ledger.spaces.mute(member, who, muted=not off)
     return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {member.name}.", who.name)
 
@@ -145,7 +143,7 @@ def set_goals(
 
     act, _, argument = " ".join(words or ["list"]).partition(" ")
     if priority and priority > MOST_PRIORITY:
-        raise NexusError("usage", f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
+        raise UsageError(f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
     ledger, done = source.ledger, ""
     who = find_agent(ledger, read_settings(source), agent, source.folder())
     if act == "add":
@@ -153,7 +151,7 @@ def set_goals(
     elif act == "done" and argument:
         who, done = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
     elif act != "list" or argument:
-        raise NexusError("usage", f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
+        raise UsageError(f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
     return Report("agent_goals", agent_goals.goals_report(who, done), whole=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.reports.timeline import LAST, TimelineReport, session_timeline
 
 
@@ -26,9 +26,9 @@ def build_timeline(
     With --space, list the messages of a space; with --run, the events of a run.
     """
     if sum((bool(source.named), bool(space), bool(run))) > 1:
-        raise NexusError("usage", "--session, --space and --run", "cannot be used together", "Use one of them")
+        raise UsageError("--session, --space and --run", "cannot be used together", "Use one of them")
     if reader and not space:
-        raise NexusError("usage", f"--as {reader}", "requires --space", "Add --space NAME")
+        raise UsageError(f"--as {reader}", "requires --space", "Add --space NAME")
     if space:
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 

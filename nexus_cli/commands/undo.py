@@ -14,7 +14,7 @@ from nexus_cli.commands.arguments import read_log
 from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog
@@ -59,9 +59,7 @@ def undo_files(
     if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
         everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
         if find_unsure(request) != unsure:
-            raise NexusError(
-                "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
-            )
+            raise UsageError("undo", "files changed while nexus waited for your answer", "Run the command again")
     report = restore(source, log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [text for text in path or () if text.isdecimal()]):
         source.say(f"{numbers[0]} was read as a file name; for a turn, use --turn {numbers[0]}.")
@@ -74,7 +72,7 @@ def open_undo(
     """Return the record and the request for what the person names: a session, a run (`run-7`), or a worktree that was
     applied outside of any session (`worktree-NAME`; without a record).
 
-    First settles its project. Raises `NexusError("usage", ...)` if there is none.
+    First settles its project. Raises `UsageError` if there is none.
     """
     from nexus_cli.commands.worktree import settle  # noqa: PLC0415
     from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415

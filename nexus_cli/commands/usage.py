@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, cast, get_args
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.reports.cost import CostReport, cost_report
 from nexus_cli.reports.usage import UsageBy, UsageReport, usage_report
 
@@ -25,7 +25,7 @@ def build_usage(
     one session: a plot of its requests, and sums by model, kind of request and recent turn.
     """
     if by and by not in GROUPINGS:
-        raise NexusError("usage", f"--by {by}", f"must be one of {', '.join(GROUPINGS)}")
+        raise UsageError(f"--by {by}", f"must be one of {', '.join(GROUPINGS)}")
     if not (every or since or by) and (source.live or source.named):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
@@ -35,14 +35,14 @@ def build_usage(
 
 
 def _parse_date(text: str, *, local: bool) -> datetime:
-    """Parse a day, or a time with a zone, as a moment in UTC. Raises `NexusError("usage", ...)` if it is invalid."""
+    """Parse a day, or a time with a zone, as a moment in UTC. Raises `UsageError` if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.astimezone() if local else moment.replace(tzinfo=UTC)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise NexusError("usage", f"--since {text}", "not a valid date", "Write it as YYYY-MM-DD") from error
+        raise UsageError(f"--since {text}", "not a valid date", "Write it as YYYY-MM-DD") from error
 
 
 NOUN = Noun(

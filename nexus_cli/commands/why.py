@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.commands.verb import Argument, Noun, Report, Source, Verb
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.reports.decisions import DecisionReport, DecisionsReport, decision_report, decisions_report
 from nexus_cli.reports.limits import NAMES, LimitsReport, limits_report
 
@@ -35,8 +35,7 @@ def explain(
         if state is not None:
             what = "there is no such call or limit in this session"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
-        raise NexusError(
-            "usage",
+        raise UsageError(
             f"/why {call}" if state else f"call {call}",
             what,
             hint if state else f"{hint}; --session ID selects another session",

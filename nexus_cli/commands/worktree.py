@@ -202,7 +202,7 @@ def _report_removal(message: str, *names: str, note: str = "") -> Report[Removal
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:
-    """Return a worktree of the project; raise `NexusError("usage", ...)` if there is none of this name."""
+    """Return a worktree of the project; raise `UsageError` if there is none of this name."""
     from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Paths
 
@@ -19,13 +19,13 @@ _HINT = "Name an existing folder that you can read"
 def check_folder(path_text: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
     """Return the real path of a folder to add.
 
-    Raises `NexusError("usage", ...)` for one that cannot be read, is part of the project or of an `added` folder, or
+    Raises `UsageError` for one that cannot be read, is part of the project or of an `added` folder, or
     contains one of them, the home folder, or credentials.
     """
     try:
         real = real_path(os.path.expanduser(path_text))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
-        raise NexusError("usage", option, "not a valid path", _HINT) from error
+        raise UsageError(option, "not a valid path", _HINT) from error
     home = real_path(home_folder())
     secrets = SecretPlaces(places(), project)
     hint = _HINT
@@ -49,7 +49,7 @@ def check_folder(path_text: str, project: Path, added: Sequence[Path] = (), opti
         why, hint = f"the subfolder {path} is already added", "Only one of the two can be added"
     else:
         return real
-    raise NexusError("usage", f"{option} {one_line(path_text)[:200]}".rstrip(), why, hint)
+    raise UsageError(f"{option} {one_line(path_text)[:200]}".rstrip(), why, hint)
 
 
 def check_folders(named: Iterable[str], project: Path) -> Paths:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.repository_owner import is_own_repository
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.shared_types import Environ
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -143,14 +143,14 @@ def with_tilde(path: str | Path) -> str:
 
 
 def working_folder(directory: str = "", option: str = "--cd") -> Path:
-    """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
+    """Return `directory`, by default the current folder, as an absolute path. Raises `UsageError`, which
     calls the option `option`, if it does not exist."""
     try:
         folder = Path(os.path.expanduser(directory)) if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder
         if not folder.is_dir():
-            raise NexusError("usage", f"{option} {directory}", "there is no such folder", "Name an existing folder")
+            raise UsageError(f"{option} {directory}", "there is no such folder", "Name an existing folder")
         return Path(os.path.realpath(folder))
     except OSError as error:
         why = error.strerror or "the folder cannot be entered"
-        raise NexusError("usage", "the working folder", why, "Change to another folder") from error
+        raise UsageError("the working folder", why, "Change to another folder") from error

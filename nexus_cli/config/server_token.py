@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 
 UNIX = "unix:"
 """Prefix of the URL of a Unix socket: `unix:/run/user/1000/nexus.sock`."""
 
 
 def refuse_bad_url(url: str) -> None:
-    """Raise `NexusError("usage", ...)` if `url` is not a valid server URL."""
+    """Raise `UsageError` if `url` is not a valid server URL."""
     try:
         parts = urlsplit(url)
         there = bool(parts.path) if url.startswith(UNIX) else parts.scheme == "http" and bool(parts.hostname)
@@ -25,7 +25,7 @@ def refuse_bad_url(url: str) -> None:
     except ValueError:
         there = False
     if not there:
-        raise NexusError("usage", url[:200], "not a server URL", f"Use http://HOST:PORT or {UNIX}PATH")
+        raise UsageError(url[:200], "not a server URL", f"Use http://HOST:PORT or {UNIX}PATH")
 
 
 def token_file(url: str) -> Path:

@@ -27,7 +27,7 @@ from nexus_cli.config.private_file import named_write_errors, replace_private_fi
 from nexus_cli.config.setting_rules import TEXTS, SettingValue
 from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES
 from nexus_cli.core.decode import decode
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import real_path
 
@@ -141,9 +141,9 @@ def read_settings_text(path: Path) -> str:
 
 
 def require_unchanged(path: Path, before: str) -> None:
-    """Raise `NexusError("usage", ...)` if the text of the file is no longer `before`."""
+    """Raise `UsageError` if the text of the file is no longer `before`."""
     if read_settings_text(path) != before:
-        raise NexusError("usage", str(path), "the file has changed in the meantime", "Try again")
+        raise UsageError(str(path), "the file has changed in the meantime", "Try again")
 
 
 @contextmanager

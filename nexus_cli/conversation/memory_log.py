@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nexus_cli.core.entry import PERSON, Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.services import COMPLETE, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 
@@ -58,7 +58,7 @@ class MemoryLog:
 
     def epoch(self, epoch_id: int) -> Epoch:
         if epoch_id not in self._epochs:
-            raise NexusError("usage", f"epoch {epoch_id}", "the session has no such epoch")
+            raise UsageError(f"epoch {epoch_id}", "the session has no such epoch")
         return self._epochs[epoch_id]
 
     def record_request(

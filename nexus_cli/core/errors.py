@@ -89,11 +89,15 @@ class NexusError(Exception):
         return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
 
-class InUseError(NexusError):
-    """Error of a resource that is in use: a session that another process works in, an id that is taken."""
+class UsageError(NexusError):
+    """Error of the person or program that called: a word, an option or a file that does not fit."""
 
-    def __init__(self, what: str, why: str, hint: str) -> None:
+    def __init__(self, what: str, why: str, hint: str = "") -> None:
         super().__init__("usage", what, why, hint)
+
+
+class InUseError(UsageError):
+    """Error of a resource that is in use: a session that another process works in, an id that is taken."""
 
 
 class LedgerAwayError(NexusError):

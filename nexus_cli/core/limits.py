@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
@@ -67,10 +67,10 @@ def parse_level(word: str) -> str:
 
 
 def require_level(word: str, option: str) -> str:
-    """Parse a level; raise `NexusError("usage", ...)`, which names the option `option`, for another word."""
+    """Parse a level; raise `UsageError`, which names the option `option`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
-        raise NexusError("usage", f"{option} {word[:40]!r}", "must be ask, edit, auto or all", "See `nexus docs rules`")
+        raise UsageError(f"{option} {word[:40]!r}", "must be ask, edit, auto or all", "See `nexus docs rules`")
     return level
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 
 LONGEST = 200
 """Most characters of a time, or of the name of a zone."""
@@ -26,7 +26,7 @@ def parse_time(text: str, now: float, zone: str = "") -> float:
     """Return the moment of an ISO 8601 time, or the next one of a time of day, in seconds since the epoch.
 
     `zone` applies to times without a zone, by default the machine's own. Raises `ValueError` or `OverflowError` for
-    other text, and `NexusError("usage", ...)` if the zone has no name.
+    other text, and `UsageError` if the zone has no name.
     """
     words = text[:LONGEST].strip().lower()
     clock = _CLOCK.fullmatch(words)
@@ -46,7 +46,7 @@ def parse_time(text: str, now: float, zone: str = "") -> float:
 
 
 def local_zone() -> str:
-    """Return the name of this machine's time zone; raise `NexusError("usage", ...)` if it has none."""
+    """Return the name of this machine's time zone; raise `UsageError` if it has none."""
     zone = os.environ.get("TZ")
     names = [os.path.realpath("/etc/localtime").partition("zoneinfo/")[2], _read_timezone()]
     if zone is not None:  # a name, the path of its file, or a POSIX rule, which is not a name
@@ -56,8 +56,7 @@ def local_zone() -> str:
             return name
     if not (datetime.now().astimezone().utcoffset() or time.daylight):
         return "UTC"
-    raise NexusError(
-        "usage",
+    raise UsageError(
         "the time zone of this machine",
         "its name cannot be determined",
         "Add a zone, such as --zone Europe/Berlin",
@@ -72,12 +71,10 @@ def _read_timezone() -> str:
 
 
 def find_zone(name: str) -> ZoneInfo:
-    """Return the time zone of an IANA name; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return the time zone of an IANA name; raise `UsageError` if it does not exist."""
     zone = _load_zone(name)
     if zone is None:
-        raise NexusError(
-            "usage", f"--zone {name[:80]!r}", "unknown time zone", "Use a name such as Europe/Berlin or UTC"
-        )
+        raise UsageError(f"--zone {name[:80]!r}", "unknown time zone", "Use a name such as Europe/Berlin or UTC")
     return zone
 
 

@@ -167,5 +167,5 @@ class FactMerger:
     """Takes ids of several facts of one slot, and proposes a text in their place.
 
     It replaces them at once if all are proposals, else when the person accepts it. Raises `ValueError` for an invalid
-    text, `NexusError("usage", ...)` for facts that are unknown or of different slots.
+    text, `UsageError` for facts that are unknown or of different slots.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypedDict
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVELS
 
@@ -75,7 +75,7 @@ def resume_lines(came: Sequence[str]) -> list[str]:
 
 
 def check_name(name: str, label: str, *, colons: bool = False) -> str:
-    """Normalize the name of a member, or a space (`colons`); raise `NexusError("usage", ...)` if it is invalid."""
+    """Normalize the name of a member, or a space (`colons`); raise `UsageError` if it is invalid."""
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
     checked = name.replace(":", "") if colons else name
@@ -83,7 +83,7 @@ def check_name(name: str, label: str, *, colons: bool = False) -> str:
         return name
     unfit = "'@' or '\\'" if colons else "'@', ':' or '\\'"
     why = f"a name has 1 to {LONGEST_NAME} printable characters, without quotes, brackets, {unfit}"
-    raise NexusError("usage", f"{label} {name[:LONGEST_NAME]!r}", why, "Choose another name")
+    raise UsageError(f"{label} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
 
 def fold_name(name: str) -> str:

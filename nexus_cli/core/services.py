@@ -73,7 +73,7 @@ class Log(Protocol):
         """Return the id for the next epoch: they count from 0 in a session, over all its lanes."""
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """Return an epoch of this lane or an ancestor; raise `NexusError("usage", ...)` if there is none."""
+        """Return an epoch of this lane or an ancestor; raise `UsageError` if there is none."""
 
     def record_request(
         self,

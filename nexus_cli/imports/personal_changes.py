@@ -22,7 +22,7 @@ from nexus_cli.config.settings_file import (
     set_listed,
     set_value,
 )
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import real_path
@@ -163,4 +163,4 @@ def _plan_instructions(setup: ForeignSetup, places: Places, plan: ImportPlan) ->
 def refuse_without_terminal() -> NexusError:
     """Return the error of an import that nobody can confirm."""
     hint = "Use --yes to make the changes and keep your values, or --dry-run to show the changes"
-    return NexusError("usage", "nothing was imported", "stdin is not a terminal", hint)
+    return UsageError("nothing was imported", "stdin is not a terminal", hint)

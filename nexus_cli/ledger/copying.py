@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.run import fold_name
 from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.database import Database, Row
@@ -54,7 +54,7 @@ class CopyResult:
 def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]) -> CopyResult:
     """Copy everything; `verify` checks the target before the commit, and raises if it is wrong.
 
-    Raise `NexusError("usage", ...)` if the target is not empty, or the role is not its administrator.
+    Raise `UsageError` if the target is not empty, or the role is not its administrator.
     """
     _refuse_wrong_target(target.db)
     with target.db.write(alone=True), source.db.one_view():
@@ -66,14 +66,10 @@ def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]
 def _refuse_wrong_target(db: Database) -> None:
     what = "the ledger cannot be copied"
     if not db.is_administrator():
-        raise NexusError(
-            "usage", what, "only the server's administrator can copy a ledger to it", "Ask the administrator"
-        )
+        raise UsageError(what, "only the server's administrator can copy a ledger to it", "Ask the administrator")
     full = [table for table in _TABLES if table not in _MEASURED and db.one(f"SELECT 1 FROM {table} LIMIT 1")]
     if full:
-        raise NexusError(
-            "usage", what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty database"
-        )
+        raise UsageError(what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty database")
 
 
 class _Copy:

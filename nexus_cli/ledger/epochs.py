@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
@@ -125,7 +125,7 @@ def key_values(db: Database, lane: int, epoch_id: int) -> tuple[int, int, int, i
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
-    """Return the key as `key_of` does; raise `NexusError("usage", ...)` if unknown."""
+    """Return the key as `key_of` does; raise `UsageError` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
         raise _unknown(epoch_id)
@@ -222,7 +222,7 @@ def settle_head(
 
 def head_lines(db: Database, lane: int, epoch_id: int) -> tuple[int, list[bytes]]:
     """Return the last entry that the head of an epoch of the lane's session covers, and the line hashes of its slots,
-    none before its first request; raise `NexusError("usage", ...)` if unknown."""
+    none before its first request; raise `UsageError` if unknown."""
     rows = db.all(_LINES.format(KEY), *key_values(db, lane, epoch_id))
     if not rows:
         raise _unknown(epoch_id)
@@ -235,4 +235,4 @@ def current_head_lines(db: Database, lane: int) -> list[bytes]:
 
 
 def _unknown(epoch_id: int) -> NexusError:
-    return NexusError("usage", f"epoch {epoch_id}", "the session has no such epoch")
+    return UsageError(f"epoch {epoch_id}", "the session has no such epoch")

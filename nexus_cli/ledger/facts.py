@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.memory import COLLEAGUE, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.database import Database, Query, Row
@@ -146,14 +146,14 @@ class FactTable:
         """Propose one fact that replaces several of one slot.
 
         Kept facts stay until the proposal is accepted. If all are proposals, they are forgotten at once. Raise
-        `NexusError("usage", ...)` for an unknown id or facts of different slots or projects, `ValueError` for a text
+        `UsageError` for an unknown id or facts of different slots or projects, `ValueError` for a text
         that is empty or too long.
         """
         text = fact_text(text)
         old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
         if len({(fact.slot, fact.project) for fact in old}) != 1:
             why = "the facts are in different slots or projects" if old else "none is named"
-            raise NexusError("usage", "facts cannot be merged", why, "Choose facts from the same slot and project")
+            raise UsageError("facts cannot be merged", why, "Choose facts from the same slot and project")
         slot, project = old[0].slot, old[0].project
         same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
         there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
@@ -196,11 +196,11 @@ class FactTable:
                 )
 
     def get(self, fact_id: str) -> Fact:
-        """Return a kept or proposed fact; raise `NexusError("usage", ...)` if the id is unknown."""
+        """Return a kept or proposed fact; raise `UsageError` if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None:
             shown = " ".join(replace_surrogates(fact_id).split())[:40]
-            raise NexusError("usage", f"fact {shown}", "there is no such fact", "See `nexus memory list`")
+            raise UsageError(f"fact {shown}", "there is no such fact", "See `nexus memory list`")
         return fact
 
     def clear_quotes(self, session: str) -> None:

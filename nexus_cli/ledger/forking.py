@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.message import Role
 from nexus_cli.ledger import entries, lanes, sessions
 from nexus_cli.ledger.database import Database
@@ -12,7 +12,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
     """Create a session that shows the main lane of `source` up to `entry` (default: its newest), and return its id.
 
     Inside a group of calls and results the fork ends before the group, so that no answered call runs again. Drops and
-    seen files known at the fork are copied; entries and epochs are shared. Raises `NexusError("usage", ...)` for an
+    seen files known at the fork are copied; entries and epochs are shared. Raises `UsageError` for an
     unknown session or entry.
     """
     with db.write():
@@ -22,7 +22,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         upto = last if entry is None else entry
         if not 0 <= upto <= last:
             why = f"the session has entries 1 to {last}" if last else "the session has no entries yet"
-            raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
+            raise UsageError(f"session {source} cannot be forked at entry {upto}", why)
         upto = _before_open_group(db, parent.main_lane, upto, last)
         session = sessions.create(
             db,

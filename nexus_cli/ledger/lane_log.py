@@ -97,7 +97,7 @@ class LaneLog:
         clock: Clock = local_now,
         journal: Journal | None = None,
     ) -> None:
-        """Open the main lane of a session, or the given one; `NexusError("usage", ...)` for an unknown session."""
+        """Open the main lane of a session, or the given one; `UsageError` for an unknown session."""
         self._journal = journal or self.journal_type(db)
         self._clock = clock
         self.session_id = session
@@ -232,7 +232,7 @@ class LaneLog:
         return epochs.current(self.db, self.lane)
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """Return an epoch of this session or of one it was forked from; `NexusError("usage", ...)` if unknown."""
+        """Return an epoch of this session or of one it was forked from; `UsageError` if unknown."""
         return epochs.read(self.db, epochs.require_key(self.db, self.lane, epoch_id))
 
     def epochs(self) -> list[EpochRow]:

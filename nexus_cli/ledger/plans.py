@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import QUEUED, WAITING, Plan, parse_key
@@ -35,13 +35,13 @@ class PlanTable:
         missed: str = "once",
         name: str = "",
     ) -> Plan:
-        """Store a plan whose first time is `next_at`; raise `NexusError("usage", ...)` if the name is taken."""
+        """Store a plan whose first time is `next_at`; raise `UsageError` if the name is taken."""
         with self._db.write():
             if name:
                 self._db.lock(f"plan {name}")
             if name and self._db.one("SELECT 1 FROM plans WHERE name = ?", name):
-                raise NexusError(
-                    "usage", f"schedule {name!r}", "a schedule with this name already exists", "Choose another name"
+                raise UsageError(
+                    f"schedule {name!r}", "a schedule with this name already exists", "Choose another name"
                 )
             key = self._db.run(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
@@ -59,14 +59,14 @@ class PlanTable:
         return self.get(key)
 
     def get(self, key: int) -> Plan:
-        """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a plan; raise `UsageError` if it does not exist."""
         plans = self._select("key = ?", key)
         if not plans:
-            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "See `nexus schedule list`")
+            raise UsageError(f"plan-{key}", "there is no such schedule", "See `nexus schedule list`")
         return plans[0]
 
     def find(self, text: str) -> Plan:
-        """Return a plan by its id or name; raise `NexusError("usage", ...)` if there is none, or several have this
+        """Return a plan by its id or name; raise `UsageError` if there is none, or several have this
         name."""
         if (key := parse_key(text, "plan")) is not None:
             return self.get(key)
@@ -74,7 +74,7 @@ class PlanTable:
         if len(plans) == 1:
             return plans[0]
         why = "several schedules have this name" if plans else "there is no such schedule"
-        raise NexusError("usage", f"schedule {text[:80]!r}", why, "See `nexus schedule list`")
+        raise UsageError(f"schedule {text[:80]!r}", why, "See `nexus schedule list`")
 
     def list_plans(self) -> list[Plan]:
         """Return all plans, sorted by their next time."""

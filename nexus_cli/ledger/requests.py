@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Manifest
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Cost, Usage
@@ -285,10 +285,10 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
 def pick_request(requests: Sequence[T], step: int, option: str = "", hint: str = "Requests are numbered from 1") -> T:
     """Return request `step`, counted from 1.
 
-    Raises `NexusError("usage", ...)` with the step (or `option`) and the number of requests if it does not exist.
+    Raises `UsageError` with the step (or `option`) and the number of requests if it does not exist.
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]
     sent_count = f"this session has sent {plural(len(requests), 'request')}"
     why = sent_count if requests else "this session has not sent a request yet"
-    raise NexusError("usage", option or f"--step {step}", why, hint if requests else "Send a message first")
+    raise UsageError(option or f"--step {step}", why, hint if requests else "Send a message first")

@@ -16,7 +16,7 @@ from typing import Any
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import WAIT
@@ -126,17 +126,17 @@ class RunTable:
         return None if row is None or row[0] is None else float(row[0])
 
     def get(self, key: int) -> Run:
-        """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a run; raise `UsageError` if it does not exist."""
         runs = self._select("key = ?", key)
         if not runs:
-            raise NexusError("usage", f"run-{key}", "there is no such run", "See `nexus runs list`")
+            raise UsageError(f"run-{key}", "there is no such run", "See `nexus runs list`")
         return runs[0]
 
     def find(self, text: str) -> Run:
-        """Return a run by its id; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a run by its id; raise `UsageError` if it does not exist."""
         key = parse_key(text, "run")
         if key is None:
-            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "See `nexus runs list`")
+            raise UsageError(f"run {text[:80]!r}", "there is no such run", "See `nexus runs list`")
         return self.get(key)
 
     def list_runs(self, states: Iterable[str] = (), limit: int = 50, **filters: Any) -> list[Run]:
@@ -393,7 +393,7 @@ class RunTable:
             if not before.has_ended and before.is_paused != paused:
                 if not self.is_own(before):
                     why = f"only its owner, {before.principal}, can pause or resume this run"
-                    raise NexusError("usage", before.id, why, f"To end the run: nexus runs cancel {before.id}")
+                    raise UsageError(before.id, why, f"To end the run: nexus runs cancel {before.id}")
                 self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
                 self._db.notify()
         return before

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
@@ -115,7 +115,7 @@ def create(
 ) -> SessionInfo:
     """Create a session without lanes, inside a transaction, and return it.
 
-    Raises `NexusError("usage", ...)` if the name is taken.
+    Raises `UsageError` if the name is taken.
     """
     folder, project, title = replace_surrogates(folder), replace_surrogates(project), check_name(db, name)
     text = (ulid(at), title, folder, project, model, recipe, at, at)
@@ -142,7 +142,7 @@ FIND_KEY = "SELECT key FROM sessions WHERE id = ?"
 
 
 def key_of(db: Database, session: str) -> int:
-    """Return the key of a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return the key of a session by its whole id; raise `UsageError` if it does not exist."""
     row = db.one(FIND_KEY, session)
     if row is None:
         raise _unknown_session(db, session)
@@ -150,7 +150,7 @@ def key_of(db: Database, session: str) -> int:
 
 
 def info(db: Database, session: str) -> SessionInfo:
-    """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return a session by its whole id; raise `UsageError` if it does not exist."""
     if (session_info := begin_info(db, session)()) is None:
         raise _unknown_session(db, session)
     return session_info
@@ -218,11 +218,11 @@ def is_empty(db: Database, key: int) -> bool:
 def find(db: Database, key: str) -> SessionInfo:
     """Return the session that `key` names: a whole id, a prefix of one, its last characters (six or more), or a name.
 
-    Raises `NexusError("usage", ...)` if none matches, with the nearest name, or if several match, with a list.
+    Raises `UsageError` if none matches, with the nearest name, or if several match, with a list.
     """
     key = _one_line(key)
     if not key:
-        raise NexusError("usage", "no session was specified", "the id is empty", "See `nexus sessions list`")
+        raise UsageError("no session was specified", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
     rows = db.all(
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
@@ -238,7 +238,7 @@ def find(db: Database, key: str) -> SessionInfo:
     if not rows:
         raise _unknown_session(db, key)
     names = name_first([f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows], 5)
-    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
+    raise UsageError(f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
 
 
 def count_entry(db: Database, key: int, lane: int, entry: int, at: str, asked: str | None) -> None:
@@ -307,7 +307,7 @@ def _one_line(name: str) -> str:
 
 
 def check_name(db: Database, name: str, own_key: int = 0) -> str:
-    """Return `name` as it is stored; raise `NexusError("usage", ...)` if `find` would find a session other than
+    """Return `name` as it is stored; raise `UsageError` if `find` would find a session other than
     `own_key` by it."""
     title = _one_line(name)
     start = title.upper()
@@ -326,7 +326,7 @@ def check_name(db: Database, name: str, own_key: int = 0) -> str:
             if other[1] == title
             else f"the id of session {other[0]} begins with this name"
         )
-        raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another name")
+        raise UsageError(f'the name "{title}" is taken', why, "Choose another name")
     return title
 
 
@@ -337,4 +337,4 @@ def _unknown_session(db: Database, key: str) -> NexusError:
     near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
     near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
     hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"
-    return NexusError("usage", f'session "{key}"', "there is no such session", hint)
+    return UsageError(f'session "{key}"', "there is no such session", hint)

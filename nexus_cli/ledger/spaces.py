@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, UsageError, nearest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
@@ -75,14 +75,14 @@ class SpaceTable:
     # Members
 
     def entity(self, name: str, kind: str, options: JsonObject | None = None) -> Entity:
-        """Return the entity of a name, created if it does not exist; raise `NexusError("usage", ...)` if it has another
+        """Return the entity of a name, created if it does not exist; raise `UsageError` if it has another
         kind.
 
         `options` replace those of an agent.
         """
         name = check_name(name, "the name")
         if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
-            raise NexusError("usage", f"name {name}", "this name is reserved", "Choose another name")
+            raise UsageError(f"name {name}", "this name is reserved", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
             existing = self.find_entity(name)
@@ -96,7 +96,7 @@ class SpaceTable:
                 )
             elif existing.kind != kind:
                 holder = "an agent" if existing.kind == AGENT else "a person"
-                raise NexusError("usage", f"name {existing.name}", f"{holder} has this name", "Choose another name")
+                raise UsageError(f"name {existing.name}", f"{holder} has this name", "Choose another name")
             elif options is not None:
                 self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), existing.key)
         entity = self.find_entity(name)
@@ -111,7 +111,7 @@ class SpaceTable:
     def get_entity(self, key: int) -> Entity:
         row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
         if row is None:
-            raise NexusError("usage", f"ent-{key}", "there is no such member")
+            raise UsageError(f"ent-{key}", "there is no such member")
         return _entity(row)
 
     def own_role(self) -> str:
@@ -131,7 +131,7 @@ class SpaceTable:
     # Spaces
 
     def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:
-        """Create a space; raise `NexusError("usage", ...)` if the name is taken."""
+        """Create a space; raise `UsageError` if the name is taken."""
         with self._db.write():
             self._db.lock("spaces")
             name = self.check_free(name)
@@ -147,15 +147,15 @@ class SpaceTable:
         return self.get(key)
 
     def check_free(self, name: str) -> str:
-        """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
+        """Return the name of a new space; raise `UsageError` if it is invalid or taken."""
         name = check_name(name, "the name of a space", colons=True)
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
-            raise NexusError("usage", f"space {name}", "a space with this name already exists", "Choose another name")
+            raise UsageError(f"space {name}", "a space with this name already exists", "Choose another name")
         return name
 
     def join(self, space: Space, member: Entity) -> bool:
         """Add a member, for whom all earlier messages are new; False if it is a member already. Raises
-        `NexusError("usage", ...)` for the agent of another role."""
+        `UsageError` for the agent of another role."""
         with self._db.write():
             if self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key):
                 return False
@@ -165,8 +165,8 @@ class SpaceTable:
     def _add_member(self, space: int, name: str, member: Entity) -> None:
         if member.kind == AGENT and not self.is_own(member):
             how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
-            raise NexusError(
-                "usage", f"agent {member.name}", "the agent belongs to another user", f"Its owner can add it: {how}"
+            raise UsageError(
+                f"agent {member.name}", "the agent belongs to another user", f"Its owner can add it: {how}"
             )
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
@@ -188,7 +188,7 @@ class SpaceTable:
         return there is not None
 
     def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
-        """Let messages of a space start an agent no more, or again; raise `NexusError("usage", ...)` if it belongs to
+        """Let messages of a space start an agent no more, or again; raise `UsageError` if it belongs to
         somebody else."""
 
         def change(entity: Entity) -> list[int]:
@@ -202,7 +202,7 @@ class SpaceTable:
         self, agent: Entity, name: str, change: Callable[[Entity], Any], what: str, hint: str = ""
     ) -> Entity:
         """Store what `change` makes of an agent as an option of it, and return the agent; raise
-        `NexusError("usage", what, ...)` if it belongs to another user."""
+        `UsageError` if it belongs to another user."""
         with self._db.write():
             self._db.lock("entities")
             entity = self.get_entity(agent.key)
@@ -211,18 +211,18 @@ class SpaceTable:
             self._db.notify()
         changed = self.get_entity(agent.key)
         if changed.options.get(name) != value[name]:  # row-level security lets only its owner
-            raise NexusError("usage", what, "the agent belongs to another user", hint)
+            raise UsageError(what, "the agent belongs to another user", hint)
         return changed
 
     def get(self, key: int) -> Space:
-        """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a space with its members; raise `UsageError` if it does not exist."""
         spaces = self._load("s.key = ?", key)
         if not spaces:
-            raise NexusError("usage", f"space-{key}", "there is no such space", "See `nexus space list`")
+            raise UsageError(f"space-{key}", "there is no such space", "See `nexus space list`")
         return spaces[0]
 
     def find(self, text: str) -> Space:
-        """Return a space by its name or id; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a space by its name or id; raise `UsageError` if it does not exist."""
         spaces = self._load("s.folded = ?", fold_name(text.strip()))
         key = parse_key(text, "space") if not spaces and "-" in text else None
         spaces = spaces or (self._load("s.key = ?", key) if key else [])
@@ -231,7 +231,7 @@ class SpaceTable:
             part = fold_name(text.strip())
             near = nearest_name(text, names) or next((name for name in names if part and part in fold_name(name)), "")
             hint = f"Did you mean {near}?" if near else "See `nexus space list`"
-            raise NexusError("usage", f"space {text[:80]!r}", "there is no such space", hint)
+            raise UsageError(f"space {text[:80]!r}", "there is no such space", hint)
         return spaces[0]
 
     def list_spaces(self, member: Entity | None = None) -> list[Space]:
@@ -281,12 +281,12 @@ class SpaceTable:
         """
         text = replace_surrogates(text).replace("\0", "\ufffd")
         if not text.strip():
-            raise NexusError("usage", "the message is empty", "there is nothing to post", "Type a message")
+            raise UsageError("the message is empty", "there is nothing to post", "Type a message")
         if len(text) > LONGEST_MESSAGE:
             why = f"{len(text):,} characters; the maximum is {LONGEST_MESSAGE:,}"
-            raise NexusError("usage", "the message is too long", why, "Put the text into a file and post its path")
+            raise UsageError("the message is too long", why, "Put the text into a file and post its path")
         if reply_to is not None and self.message(reply_to, space) is None:
-            raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
+            raise UsageError(f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
             self._db.lock(f"space {space.key}")  # orders the messages, which a reader's cursor relies on
             if call and (earlier := self.posted_by(session, call)):
@@ -505,7 +505,7 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member"
     hint = f"To join: nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
-    return NexusError("usage", f"space {space.name}", why, hint)
+    return UsageError(f"space {space.name}", why, hint)
 
 
 def _describe_spent(root: int, dollars: float) -> str:

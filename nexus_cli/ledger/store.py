@@ -21,7 +21,7 @@ from nexus_cli.config.ledger_place import LedgerPlace, ledger_exists, ledger_pla
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import AGENT_NAME, AT_ONCE, Memo
-from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
+from nexus_cli.core.errors import LedgerAwayError, NexusError, UsageError, reason_of
 from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.memo_kinds import DECISION, JOB, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
 from nexus_cli.core.memory import Episode, Fact
@@ -294,11 +294,11 @@ class Ledger:
         return self.session(fork_session(self.db, source, name, at, entry))
 
     def session(self, session: str) -> SessionInfo:
-        """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
+        """Return a session by its whole id; raise `UsageError` if it does not exist."""
         return sessions.info(self.db, session)
 
     def find_session(self, key: str) -> SessionInfo:
-        """Return a session by id, its beginning or end, or name; raise `NexusError("usage", ...)` for none or
+        """Return a session by id, its beginning or end, or name; raise `UsageError` for none or
         several."""
         return sessions.find(self.db, key)
 
@@ -460,7 +460,7 @@ class Ledger:
         return self.facts.kept_query(project), *drops.misses_queries(project)
 
     def rename_session(self, session: str, name: str) -> None:
-        """Rename a session, "" removes its name; raise `NexusError("usage", ...)` for a name that is taken."""
+        """Rename a session, "" removes its name; raise `UsageError` for a name that is taken."""
         key = sessions.key_of(self.db, session)
         with self.db.write():
             title = sessions.check_name(self.db, name, key)
@@ -507,7 +507,7 @@ class Ledger:
 
     def delete_session(self, session: str) -> int:
         """Purge a session with its workers, except for records that another session needs, and return the bytes freed.
-        Raise `NexusError("usage", ...)` while another process uses it."""
+        Raise `UsageError` while another process uses it."""
         sessions.key_of(self.db, session)
         every = [session]
         for session_id in every:  # the list grows
@@ -518,7 +518,7 @@ class Ledger:
                 if session_id in self._locks and session_id not in locked:
                     self._locks.pop(session_id).release()
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
-            raise NexusError("usage", f"session {session} cannot be deleted", why, "Stop that process first")
+            raise UsageError(f"session {session} cannot be deleted", why, "Stop that process first")
         return sum(self._delete(one) for one in reversed(every))
 
     def _delete(self, session: str) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.tools.registry import discover_tools, rule_tools
@@ -86,12 +86,12 @@ def address_rules(tool: Tool, address: str) -> tuple[str, ...]:
 
 
 def check_rules(rules: Iterable[str]) -> None:
-    """Raise `NexusError("usage", ...)` for an allow rule of `--rule` that cannot be read."""
+    """Raise `UsageError` for an allow rule of `--rule` that cannot be read."""
     for rule in rules:
         try:
             parse_allowed((rule,), AHEAD)
         except ValueError as error:
-            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See `nexus docs rules`") from None
+            raise UsageError(f"--rule {rule[:80]!r}", str(error), "See `nexus docs rules`") from None
 
 
 @lru_cache(64)

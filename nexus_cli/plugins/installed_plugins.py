@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from nexus_cli.config.paths import places
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.core.wire import as_table
@@ -119,12 +119,12 @@ def installed_plugins() -> list[InstalledPlugin]:
 
 
 def find_plugin(name: str) -> InstalledPlugin:
-    """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
+    """Return an installed plugin; raise `UsageError` if there is none of this name."""
     records = PLUGIN_RECORD.read_items()
     if name not in records:
         there = f"Installed: {', '.join(records)}" if records else "No plugin is installed"
         hint = suggest_name(name, records, there)
-        raise NexusError("usage", f"plugin '{name[:80]}'", "not installed", hint)
+        raise UsageError(f"plugin '{name[:80]}'", "not installed", hint)
     return _read_installed(name, records[name])
 
 

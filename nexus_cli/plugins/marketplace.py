@@ -14,7 +14,7 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.paths import home_folder, project_root
 from nexus_cli.core.elide import name_first, one_line
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import join_path, read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
@@ -70,7 +70,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
         hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
         what = f"plugin {one_line(name)[:80]!r}" if name else "no plugin was specified"
         why = "there is no such plugin in the marketplace" if name else "the source is a marketplace"
-        raise NexusError("usage", what, why, hint)
+        raise UsageError(what, why, hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
 
 

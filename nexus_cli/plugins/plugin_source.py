@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import real_path
 from nexus_cli.plugins.installed_plugins import PluginSource
@@ -49,7 +49,7 @@ class OpenedSource:
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
-    """Return the source that a person names, see `_HINT`; raise `NexusError("usage", ...)` if it cannot be one."""
+    """Return the source that a person names, see `_HINT`; raise `UsageError` if it cannot be one."""
     whole = os.path.abspath(cwd / os.path.expanduser(text))
     if os.path.exists(whole):
         return PluginSource(whole)
@@ -57,15 +57,15 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
         market = find_market(reference["market"], cwd)
         if market is None:
             hint = f"Specify its repository: nexus plugin add OWNER/REPO:{reference['plugin']}"
-            raise NexusError("usage", one_line(text), "nexus does not know this marketplace", hint)
+            raise UsageError(one_line(text), "nexus does not know this marketplace", hint)
         return replace(market, inner=reference["plugin"])
     match = _SOURCE.fullmatch(text)
     if match is None or match["place"].startswith("-"):
-        raise NexusError("usage", one_line(text), "not a folder or repository", _HINT)
+        raise UsageError(one_line(text), "not a folder or repository", _HINT)
     place, ref = match["place"], match["ref"] or ""
     inner = os.path.normpath(match["inner"] or ".")
     if inner.startswith(("/", "..")) or ref.startswith("-"):
-        raise NexusError("usage", one_line(text), "not a folder in a repository", _HINT)
+        raise UsageError(one_line(text), "not a folder in a repository", _HINT)
     local = os.path.abspath(cwd / os.path.expanduser(place))
     inner = "" if inner == "." else inner
     if os.path.exists(local):
@@ -90,7 +90,7 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         if plugin is None:
             if not inner.is_dir():
                 why = f"the source has no folder {one_line(source.inner)}"
-                raise NexusError("usage", one_line(pinned.shown), why, _HINT)
+                raise UsageError(one_line(pinned.shown), why, _HINT)
             yield OpenedSource(inner, pinned)
         else:
             yield _open_listed(plugin, root, pinned, stack)
@@ -113,7 +113,7 @@ def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSour
     if not (source.commit or source.ref):
         if not os.path.isdir(source.place):
             why = "there is no such folder"
-            raise NexusError("usage", one_line(source.place), why, _HINT)
+            raise UsageError(one_line(source.place), why, _HINT)
         return Path(source.place), source
     folder = real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-plugin-")))
     return folder, _fetch(source, folder)
@@ -146,7 +146,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         commit = _find_commit(os.fsdecode(said), source.ref)
         if not (why or commit):
             missing = f"the repository has no branch or tag {one_line(source.ref)}"
-            raise NexusError("usage", one_line(source.place), missing, "Specify a branch, a tag or a full commit hash")
+            raise UsageError(one_line(source.place), missing, "Specify a branch, a tag or a full commit hash")
         source = replace(source, commit=commit, ref="")
     is_known = not why
     why = why or run("fetch", "-q", "--no-tags", "--depth=1", "--", source.place, source.commit)

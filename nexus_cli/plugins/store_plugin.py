@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, PluginSource, plugins_root
 from nexus_cli.plugins.plugin_folder import PluginFolder
 
@@ -29,8 +29,7 @@ def store_plugin(
     accepted = {key: plugin.items[key].sha256 for key in keys}
     with PLUGIN_RECORD.change() as records:
         if is_new and plugin.name in records:
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 f"plugin {plugin.name}",
                 "a plugin with this name is already installed",
                 "See `nexus plugin list`",

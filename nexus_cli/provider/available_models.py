@@ -9,7 +9,7 @@ import os
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import UsageError, nearest_name
 
 
 def keys_present(settings: Settings) -> dict[str, str]:
@@ -51,7 +51,7 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     """Resolve the name of a worker's model, "" for the session's own, with the session's key if the provider is the
     same.
 
-    Only the person chooses a key: raise `NexusError("usage", ...)` for another one than the session's.
+    Only the person chooses a key: raise `UsageError` for another one than the session's.
     """
     if not name:
         return ""
@@ -61,7 +61,7 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     model = resolve_alias(name, settings)
     session_provider, key = split_key_name(session_model)[0], split_key_name(model)[0]
     if key not in ("", session_provider) and split_key_name(name.strip())[0]:
-        raise NexusError("usage", f"key {key}", "only the person can choose a key")
+        raise UsageError(f"key {key}", "only the person can choose a key")
     same = not key and provider_of(model) == provider_of(session_model)
     return f"{session_provider}:{model}" if session_provider and same and split_model_name(model)[0] else model
 

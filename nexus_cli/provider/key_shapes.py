@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.redact_secrets import SHORTEST
 from nexus_cli.provider.endpoint import KEY_VARIABLES, address_from_env
 from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
@@ -48,7 +48,7 @@ _ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
 
 def find_provider(text: str) -> str:
     """Return the provider that `text` names, in litellm's form, a person's, or as its key variable; raise
-    `NexusError("usage", ...)` if there is none."""
+    `UsageError` if there is none."""
     typed = text.strip()
     word = typed.casefold()
     for provider, shape in SHAPES.items():
@@ -58,8 +58,8 @@ def find_provider(text: str) -> str:
     hint = f"Known providers: {', '.join(LOGIN_NAMES)}. "
     hint += "For other providers, set the environment variable that litellm reads for the key"
     if len(typed) > LONGEST_NAME:
-        raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
-    raise NexusError("usage", f'unknown provider "{typed}"', "nexus cannot store a key for this provider", hint)
+        raise UsageError("unknown provider", "expected the name of a provider, not a key", hint)
+    raise UsageError(f'unknown provider "{typed}"', "nexus cannot store a key for this provider", hint)
 
 
 def find_subscription(text: str) -> str:
@@ -69,14 +69,14 @@ def find_subscription(text: str) -> str:
 
 
 def check_key_name(name: str) -> None:
-    """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
+    """Raise `UsageError` for a `name` that no key of several can have; "" is that of the usual key."""
     if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
         why = "a name has at most 32 characters (a-z, digits, - and _), begins with a letter, and is not a provider"
-        raise NexusError("usage", "invalid key name", why, "Example: --as work")
+        raise UsageError("invalid key name", why, "Example: --as work")
 
 
 def clean_key(provider: str, text: str) -> str:
-    """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; raise `NexusError("usage", ...)`
+    """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; raise `UsageError`
     if it cannot be a key of `provider`.
 
     If the environment has another address for the provider, a key may have any prefix. No error quotes the text.
@@ -91,7 +91,7 @@ def clean_key(provider: str, text: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
         why = "the key contains spaces or invalid characters"
     if why:
-        raise NexusError("usage", what, why if key else "the key is empty", again)
+        raise UsageError(what, why if key else "the key is empty", again)
     if address_from_env(f"{provider}/"):
         return key
     key_start = max(
@@ -102,7 +102,5 @@ def clean_key(provider: str, text: str) -> str:
     if key_start in shape.starts or not (key_start or shape.starts):
         return key
     if owner := next((name for name, key_shape in SHAPES.items() if key_start in key_shape.starts), ""):
-        raise NexusError(
-            "usage", what, f"this looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
-        )
-    raise NexusError("usage", what, f"the key must begin with {' or '.join(shape.starts)}", again)
+        raise UsageError(what, f"this looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}")
+    raise UsageError(what, f"the key must begin with {' or '.join(shape.starts)}", again)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider.model_names import (
@@ -382,4 +382,4 @@ def check_model(name: str) -> None:
     provider, model_name = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not model_name.strip("/"):
         why = describe_unknown(name) if not provider else f"{name!r} has no model name"
-        raise NexusError("usage", "unknown model", why, HOW_TO_NAME)
+        raise UsageError("unknown model", why, HOW_TO_NAME)

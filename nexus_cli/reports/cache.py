@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.conversation.fingerprints import Difference
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.request_history import RequestPair, read_conversations
@@ -85,7 +85,7 @@ class MissReport(CacheRow):
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
-    """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
+    """Return a row per request, the main conversation first, and the sums; raise `UsageError` for an
     unknown session."""
     every = read_conversations(ledger, session, settings)
     rows = [pair for conversation in every for pair in conversation.requests]
@@ -99,12 +99,10 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
-    """Explain the miss of request `step` (default: the newest miss or request), or raise `NexusError("usage", ...)`."""
+    """Explain the miss of request `step` (default: the newest miss or request), or raise `UsageError`."""
     requests = read_conversations(ledger, session, settings)[0].requests
     if not requests:
-        raise NexusError(
-            "usage", f"session {session}", "the session has not sent a request yet", "Send a message first"
-        )
+        raise UsageError(f"session {session}", "the session has not sent a request yet", "Send a message first")
     if step is None:
         missed = (pair for pair in reversed(requests) if pair.diagnosis.missed)
         pair = next(missed, requests[-1])

@@ -136,7 +136,7 @@ class ContextReport(JsonOf[RequestView]):
 def context_report(
     options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
 ) -> ContextReport:
-    """Return the report with the front end's `services`; raise `NexusError("usage", ...)` for an unknown request."""
+    """Return the report with the front end's `services`; raise `UsageError` for an unknown request."""
     if session is None:
         from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 

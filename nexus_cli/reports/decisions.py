@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
@@ -99,7 +99,7 @@ def _was_allowed_by_level(memo: Memo) -> bool:
 def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
     """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none.
 
-    Raises `NexusError("usage", ...)` if the prefix matches several calls.
+    Raises `UsageError` if the prefix matches several calls.
     """
     recorded = {memo.value["id"]: memo for memo in log.memos(DECISION)}
     past = [] if call_id in recorded else [event for event in Replay(log).events() if event.entry]
@@ -122,7 +122,7 @@ def _find_id(call_id: str, known_ids: Sequence[str]) -> str:
     )
     if len(matches) > 1:
         some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
-        raise NexusError("usage", call_id, f"several call ids begin with this: {some}", "Use a longer id")
+        raise UsageError(call_id, f"several call ids begin with this: {some}", "Use a longer id")
     return matches[0] if matches else ""
 
 

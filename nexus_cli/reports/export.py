@@ -21,7 +21,7 @@ from typing import TextIO
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import DropObject, Entry, Kind
-from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.errors import UsageError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.core.message import Role
@@ -86,7 +86,7 @@ def default_file_name(info: SessionInfo, form: str) -> str:
 def save_in(folder: Path, name: str, default: str, text: Iterable[str], *, inside: bool = False) -> Path:
     """Write `text` to a new file `name` in `folder`, or to `default` in the folder of that name; return its path.
 
-    With `inside`, raise `NexusError("usage", ...)` for a file outside of `folder` or in a hidden folder.
+    With `inside`, raise `UsageError` for a file outside of `folder` or in a hidden folder.
     """
     target = folder / os.path.expanduser(name)
     target = target / default if os.path.isdir(target) else target
@@ -101,8 +101,7 @@ def _require_inside(folder: Path, target: Path) -> None:
     except ValueError:
         parts = (".",)
     if any(part.startswith(".") for part in parts):
-        raise NexusError(
-            "usage",
+        raise UsageError(
             str(target),
             "the file is hidden or outside the session's folder",
             "Choose a visible file in that folder",
@@ -112,8 +111,8 @@ def _require_inside(folder: Path, target: Path) -> None:
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     """Write `pieces` to a new file and return its path; blocking.
 
-    If the file exists, `beside` writes to the same name with -2, -3, ...; without it, fail. Raises `NexusError("usage",
-    ...)` if the file cannot be created; a partial file is deleted.
+    If the file exists, `beside` writes to the same name with -2, -3, ...; without it, fail. Raises `UsageError` if
+    the file cannot be created; a partial file is deleted.
     """
     try:
         file = _new(path, beside)
@@ -128,7 +127,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
         return folder
     except (OSError, ValueError) as error:
         why = reason_of(error) if isinstance(error, OSError) else "not a valid file name"
-        raise NexusError("usage", f"{path} cannot be written", why.lower(), "Choose another file") from error
+        raise UsageError(f"{path} cannot be written", why.lower(), "Choose another file") from error
 
 
 def _new(path: Path, beside: bool) -> TextIO:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
@@ -76,9 +76,9 @@ def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot
 def search_facts(
     ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot], here: str
 ) -> FactsReport:
-    """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
+    """Return the kept facts that fit `text`, the best first; raise `UsageError` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter text to search for")
+        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
     facts = ledger.facts.search(text, project, slots, HITS + 1)
     return facts_report(ledger, facts[:HITS], here, more=len(facts) > HITS, project=project, text=text, whole=True)
 

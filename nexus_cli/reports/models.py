@@ -71,7 +71,7 @@ def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None
 
 
 def show_model(name: str, settings: Settings) -> ModelReport:
-    """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
+    """Return one model by its name or alias; raise `UsageError` if its provider is unknown."""
     model = resolve_alias(name, settings)
     check_model(model)
     chosen = unnamed_model(settings)

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
@@ -97,12 +97,12 @@ class DifferenceReport(ReportOfSession):
 
 
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:
-    """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
-    ...)` if the session or request does not exist."""
+    """Return the difference of request `step` (default: the newest) from the one before; raise `UsageError` if the
+    session or request does not exist."""
     info = ledger.find_session(session)
     rows = ledger.log(info.id).requests()
     if step is None and not rows:
-        raise NexusError("usage", "--diff", f"session {info.id} has not sent a request yet", "Send a message first")
+        raise UsageError("--diff", f"session {info.id} has not sent a request yet", "Send a message first")
     number = len(rows) if step is None else step
     pick_request(rows, number)
     before = sent_view(ledger, info, settings, number - 1) if number > 1 else None

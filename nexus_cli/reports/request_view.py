@@ -21,7 +21,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import Count, first_words, plural
 from nexus_cli.core.entry import SWITCH, Drop, Epoch, ItemForm, Memo, WindowItem
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
@@ -110,7 +110,7 @@ class RequestView:
 
 
 def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: int) -> RequestView:
-    """Return request `step` of a session; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return request `step` of a session; raise `UsageError` if it does not exist."""
     log = ledger.log(session.id)
     rows = log.requests()
     row = pick_request(rows, step)
@@ -156,7 +156,7 @@ def recorded_view(
     log = ledger.log(session.id)
     holds, epoch = NextLimits.load(log, session, options, settings), log.current_epoch()
     if epoch is None:
-        raise NexusError("usage", f"session {session.id}", "it has not sent a request yet", "Send a message first")
+        raise UsageError(f"session {session.id}", "it has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
@@ -132,19 +132,19 @@ def _where(session: Mapping[str, object]) -> str:
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:
-    """Return the process to end, one of this session alone; raise `NexusError("usage", ...)` if there is none."""
+    """Return the process to end, one of this session alone; raise `UsageError` if there is none."""
     info = ledger.session(session)
     owner = ledger.find_owner(info.id)
     if owner is None:
-        raise NexusError("usage", f"session {info.id}", "no process has it open", "See `nexus sessions list --running`")
+        raise UsageError(f"session {info.id}", "no process has it open", "See `nexus sessions list --running`")
     if info.spawner:
         hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
-        raise NexusError("usage", f"session {info.id}", "this is a worker of another session", hint)
+        raise UsageError(f"session {info.id}", "this is a worker of another session", hint)
     if owner.command in SERVERS:
         why = f"the session belongs to `nexus {owner.command}` (process {owner.pid})"
         hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
-        raise NexusError("usage", f"session {info.id}", why, hint)
+        raise UsageError(f"session {info.id}", why, hint)
     if not owner.is_here:
         why = "the process runs on another machine or is unknown"
-        raise NexusError("usage", f"session {info.id}", why, "Stop the session where it runs")
+        raise UsageError(f"session {info.id}", why, "Stop the session where it runs")
     return owner

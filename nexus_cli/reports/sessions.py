@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
@@ -119,9 +119,9 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
-    """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
+    """Return the newest entries that contain `text`; raise `UsageError` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter text to search for")
+        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
     return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
 
 

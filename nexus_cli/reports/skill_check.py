@@ -9,7 +9,7 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import PLUGIN_ROOT
 from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import name_first, one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.guides.agent_roles import check_agent_fields
 from nexus_cli.guides.skills import FILE, LIMIT, GuideKind, list_guide_files
 from nexus_cli.permission.folder_rules import read_granted
@@ -40,12 +40,12 @@ def check_guides(place: Path) -> list[str]:
     """Return a line `FILE:LINE: WHAT` for each thing that a guide uses and nexus does not. `place` is a guide's file, a
     skill's folder, or a folder with skills and commands. Runs nothing, needs no trust.
 
-    Raises `NexusError("usage", ...)` if it does not exist or has no guide.
+    Raises `UsageError` if it does not exist or has no guide.
     """
     files = [*_find_files(place)]
     if not files:
         why = "no SKILL.md or commands/NAME.md found" if place.exists() else "there is no such file or folder"
-        raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
+        raise UsageError(f"nothing to check in {one_line(str(place))}", why)
     return check_files(place if place.is_dir() else place.parent, files)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied
 from nexus_cli.permission.call_permission import CallPermission
@@ -85,7 +85,7 @@ def agent_rows(value: JsonObject) -> list[tuple[str, str, str]]:
 def skill_guide(name: str, cwd: Path) -> str:
     """Return the guide of the skill `name`.
 
-    Raise `NexusError("usage", ...)` with the nearest name if there is none, `NexusError("config", ...)` if it cannot be
+    Raise `UsageError` with the nearest name if there is none, `NexusError("config", ...)` if it cannot be
     read.
     """
     skills, untrusted = find_guides(cwd, GuideKind.SKILL)
@@ -108,7 +108,7 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     if hidden:
         untrusted_note = f"this project has {hidden} more, available after `nexus trust`"
         hint = f"{hint} {untrusted_note.capitalize()}" if hint.endswith("?") else f"{hint}; {untrusted_note}"
-    return NexusError("usage", f"skill '{one_line(name)}'", "there is no such skill", hint)
+    return UsageError(f"skill '{one_line(name)}'", "there is no such skill", hint)
 
 
 def skills_text(value: JsonObject) -> Blocks:

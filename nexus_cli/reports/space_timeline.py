@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypedDict
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
@@ -76,9 +76,7 @@ def find_reader(space: Space, name: str) -> Entity | None:
     entity = next((member for member in space.members if fold_name(member.name) == fold_name(name.strip())), None)
     if entity is None:
         members = ", ".join(member.name for member in space.members) or "none"
-        raise NexusError(
-            "usage", f"--as {name[:80]}", f"there is no such member in {space.name}", f"Members: {members}"
-        )
+        raise UsageError(f"--as {name[:80]}", f"there is no such member in {space.name}", f"Members: {members}")
     return entity
 
 

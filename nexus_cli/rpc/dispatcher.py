@@ -20,7 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
-from nexus_cli.core.errors import WAITING, ErrorObject, NexusError
+from nexus_cli.core.errors import WAITING, ErrorObject, NexusError, UsageError
 from nexus_cli.core.event import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -470,8 +470,7 @@ class AgentDispatcher:
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
         if self._opened is None or self.session.busy:
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 "this agent",
                 "its session cannot be changed now",
                 "Try again when no turn or command is running",

@@ -12,7 +12,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors
 from nexus_cli.config.server_token import UNIX
-from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.errors import NexusError, UsageError, reason_of
 
 BACKLOG = 128
 LOCK_SECONDS = 10.0
@@ -34,7 +34,7 @@ def bind_address(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except UnicodeError as error:
-        raise NexusError("usage", f"--host {host[:80]!r}", "not a valid host name") from error
+        raise UsageError(f"--host {host[:80]!r}", "not a valid host name") from error
     except OSError as error:
         raise _cannot_listen(f"{host} port {port}", error, "Choose another --port or --host") from error
     return listener
@@ -43,9 +43,7 @@ def bind_address(host: str, port: int) -> socket.socket:
 def bind_file(path: Path) -> socket.socket:
     """Return a listening socket at `path` with mode 0600; replace a socket that no process listens to any more."""
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise NexusError(
-            "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter path"
-        )
+        raise UsageError(f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter path")
     file = places().data / "serve" / "lock"
     with named_write_errors(file):
         # One server at a time: between `bind` and `listen` another one would take the socket for dead.
@@ -83,7 +81,7 @@ def _remove_dead(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise NexusError("usage", f"socket {path}", "the path exists and is not a socket", "Choose another --socket")
+        raise UsageError(f"socket {path}", "the path exists and is not a socket", "Choose another --socket")
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
         probe.setblocking(False)  # a blocking connect would hang if too many already wait
         try:

@@ -21,7 +21,7 @@ from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import InUseError, NexusError
+from nexus_cli.core.errors import InUseError, NexusError, UsageError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.limits import ASK, BUDGET, Limits, parse_level, require_level
@@ -190,7 +190,7 @@ class AgentPool:
     def _free_id(self, wanted: str) -> str:
         if wanted and not AGENT_ID.fullmatch(wanted):
             why = "an id has at most 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
-            raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another id")
+            raise UsageError(f"agent id {wanted[:80]!r}", why, "Choose another id")
         if wanted in self._agents:
             raise InUseError(
                 f"agent {wanted}", "an agent with this id already exists", "Choose another id, or destroy that agent"
@@ -203,7 +203,7 @@ class AgentPool:
         resumed = self._find_session(config.session) if config.session else None
         folder = real_path(config.cwd or self._folder_of(resumed))
         if not os.path.isdir(folder):
-            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Set cwd to an existing folder")
+            raise UsageError(f"folder {folder}", "there is no such folder", "Set cwd to an existing folder")
         settings = self.shared.config or settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
         if prompt is None and self.shared.prompt_loader is not None:

@@ -12,7 +12,7 @@ from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import EDIT, Limits
@@ -30,7 +30,7 @@ CHOICE_SECONDS = 600.0
 
 def refuse_elsewhere(what: str, hint: str = "Use it in a terminal on the machine where the agent runs") -> NexusError:
     """Return the error for a command that a client of a server may not give."""
-    return NexusError("usage", what, ELSEWHERE, hint)
+    return UsageError(what, ELSEWHERE, hint)
 
 
 class ServedContext:
@@ -148,7 +148,7 @@ class ServedContext:
 
 
 def find_served(name: str, arguments: str, context: ServedContext) -> Command:
-    """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
+    """Return a command that a client may give with these arguments; raise `UsageError` for any other."""
     command = find(name, context.commands)
     authority = command.authority_of(arguments) if command.is_served else Authority.PERMITS
     word = arguments.partition(" ")[0] if command.is_served else ""

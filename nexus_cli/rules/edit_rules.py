@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nexus_cli.config.settings_file import change_list
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.tool import Tool
 from nexus_cli.rules.rule_set import DECISIONS, RuleSet, parse_rule, rules_key
@@ -17,17 +17,17 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     """Add a rule to the personal settings, for the projects in `folder` or ("") for all; return False if it is there
     already.
 
-    `tools` are those that it may name. Raises `NexusError("usage", ...)` for what is no rule, and as
+    `tools` are those that it may name. Raises `UsageError` for what is no rule, and as
     `config.settings_file.write_setting` does.
     """
     decision, text = _split_decision(typed)
     if decision is None:
         hint = "Example: nexus rules add allow 'bash(npm test *)'"
-        raise NexusError("usage", typed, "a rule must begin with allow, ask or deny", hint)
+        raise UsageError(typed, "a rule must begin with allow, ask or deny", hint)
     try:
         parse_rule(decision, text, tools)
     except ValueError as error:
-        raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
+        raise UsageError(f"{decision} rule", str(error), LISTED) from None
     return change_list(rules_key(decision, folder), text, add=True)
 
 
@@ -35,7 +35,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     """Remove a rule from the personal settings, with or without its decision; each of them where it has several. Those
     of other projects' folders stay. Return what was removed, with its decision.
 
-    Raises `NexusError("usage", ...)` if it is not there; one that is `in_force` from elsewhere is named with its place.
+    Raises `UsageError` if it is not there; one that is `in_force` from elsewhere is named with its place.
     """
     decision, text = _split_decision(typed)
     decisions = DECISIONS if decision is None else (decision,)
@@ -46,7 +46,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     removed = [rule_decision for key, rule_decision in keys.items() if change_list(key, text, add=False)]
     if not removed:
         why = f"this rule comes from {rules[0].origin}" if rules else "there is no such rule"
-        raise NexusError("usage", text, why, LISTED)
+        raise UsageError(text, why, LISTED)
     return [f"{decision} {text}" for decision in dict.fromkeys(removed)]
 
 

@@ -35,7 +35,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.errors import WAITING, NexusError
+from nexus_cli.core.errors import WAITING, NexusError, UsageError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
 from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject
@@ -154,9 +154,7 @@ class RunDriver:
         folder = Path(self.run.options.get("folder") or os.path.expanduser("~"))
         if not folder.is_dir():
             why = "the folder does not exist"
-            raise NexusError(
-                "usage", f"folder {folder}", why, "Restore the folder, or start the work in another folder"
-            )
+            raise UsageError(f"folder {folder}", why, "Restore the folder, or start the work in another folder")
         return folder
 
     def end_after_step(self) -> None:

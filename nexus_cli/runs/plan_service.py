@@ -13,7 +13,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
@@ -126,7 +126,7 @@ class NewPlan:
 
 
 def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
-    """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
+    """Store a plan; raise `UsageError` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
         why = (
@@ -134,9 +134,9 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
             if prompt
             else "the prompt is missing"
         )
-        raise NexusError("usage", "schedule", why, "Describe the task briefly")
+        raise UsageError("schedule", why, "Describe the task briefly")
     if new.missed not in MISSED:
-        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
+        raise UsageError(f"--missed {new.missed[:40]!r}", "must be once or skip")
     now = ledger.runs.now() + (new.after if new.cron else 0.0)
     time = first_time(now, at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
@@ -148,7 +148,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     options["allow"] = check_level(str(options.get("allow") or ASK), settings)
     if options.get("until") and options["allow"] not in UNASKED and not options.get("rules"):
         why = f"unattended runs at level {options['allow']} can only execute read-only commands"
-        raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto, or --rule")
+        raise UsageError(f"--until {options['until'][:80]!r}", why, "Add --allow auto, or --rule")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
         prompt,
@@ -167,18 +167,18 @@ def _plain(value: Any) -> Any:
 
 
 def check_level(level: str, settings: RunSettings) -> str:
-    """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
+    """Return a level of unattended runs; raise `UsageError` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
         why = f"your settings limit unattended runs to level {settings.allow}"
-        raise NexusError("usage", f"--allow {level}", why, f"To allow it: nexus config set runs.allow {level}")
+        raise UsageError(f"--allow {level}", why, f"To allow it: nexus config set runs.allow {level}")
     return level
 
 
 def _check_plan_name(text: str) -> str:
     name = check_name(text, "plan")
     if parse_key(name, "plan") is not None:
-        raise NexusError("usage", f"schedule {name!r}", "the name looks like an id", "Choose another name")
+        raise UsageError(f"schedule {name!r}", "the name looks like an id", "Choose another name")
     return name
 
 
@@ -191,11 +191,10 @@ def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
 
 
 def fire_now(ledger: Ledger, plan: Plan) -> int:
-    """Queue a run of a plan now and return its key; raise `NexusError("usage", ...)` while one waits."""
+    """Queue a run of a plan now and return its key; raise `UsageError` while one waits."""
     if waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key):
         run = waits[0].id
-        raise NexusError(
-            "usage",
+        raise UsageError(
             plan.id,
             f"{run} is still waiting",
             f"To resume it: nexus runs resume {run}. To cancel it: nexus runs cancel {run}",
@@ -407,9 +406,7 @@ class PlanService(Plans):
         second = CronTimes.of(time.cron, time.zone).next_after(time.next_at)
         if second is not None and second - time.next_at < LEAST_SECONDS:
             why = f"it runs every {format_duration(second - time.next_at)}"
-            raise NexusError(
-                "usage", f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}"
-            )
+            raise UsageError(f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}")
 
     def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
         """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
@@ -419,14 +416,13 @@ class PlanService(Plans):
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"the time must be at least {format_duration(LEAST_SECONDS)} in the future"
-            raise NexusError("usage", "schedule", why, "Do the work now, or schedule it later")
+            raise UsageError("schedule", why, "Do the work now, or schedule it later")
         return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
         if plan.options.get("by") != AGENT or plan.key not in {own.key for own in self._own_plans(ledger)}:
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 plan.id,
                 "the person created it, or it belongs to another project",
                 "Ask the person to remove the schedule",

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from nexus_cli.core.duration import A_DURATION, parse_duration
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.local_time import SUCH_AS, find_zone, is_real, local_zone, parse_time, to_moment
 
 MOST_YEARS = 10
@@ -48,7 +48,7 @@ class PlanTime:
 
 
 def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zone: str = "") -> PlanTime:
-    """Return the first time of a plan after `now`; raise `NexusError("usage", ...)` if there is none.
+    """Return the first time of a plan after `now`; raise `UsageError` if there is none.
 
     Exactly one of `at` (see `parse_time`), `within` (a duration) and `cron` must be given; `zone` applies to times
     without a zone, by default the machine's own.
@@ -56,13 +56,13 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     options = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(options) != 1:
         why = f"{' and '.join(options)} cannot be used together" if options else "the time is missing"
-        raise NexusError("usage", "schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
+        raise UsageError("schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            raise NexusError("usage", f"--in {within[:80]!r}", f"must be {A_DURATION}")
+            raise UsageError(f"--in {within[:80]!r}", f"must be {A_DURATION}")
         return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()
@@ -70,21 +70,21 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
         next_time = schedule.next_after(now)
         if next_time is None:
             why = f"no matching time within {MOST_YEARS} years"
-            raise NexusError("usage", f"--cron {cron!r}", why, f"Fields: {FIELDS}")
+            raise UsageError(f"--cron {cron!r}", why, f"Fields: {FIELDS}")
         return PlanTime(next_time, schedule.expression, name)
     try:
         return PlanTime(_near(parse_time(at, now, zone), now, at))
     except (ValueError, OverflowError):
-        raise NexusError("usage", f"--at {at[:80]!r}", "not a valid time", SUCH_AS) from None
+        raise UsageError(f"--at {at[:80]!r}", "not a valid time", SUCH_AS) from None
 
 
 def _near(moment: float, now: float, text: str) -> float:
     """Return `moment`; raise `NexusError` if it is past or too far ahead."""
     if moment <= now:
-        raise NexusError("usage", f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
+        raise UsageError(f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
     if moment > now + MOST_DAYS * 86400:
         why = f"more than {MOST_YEARS} years in the future"
-        raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier time")
+        raise UsageError(f"the time {text[:80]!r}", why, "Give an earlier time")
     return moment
 
 
@@ -97,7 +97,7 @@ class CronTimes:
 
     @classmethod
     def of(cls, expression: str, zone: str) -> CronTimes:
-        """Parse five fields; raise `NexusError("usage", ...)` if they are invalid."""
+        """Parse five fields; raise `UsageError` if they are invalid."""
         words = ALIASES.get(expression.strip().lower(), expression[: LONGEST + 1]).split()
         times = cls(" ".join(words), find_zone(zone))
         try:
@@ -106,7 +106,7 @@ class CronTimes:
             times.fields  # noqa: B018  (parses them)
         except (CronSimError, ValueError) as error:
             why = str(error).replace("Bad ", "invalid ")
-            raise NexusError("usage", f"--cron {expression[:80]!r}", why, "For example '0 9 * * MON-FRI'") from None
+            raise UsageError(f"--cron {expression[:80]!r}", why, "For example '0 9 * * MON-FRI'") from None
         return times
 
     @cached_property

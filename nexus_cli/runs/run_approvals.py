@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import DEFINITION, Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
@@ -104,10 +104,10 @@ def asks_approval(run: Run) -> bool:
 
 
 def require_own(ledger: Ledger, run: Run) -> None:
-    """Raise `NexusError("usage", ...)` if a run works on the machines of another person, whom it asks."""
+    """Raise `UsageError` if a run works on the machines of another person, whom it asks."""
     if not ledger.runs.is_own(run):
         why = f"this run belongs to {run.principal} and executes on their machine"
-        raise NexusError("usage", run.id, why, f"To see its report: nexus runs show {run.id}")
+        raise UsageError(run.id, why, f"To see its report: nexus runs show {run.id}")
 
 
 def name_person(ledger: Ledger, settings: Settings) -> str:

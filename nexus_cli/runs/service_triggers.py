@@ -24,7 +24,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.limits import ASK
@@ -319,7 +319,7 @@ def service_value(service: Service, url: str) -> ServiceObject:
 
 
 def refuse_bad_key(key: str) -> None:
-    """Raise `NexusError("usage", ...)` for an invalid idempotency key."""
+    """Raise `UsageError` for an invalid idempotency key."""
     if len(key) > LONGEST_KEY or not key.isprintable():
         why = f"must consist of at most {LONGEST_KEY} printable characters"
-        raise NexusError("usage", "Idempotency-Key", why)
+        raise UsageError("Idempotency-Key", why)

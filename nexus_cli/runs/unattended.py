@@ -10,7 +10,7 @@ from pathlib import Path
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, Limits
@@ -121,11 +121,11 @@ def trust_options(ledger: Ledger, run: Run) -> JsonObject:
 
     A run of this role has the options of its row, but a message starts an agent only in a folder of the shared project.
     A run without a principal, or of a `nexus` that somebody else made, has no rules, and at most the dollars of the
-    settings. Raises `NexusError("usage", ...)` for an unknown type, and for another folder.
+    settings. Raises `UsageError` for an unknown type, and for another folder.
     """
     if run.type not in (*UNATTENDED, *PLAIN):
         why = f"unknown run type {run.type[:40]!r}"
-        raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask whoever queued it")
+        raise UsageError(f"{run.id} is refused", why, "Upgrade nexus, or ask whoever queued it")
     if not ledger.db.is_shared:
         return run.options
     if run.principal and run.type != "space_message":
@@ -134,7 +134,7 @@ def trust_options(ledger: Ledger, run: Run) -> JsonObject:
     if project and not _is_of_project(ledger, run.options, project):
         folder = run.options.get("folder") or os.path.expanduser("~")
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
-        raise NexusError("usage", f"{run.id} is refused", why, "Ask whoever queued it")
+        raise UsageError(f"{run.id} is refused", why, "Ask whoever queued it")
     return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
 
 

@@ -12,7 +12,7 @@ from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.guides.agent_roles import read_limits
 from nexus_cli.guides.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
@@ -59,7 +59,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         agent_hint = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
         hint = f"{agent_hint}. {error.hint}" if agents else error.hint
         hint = TRUST if untrusted or why.endswith(NEEDS_TRUST) else "Correct its file" if why else hint
-        raise NexusError("usage", error.what, untrusted or why or error.why, hint) from error
+        raise UsageError(error.what, untrusted or why or error.why, hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
     return recipe, (*(notice,) * shadowed, *_unknown_tools(recipe))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections import recipe_file
 
@@ -80,7 +80,7 @@ class ProjectRecipes:
 def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | None = None) -> Recipe:
     """Return the recipe `NAME.toml` of the first of `folders` that has it, else of the project.
 
-    A project's recipe never replaces another one. Raises `NexusError("usage", ...)` with the existing names if it does
+    A project's recipe never replaces another one. Raises `UsageError` with the existing names if it does
     not exist, and `NexusError("config", ...)` with file and key if it is broken.
     """
     odd = ""
@@ -102,7 +102,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
     hint = f"{suggest_name(name, there, '')} There are: {', '.join(there)}".lstrip()
-    raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
+    raise UsageError(f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 
 def recipe_names(folders: Iterable[Path]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core import event
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
 from nexus_cli.session.continuation import Continuation
@@ -40,13 +40,13 @@ class AnswerRounds(Continuation):
         """Return the schema for the model, unless the provider enforces it. A turn that only continues is told with the
         first repair.
 
-        Raises `NexusError("usage", ...)` if the schema is too large for the window.
+        Raises `UsageError` if the schema is too large for the window.
         """
         context = self._engine.context
         tokens = context.count(self._schema.text)
         if tokens * MOST_SHARE > context.budget.available:
             why = f"the schema has {tokens:,} tokens, more than a quarter of the context budget"
-            raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
+            raise UsageError("--schema", why, "Use a smaller schema, or a model with a larger window")
         self._engine.response_format = self._provider_format()
         if self._engine.response_format or not has_message:
             return ""

@@ -25,7 +25,7 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, is_nested_within
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
@@ -73,10 +73,10 @@ class AnswerSchema:
     """Most bytes of a schema. It is part of the request: this is about 16,000 tokens."""
 
     def __init__(self, text: str, label: str = "--schema") -> None:
-        """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `label`, if it cannot be used."""
+        """Parse a schema. Raises `UsageError`, which calls it `label`, if it cannot be used."""
         if len(text.encode("utf-8", "replace")) > self.most_bytes:
             why = f"the schema exceeds the maximum of {self.most_bytes // 1024} KiB"
-            raise NexusError("usage", label, why, "Remove unneeded parts")
+            raise UsageError(label, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)
             if not isinstance(self.schema, Mapping | bool):
@@ -93,13 +93,11 @@ class AnswerSchema:
                 next(self._validator.iter_errors(probe), None)
         except SchemaError as error:
             why = f"not a valid JSON Schema: {_describe(error)}"
-            raise NexusError("usage", label, why, "See https://json-schema.org") from error
+            raise UsageError(label, why, "See https://json-schema.org") from error
         except (CannotDetermineSpecification, ValueError, OverflowError) as error:
-            raise NexusError("usage", label, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
+            raise UsageError(label, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
         except RecursionError:
-            raise NexusError(
-                "usage", label, ENDLESS, "Use a recursive $ref only below `properties` or `items`"
-            ) from None
+            raise UsageError(label, ENDLESS, "Use a recursive $ref only below `properties` or `items`") from None
 
     @property
     def text(self) -> str:
@@ -204,7 +202,7 @@ def _candidates(answer: str) -> Iterator[str]:
 
 
 def _check_references(resource: SchemaResource, resolver: Any) -> None:
-    """Raise `NexusError("usage", ...)` for a reference that is not to a part of the schema."""
+    """Raise `UsageError` for a reference that is not to a part of the schema."""
     contents = resource.contents
     for key in ("$ref", "$dynamicRef"):
         reference = contents.get(key) if isinstance(contents, Mapping) else None
@@ -215,7 +213,7 @@ def _check_references(resource: SchemaResource, resolver: Any) -> None:
         except (Unresolvable, NoSuchAnchor):
             what = f"the schema refers to {cut_at_word(one_line(reference), LONGEST)!r}"
             why = "the definition does not exist, and nexus does not download schemas"
-            raise NexusError("usage", what, why, "Put the definition into the schema, under $defs") from None
+            raise UsageError(what, why, "Put the definition into the schema, under $defs") from None
     for part in resource.subresources():
         _check_references(part, resolver.in_subresource(part))
 

@@ -24,7 +24,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.front_ends import CHAT, RUN, SERVED
 from nexus_cli.core.limits import ASK, Bound, Limits, compose_limits
@@ -246,10 +246,10 @@ def _open(
 
 
 def _name_model(resumed: SessionInfo | None, options: Options, provider: Provider | None) -> str:
-    """Return the name of the session's model; raise `NexusError("usage", ...)` for none or an unknown one."""
+    """Return the name of the session's model; raise `UsageError` for none or an unknown one."""
     name = options.model or (resumed.model if resumed else "")
     if not name:
-        raise NexusError("usage", "no model", "neither an option nor the session specifies a model", "Use --model NAME")
+        raise UsageError("no model", "neither an option nor the session specifies a model", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     return name

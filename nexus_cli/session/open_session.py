@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
+from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError, UsageError
 from nexus_cli.core.front_ends import FRONTS, RUN
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
@@ -64,7 +64,7 @@ def open_instead(error: NexusError, notices: list[str]) -> Ledger:
 
 
 def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
-    """Return the session to resume, None for a new one. Raises `NexusError("usage", ...)` if it does not exist."""
+    """Return the session to resume, None for a new one. Raises `UsageError` if it does not exist."""
     if options.resume:
         return ledger.find_session(options.resume)
     if not options.newest:
@@ -77,7 +77,7 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
         if run := ledger.newest_session(folder):
             why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
             hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"
-        raise NexusError("usage", "nothing to continue", why, hint)
+        raise UsageError("nothing to continue", why, hint)
     return newest
 
 

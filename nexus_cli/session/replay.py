@@ -20,7 +20,7 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> JsonDict:
     """Return `ok`, the number of `requests` checked, and `first_difference` in one line or None.
 
     Without `step` checks the requests of every conversation and the rest of the session, with it one request of the
-    main conversation. Raises `NexusError("usage", ...)` if that does not exist.
+    main conversation. Raises `UsageError` if that does not exist.
     """
     info = ledger.session(session)
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)

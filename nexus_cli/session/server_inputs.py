@@ -17,7 +17,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import UsageError, suggest_name
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
@@ -102,12 +102,12 @@ class _Inputs:
         values = read_arguments(prompt, arguments)
         if missing := [argument for argument, required in prompt.arguments if required and argument not in values]:
             usage = f"/{name} {prompt.usage}"
-            raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
+            raise UsageError(f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
         try:
             host, entry = self.open_server(self.catalogue.entries[server])
             answer = await host.get_prompt(entry, prompt.name, values)
         except ServerError as error:
-            raise NexusError("usage", f"/{name}", str(error), "The message was not sent") from error
+            raise UsageError(f"/{name}", str(error), "The message was not sent") from error
         await self._add(answer, "command", f'name="{name}" source="MCP server {escape(server)}"', name)
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:

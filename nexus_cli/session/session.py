@@ -23,7 +23,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.event_json import event_value, result_of
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -152,13 +152,13 @@ class Session:
             )
 
     def refuse_while_busy(self) -> None:
-        """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
+        """Raise `UsageError` if workers or jobs run, which another session would end."""
         if self.workers is not None and (busy := self.workers.running()):
             why = f"leaving would stop {', '.join(busy)}"
-            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop each worker with /agents stop ID")
+            raise UsageError("cannot leave the session", why, "Wait, or stop each worker with /agents stop ID")
         if self.jobs is not None and (jobs := self.jobs.running()):
             why = f"leaving would stop {', '.join(jobs)}"
-            raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {jobs[0]}")
+            raise UsageError("cannot leave the session", why, f"To stop a job: /jobs stop {jobs[0]}")
 
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger
@@ -107,9 +107,9 @@ class SessionFacts(Facts):
         for fact_id in fact_ids:
             fact = self._find_visible(fact_id)
             if fact is None:
-                raise NexusError("usage", f"fact {one_line(fact_id)[:40]}", "there is no such fact")
+                raise UsageError(f"fact {one_line(fact_id)[:40]}", "there is no such fact")
             if fact.slot is MemorySlot.USER:
-                raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
+                raise UsageError(f"not merged: {fact.id}", "what the person said of themselves stays as it is")
         return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.errors import NexusError, UsageError, reason_of
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
@@ -281,7 +281,7 @@ class SessionJobs(Jobs):
     async def connect_to(self, address: str) -> Callable[[], socket.socket] | None:
         if not self.running():
             ends = "; ".join(f"job {job.id} {job.describe()}" for job in self._jobs.values())
-            raise NexusError("usage", "no job is running", f"nothing listens at this address ({ends})")
+            raise UsageError("no job is running", f"nothing listens at this address ({ends})")
         await self._look()
         parts = urlsplit(address)
         return self._ports.find(parts.port or (443 if parts.scheme == "https" else 80))

@@ -24,7 +24,7 @@ from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFi
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import UsageError, suggest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, find_governing
@@ -64,7 +64,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     chosen = guides.get(name.strip())
     if chosen is None:
         hint = suggest_name(name.strip(), guides, "")
-        raise NexusError("usage", f"skill '{one_line(name)}'", "there is no such skill", hint)
+        raise UsageError(f"skill '{one_line(name)}'", "there is no such skill", hint)
     if file:
         return chosen.read_file(file)
     files = chosen.list_files()

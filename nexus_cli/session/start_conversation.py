@@ -15,7 +15,7 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import SWITCH, Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import TurnStart
 from nexus_cli.core.limits import BUDGET, PLAN
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
@@ -77,7 +77,7 @@ def find_continuations(state: SessionState, until: str, schema: str, *, has_mess
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
     """Start the conversation, answer calls that an earlier process left open, and record the text of a trigger with
-    what its continuations tell the model; resume if it has none. Raises `NexusError("usage", ...)` if nothing is to be
+    what its continuations tell the model; resume if it has none. Raises `UsageError` if nothing is to be
     done: there is no text, and the last reply is complete."""
     await start_conversation(state, trigger.text)
     engine, dispatcher, conversation = state.engine, state.dispatcher, state.engine.conversation
@@ -126,14 +126,14 @@ def _shows_end(conversation: Conversation) -> bool:
 
 
 async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
-    """Let the model go on with a reply that broke off; raise `NexusError("usage", ...)` if it is complete, unless it
+    """Let the model go on with a reply that broke off; raise `UsageError` if it is complete, unless it
     `may_be_done`."""
     engine = state.engine
     if engine.conversation.log.ends_unfinished():
         await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
         why = "the last answer of this session is complete"
-        raise NexusError("usage", "no prompt", why, "Add a prompt")
+        raise UsageError("no prompt", why, "Add a prompt")
 
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:

@@ -20,7 +20,7 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core import event
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import UntilObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -158,8 +158,7 @@ class UntilRounds(Continuation):
         """Make the next call, and a step of its own with the answer that the person has given."""
         tool = self._dispatcher.registry.get(TOOL)
         if tool is None:
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 f"--until {self._named}",
                 f"this session has no tool {TOOL}",
                 "Omit --no-tools, or choose a model that supports tool calls",
@@ -168,7 +167,7 @@ class UntilRounds(Continuation):
         if refusal := self._dispatcher.begin_own_call(self._engine, call, tool, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
-            raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
+            raise UsageError(f"--until {self._named}", refusal.why, hint)
         return call, tool
 
     async def _run(self) -> ToolResult:

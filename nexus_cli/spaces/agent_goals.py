@@ -11,7 +11,7 @@ from typing import NotRequired
 
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import GOALS, PERSON, PRIORITY, AgentGoal, Entity, make_goal
 from nexus_cli.ledger import Ledger
@@ -38,11 +38,11 @@ def add_goal(
     ledger: Ledger, agent: Entity, text: str, priority: int = PRIORITY, *, long_term: bool = False, by: str = PERSON
 ) -> Entity:
     """Add a goal of an agent and return the agent, unchanged if it has an open goal with this text; raise
-    `NexusError("usage", ...)` for an invalid one, for one too many, and if the agent is somebody else's."""
+    `UsageError` for an invalid one, for one too many, and if the agent is somebody else's."""
     text = " ".join(text.replace("\0", " ").split())
     if not text or len(text) > LONGEST_GOAL:
         why = f"{len(text):,} characters exceed the maximum of {LONGEST_GOAL}" if text else "the text is missing"
-        raise NexusError("usage", "the goal", why, "Describe it in one sentence")
+        raise UsageError("the goal", why, "Describe it in one sentence")
 
     def change(entity: Entity) -> list[AgentGoal]:
         goals = entity.goals
@@ -51,8 +51,7 @@ def add_goal(
             return goals
         if len(is_open) >= MOST_GOALS:
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 "the goal was not added",
                 why,
                 f"To close a goal: nexus space goal {shlex.quote(agent.name)} done ID",
@@ -64,14 +63,14 @@ def add_goal(
 
 
 def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
-    """Mark open goals of an agent as done and return the agent; raise `NexusError("usage", ...)` for an unknown one."""
+    """Mark open goals of an agent as done and return the agent; raise `UsageError` for an unknown one."""
 
     def change(entity: Entity) -> list[AgentGoal]:
         goals, now = entity.goals, utc_now()
         is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"To list the goals: nexus space goal {shlex.quote(agent.name)} list"
-            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
+            raise UsageError(f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
         goals = [{**goal, "done": now} if goal["id"] in ids else goal for goal in goals]
         finished = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
         return [goal for goal in goals if goal not in finished[:-MOST_DONE]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
@@ -65,18 +65,18 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
 
 
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
-    """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it is no member."""
+    """Return the member `named`, or the person; raise `UsageError` if it is no member."""
     name = named or own_name(ledger, settings)
     reader = ledger.spaces.find_entity(name)
     if reader is None and named:
         otherwise = f"`nexus space list` shows the members of {space.name}"
         hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
-        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "there is no such member in this space", hint)
+        raise UsageError(f"--as {name[:LONGEST_NAME]!r}", "there is no such member in this space", hint)
     if reader is None or reader.key not in {member.key for member in space.members}:
         raise not_a_member(space, reader or Entity(0, name, HUMAN))
     if not ledger.spaces.is_own(reader):
         what = "agent belongs to another user" if reader.kind == AGENT else "person has another role on the server"
-        raise NexusError("usage", f"--as {reader.name}", f"this {what}", "Act as yourself, or as your own agent")
+        raise UsageError(f"--as {reader.name}", f"this {what}", "Act as yourself, or as your own agent")
     return reader
 
 
@@ -89,14 +89,14 @@ def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
 
 
 def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> Entity:
-    """Return the agent `name`, created if only the settings have it; raise `NexusError("usage", ...)` if it does not
+    """Return the agent `name`, created if only the settings have it; raise `UsageError` if it does not
     exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
         hint = f"To create it: nexus space create SPACE --agent {name[:LONGEST_NAME]}"
-        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "there is no such agent", hint)
+        raise UsageError(f"agent {name[:LONGEST_NAME]!r}", "there is no such agent", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
-        raise NexusError("usage", f"agent {agent.name}", "this agent belongs to another user", "Name your own agent")
+        raise UsageError(f"agent {agent.name}", "this agent belongs to another user", "Name your own agent")
     return agent
 
 

@@ -18,7 +18,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY
@@ -62,7 +62,7 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
     space, agent = ledger.spaces.get(run.space), ledger.spaces.get_entity(run.entity)
     message = ledger.spaces.message(run.message, space)
     if message is None:
-        raise NexusError("usage", f"msg-{run.message}", f"there is no such message in {space.name}")
+        raise UsageError(f"msg-{run.message}", f"there is no such message in {space.name}")
     triggers: list[Trigger] = []
 
     async def load(state: SessionState) -> None:

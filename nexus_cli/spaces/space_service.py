@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.message import ToolResult
@@ -141,12 +141,10 @@ class SpaceService(Spaces):
     ) -> ToolResult:
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
-            raise NexusError("usage", _named(space), "the space has no other member who could answer")
+            raise UsageError(_named(space), "the space has no other member who could answer")
         if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
             names = ", ".join(entity.name for entity in others)
-            raise NexusError(
-                "usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"other members: {names}"
-            )
+            raise UsageError(f"nobody in {_named(space)} is called {called[1][:80]!r}", f"other members: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
         run = self._run()
@@ -226,9 +224,7 @@ class SpaceService(Spaces):
         if name:
             return self._find_space(name)
         if (active := find_active_space(self.log.memos(ACTIVE_SPACE), self._run(), self._own_spaces())) is None:
-            raise NexusError(
-                "usage", "no space is active", f"enter a space, or name one; your spaces: {self._own_names()}"
-            )
+            raise UsageError("no space is active", f"enter a space, or name one; your spaces: {self._own_names()}")
         return active
 
     def _find_space(self, name: str) -> Space:
@@ -239,7 +235,7 @@ class SpaceService(Spaces):
         ]
         if not spaces:
             why = f"you are not in a space with this name; your spaces: {self._own_names()}"
-            raise NexusError("usage", f"space {name[:80]!r}", why)
+            raise UsageError(f"space {name[:80]!r}", why)
         return spaces[0]
 
     def _own_names(self) -> str:
@@ -249,7 +245,7 @@ class SpaceService(Spaces):
         key = parse_key(text.strip().strip("[]"), "msg")
         message = self.ledger.spaces.message(key) if key else None
         if message is None or message.space not in {space.key for space in self._own_spaces()}:
-            raise NexusError("usage", f"message {text[:40]!r}", "no message in your spaces has this id")
+            raise UsageError(f"message {text[:40]!r}", "no message in your spaces has this id")
         return message
 
     def _members(self, space: Space) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import PathChange, find_changes
@@ -46,5 +46,5 @@ def find_turns(data: Path, session: str, first: int) -> list[int]:
     for turn in selected:
         if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):
             hint = f"/diff {turn} shows these changes, and /undo {turn} undoes all of them. Then repeat /rewind"
-            raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
+            raise UsageError(f"turn {turn}", KILLED_SINCE, hint)
     return selected

@@ -15,7 +15,7 @@ from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import is_removed
-from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.errors import UsageError, reason_of
 from nexus_cli.core.event import UncoveredPath
 from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
@@ -156,8 +156,7 @@ def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     newest = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= newest:
         why = f"there is no such turn; the newest is {newest}" if newest else "this session has no turns yet"
-        raise NexusError(
-            "usage",
+        raise UsageError(
             f"turn {request.turn}",
             why,
             "Turns are your messages, numbered from 1; `nexus timeline` lists them",
@@ -176,9 +175,7 @@ def undo_turn(request: UndoRequest, *, redo: bool = False) -> UndoReport:
         with FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS):
             if begun := read_begun_undos(data, session):
                 if request.dry_run:
-                    raise NexusError(
-                        "usage", "--dry-run", "an earlier undo was interrupted", "Run `nexus undo` to complete it"
-                    )
+                    raise UsageError("--dry-run", "an earlier undo was interrupted", "Run `nexus undo` to complete it")
                 with Restorer(data, {step.root for step in begun}) as restorer:
                     restorer.resume(begun)
                 return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
@@ -269,7 +266,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         )
         if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_SINCE for step in chosen):
             hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
-            raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
+            raise UsageError(f"turn {turn}", KILLED_SINCE, hint)
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)

@@ -22,7 +22,7 @@ from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, BUDGET, BUDGET_ENDED, Limits, describe_budget, require_level
@@ -190,7 +190,7 @@ class SessionWorkers(RunningWorkers[Session]):
         limits = self.session.state.rights()
         wanted = task.limits
         if not task.task.strip():
-            raise NexusError("usage", "no worker was started", "`task` is empty")
+            raise UsageError("no worker was started", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
             raise NexusError("limit", "background workers are not allowed", f"this run has the mode {limits.mode}")
         if self._depth > MOST_DEPTH:
@@ -203,7 +203,7 @@ class SessionWorkers(RunningWorkers[Session]):
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: JsonObject = {name: getattr(wanted, name) for name in BUDGET}
         if wrong := [name for name, value in parts.items() if value is not None and value <= 0]:
-            raise NexusError("usage", "invalid limits of the worker", f"{', '.join(wrong)} must be above 0")
+            raise UsageError("invalid limits of the worker", f"{', '.join(wrong)} must be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
         if agent is not None and not task.model:
             model = self._read_model(agent)

@@ -21,7 +21,7 @@ from typing import IO, Literal
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
@@ -211,7 +211,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
 
 
 def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
-    return NexusError("usage", f"worktree {record.name} cannot be applied", why, hint)
+    return UsageError(f"worktree {record.name} cannot be applied", why, hint)
 
 
 def _record_applied(

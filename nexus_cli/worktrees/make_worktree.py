@@ -24,7 +24,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.trust import read_configuration
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.real_files import (
     is_there,
     list_folder,
@@ -82,7 +82,7 @@ class ProjectFiles:
 
 
 def read_source(root: Path) -> SourceProject:
-    """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
+    """Return the project at `root`; raise `UsageError` if no worktree can be made from it."""
     root = real_path(root)
     if is_home_or_root(root):
         raise _refusal(f"{root} is your home folder or the root directory", "Run this in a project folder")
@@ -288,4 +288,4 @@ def prepare_record(folder: Path, name: str, source: SourceProject) -> WorktreeRe
 
 
 def _refusal(why: str, hint: str) -> NexusError:
-    return NexusError("usage", "no worktree", why, hint)
+    return UsageError("no worktree", why, hint)

@@ -26,7 +26,7 @@ from nexus_cli.config.worktree_record import (
     worktrees_of,
 )
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.surrogates import mask_unprintable
@@ -74,13 +74,13 @@ class WorktreeObject(JsonOf[WorktreeRecord]):
     problem: str
 
 
-class UnappliedError(NexusError):
+class UnappliedError(UsageError):
     """Error of a removal that would lose something; the person may force the removal."""
 
     def __init__(self, record: WorktreeRecord, why: str, *, is_applied: bool = False) -> None:
         over = "" if is_applied else f"To apply its changes: nexus worktree apply {record.name}. "
         hint = f"{over}To delete it: nexus worktree remove {record.name} --force"
-        super().__init__("usage", f"kept worktree {record.name}", why, hint)
+        super().__init__(f"kept worktree {record.name}", why, hint)
 
 
 @dataclass
@@ -157,7 +157,7 @@ class WorktreeStay:
 
 
 def check_name(name: str) -> None:
-    """Raise `NexusError("usage", ...)` unless `name` can name a folder and a branch."""
+    """Raise `UsageError` unless `name` can name a folder and a branch."""
     shown = mask_unprintable(name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
@@ -167,7 +167,7 @@ def check_name(name: str) -> None:
     elif ".." in name or name.endswith((".", ".lock")):
         why = "git does not allow this branch name"
     if why:
-        raise NexusError("usage", f"no worktree '{shown}'", why, "Choose another name")
+        raise UsageError(f"no worktree '{shown}'", why, "Choose another name")
 
 
 def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
@@ -206,7 +206,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     record = read_record(place)
     if record is None and os.path.lexists(place):
         why = f"{place} exists, but nexus has no record of it"
-        raise NexusError("usage", f"no worktree {name}", why, "Move the folder away, or choose another name")
+        raise UsageError(f"no worktree {name}", why, "Move the folder away, or choose another name")
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
@@ -249,13 +249,13 @@ def _discard(place: Path) -> None:
 
 
 def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
-    """Return the worktree of this name; raise `NexusError("usage", ...)` if it does not exist."""
+    """Return the worktree of this name; raise `UsageError` if it does not exist."""
     check_name(name)
     worktrees = list_worktrees(project_root)
     record = next((worktree for worktree in worktrees if worktree.name == name), None)
     if record is None:
         hint = suggest_name(name, [worktree.name for worktree in worktrees], "See `nexus worktree list`")
-        raise NexusError("usage", f"worktree {name}", f"there is no such worktree in {project_root}", hint)
+        raise UsageError(f"worktree {name}", f"there is no such worktree in {project_root}", hint)
     return record
 
 
@@ -274,14 +274,14 @@ def is_in_use(record: WorktreeRecord) -> bool:
 
 
 def require_folder(record: WorktreeRecord) -> None:
-    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
+    """Raise `UsageError` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
         why, name = f"the folder no longer exists: {record.folder}", record.name
-        raise NexusError("usage", f"worktree {name}", why, f"To remove it: nexus worktree remove {name}")
+        raise UsageError(f"worktree {name}", why, f"To remove it: nexus worktree remove {name}")
     if not record.repository.is_dir():
         why = f"the repository of the project no longer exists: {record.repository}"
-        raise NexusError(
-            "usage", f"worktree {record.name}", why, f"Move the repository back; the worktree is in {record.folder}"
+        raise UsageError(
+            f"worktree {record.name}", why, f"Move the repository back; the worktree is in {record.folder}"
         )
 
 
@@ -345,14 +345,14 @@ def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
 def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
     """Remove a worktree with its branch. Return a line about commits that can still be reached, or "".
 
-    Raises `NexusError("usage", ...)` while it is in use or, unless `force`, has unapplied changes.
+    Raises `UsageError` while it is in use or, unless `force`, has unapplied changes.
     """
     name = record.name
     with _explain_failure(f"worktree {name} cannot be removed"), _change_worktrees(record.folder.parent):
         alone = FileLock.take(record.lock)
         if alone is None and not force:
             why = "a session is working in this worktree"
-            raise NexusError("usage", f"worktree {name} was not removed", why, "End that session first, or use --force")
+            raise UsageError(f"worktree {name} was not removed", why, "End that session first, or use --force")
         with alone or nullcontext():
             return _remove(record, force)
 
@@ -369,7 +369,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             built, has_moved = state.built, state.has_moved
         except GitError as error:
             hint = "Check the contents of the worktree, or remove it with --force"
-            raise NexusError("usage", f"worktree {record.name} was not removed", str(error), hint) from error
+            raise UsageError(f"worktree {record.name} was not removed", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
             raise UnappliedError(record, why, is_applied=state.is_applied(record))
@@ -386,7 +386,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         line = f"{UNPUBLISHED}: {error}"
         if has_moved:
             hint = f"To remove it without keeping its commits: nexus worktree remove {record.name} --force"
-            raise NexusError("usage", f"worktree {record.name} was not removed", line, hint) from error
+            raise UsageError(f"worktree {record.name} was not removed", line, hint) from error
     branches = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in tips.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
@@ -483,6 +483,6 @@ def _change_worktrees(folder: Path) -> Iterator[None]:
         lock = FileLock.wait_for(folder / ".making.lock", WAIT)
     except TimeoutError as error:
         why = "another process is creating, entering or removing a worktree"
-        raise NexusError("usage", "the worktrees are locked", why, "Try again later") from error
+        raise UsageError("the worktrees are locked", why, "Try again later") from error
     with lock:
         yield

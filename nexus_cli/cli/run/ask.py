@@ -19,7 +19,7 @@ from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -41,7 +41,7 @@ def ask(context: typer.Context, shared: SharedOptions, options: AskOptions) -> i
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
-            raise NexusError("usage", option, "has no effect without --watch", f"Add --watch, or omit {option}")
+            raise UsageError(option, "has no effect without --watch", f"Add --watch, or omit {option}")
     return run_ask(shared, options)
 
 
@@ -142,18 +142,18 @@ class PromptReader:
         is_optional = resumes or not self._from_stdin
         self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin", timeout, self._tell, is_optional)
         if self._reader is None and list(words) == ["-"]:
-            raise NexusError(
-                "usage", "no prompt", "`-` reads the prompt from stdin, which is a terminal", 'Try `nexus ask "..."`'
+            raise UsageError(
+                "no prompt", "`-` reads the prompt from stdin, which is a terminal", 'Try `nexus ask "..."`'
             )
 
     def check(self) -> None:
-        """Raise `NexusError("usage", "no prompt", ...)` if there is no prompt. Does not read stdin to its end."""
+        """Raise `UsageError` if there is no prompt. Does not read stdin to its end."""
         if self._resumes or self._words.strip():
             return
         if not self._from_stdin or self._reader is None or self._reader.empty:
             why = "no text was given, and stdin is empty" if self._reader else "no text was given"
             why = why if self._from_stdin else "the text is empty"
-            raise NexusError("usage", "no prompt", why, 'Try `nexus ask "..."`, or pipe text to `nexus ask`')
+            raise UsageError("no prompt", why, 'Try `nexus ask "..."`, or pipe text to `nexus ask`')
 
     def report_silence(self) -> None:
         """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nexus_cli.cli.command_options import Json, NoPlugins, SharedOptions, check_amount, refuse_empty, whole_number
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.limits import Limits
 
 if TYPE_CHECKING:
@@ -130,21 +130,20 @@ class AskOptions:
     ] = False
 
     def check(self, shared: SharedOptions) -> None:
-        """Raise `NexusError("usage", ...)` if options contradict each other."""
+        """Raise `UsageError` if options contradict each other."""
         shared.check()
         if self.json and self.stream_json:
-            raise NexusError("usage", "--json and --stream-json", "cannot be used together", "Omit one of them")
+            raise UsageError("--json and --stream-json", "cannot be used together", "Omit one of them")
         if self.price and self.stream_json:
-            raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
+            raise UsageError("--price and --stream-json", "--price prints one object", "Omit --stream-json")
         if self.price and self.watch:
-            raise NexusError(
-                "usage",
+            raise UsageError(
                 "--price and --watch",
                 "cannot be used together, because the batches are not known in advance",
                 "Omit --watch",
             )
         if self.require_save and shared.no_save:
-            raise NexusError("usage", "--require-save and --no-save", "cannot be used together", "Omit one of them")
+            raise UsageError("--require-save and --no-save", "cannot be used together", "Omit one of them")
 
     @property
     def limits(self) -> Limits:

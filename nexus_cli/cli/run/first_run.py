@@ -15,7 +15,7 @@ from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, parse_level
 from nexus_cli.core.redact_secrets import redact
@@ -57,7 +57,7 @@ def is_first_run(own_places: Places) -> bool:
 class FirstRun:
     """Asks a person for the first settings, or for a key if no model is usable.
 
-    Raises `NexusError("config", ...)` if no key is given and no model is usable, `NexusError("usage", ...)` after
+    Raises `NexusError("config", ...)` if no key is given and no model is usable, `UsageError` after
     three invalid answers, and `SystemExit(0)` at Esc or the end of input. Nothing more is written then.
     """
 
@@ -142,7 +142,7 @@ class FirstRun:
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
             what = repr(cut_line(text, 20))
-            raise NexusError("usage", what, "not a valid model name", "Use the form PROVIDER/MODEL")
+            raise UsageError(what, "not a valid model name", "Use the form PROVIDER/MODEL")
         matching = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
         if len(matching) == 1:
             return matching[0]
@@ -185,7 +185,7 @@ class FirstRun:
             except NexusError as error:
                 self._put(Paragraph(redact(f"{error.message}. {error.hint}"), "  "))
         hint = "Start nexus again, or skip the setup with --model NAME"
-        raise NexusError("usage", "the setup was cancelled", f"none of {TRIES} answers was valid", hint)
+        raise UsageError("the setup was cancelled", f"none of {TRIES} answers was valid", hint)
 
     def _write(self, answers: Mapping[str, str]) -> None:
         own_places = places()
@@ -220,23 +220,23 @@ def _list_models(models: Sequence[JsonObject]) -> Table:
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:
-    """Return the item with this number, "" for any other text. Raises `NexusError("usage", ...)`."""
+    """Return the item with this number, "" for any other text. Raises `UsageError`."""
     if not (text.isascii() and text.isdigit()):
         return ""
     if 1 <= int(text[:6]) <= len(items):
         return items[int(text[:6]) - 1]
-    raise NexusError("usage", text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
+    raise UsageError(text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
 
 
 def _parse_provider(text: str, providers: Sequence[str]) -> str:
-    """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
+    """Parse an answer as the number or a name of a provider. Raises `UsageError`."""
     if numbered := _numbered(text, providers):
         return numbered
     try:
         return find_provider(text)
     except NexusError as error:
         hint = f"Type a number from 1 to {len(providers)}, or a name: {', '.join(providers)}"
-        raise NexusError("usage", error.what, error.why, hint) from None
+        raise UsageError(error.what, error.why, hint) from None
 
 
 def _parse_level(text: str, levels: Sequence[str]) -> str:
@@ -245,5 +245,5 @@ def _parse_level(text: str, levels: Sequence[str]) -> str:
         return numbered
     level = parse_level(text)
     if level not in levels:
-        raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a level or its number")
+        raise UsageError(repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a level or its number")
     return level

@@ -11,7 +11,7 @@ from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.map_options import MapOptions
 from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -27,14 +27,12 @@ def map_items(context: typer.Context, options: MapOptions, shared: SharedOptions
     shared.check()
     files = options.files
     if not options.prompt.strip():
-        raise NexusError("usage", "no prompt", "the text is empty", "See `nexus map --help`")
+        raise UsageError("no prompt", "the text is empty", "See `nexus map --help`")
     if files and options.null:
-        raise NexusError(
-            "usage", "--null", "applies only to items on stdin, but files are given", "Omit --null, or the files"
-        )
+        raise UsageError("--null", "applies only to items on stdin, but files are given", "Omit --null, or the files")
     if not files and os.isatty(0):
         why = "no files are given, and stdin is a terminal"
-        raise NexusError("usage", "no items", why, "Name files, or pipe a list to nexus")
+        raise UsageError("no items", why, "Name files, or pipe a list to nexus")
     block_imports_from(str(shared.folder))
     schema = ""
     if options.schema:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, TypedDict, cast
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.errors import ErrorObject, NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 
@@ -52,7 +52,7 @@ class MapJournal:
     def __init__(self, path: Path | None) -> None:
         """Open and lock the file, which is created if missing; None keeps the results for this process alone.
 
-        Raises `NexusError("usage", ...)` if it cannot be written, is locked, or is no resume file.
+        Raises `UsageError` if it cannot be written, is locked, or is no resume file.
         """
         self.path = path
         self.answered: dict[str, MapLine] = {}
@@ -79,7 +79,7 @@ class MapJournal:
                 value = None
             if not _is_entry(value):
                 why = f"line {number} is not a result of `nexus map --resume`"
-                raise NexusError("usage", f"--resume {self.path}", why, "Use a new file, or one written by --resume")
+                raise UsageError(f"--resume {self.path}", why, "Use a new file, or one written by --resume")
             self._note(value)
         self._is_torn = not line.endswith(b"\n")
 
@@ -135,20 +135,20 @@ def _open(path: Path) -> IO[bytes]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise NexusError("usage", label, str(error.strerror).lower(), "Use a writable file") from error
+        raise UsageError(label, str(error.strerror).lower(), "Use a writable file") from error
     file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NexusError("usage", label, "not a regular file", "Name a new file")
+            raise UsageError(label, "not a regular file", "Name a new file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
-                raise NexusError("usage", label, "stdout is redirected to this file too", "Name another file")
+                raise UsageError(label, "stdout is redirected to this file too", "Name another file")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
     except BlockingIOError as error:
         file.close()
-        raise NexusError(
-            "usage", label, "another process has locked it", "Wait for that process, or name another file"
+        raise UsageError(
+            label, "another process has locked it", "Wait for that process, or name another file"
         ) from error
     except BaseException:
         file.close()

@@ -34,7 +34,7 @@ from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.choose_model import ModelChoice, choose_model
@@ -65,7 +65,7 @@ def run_repl(shared: SharedOptions) -> int:
     shared = replace(shared, resume="") if picks else shared
     process.block_imports_from(str(shared.folder))
     if not os.isatty(1):
-        raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use `nexus ask`")
+        raise UsageError("no terminal", "stdout is not a terminal", "Use `nexus ask`")
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         settings = _load_settings(shared, work.path)
         chosen = _choose_model(shared, settings)

@@ -324,14 +324,14 @@ def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
 
 
 def _added_folders(folders: Sequence[str], work: WorkFolder) -> Paths:
-    """Return the real paths of the folders of --add-dir; raise `NexusError("usage", ...)` for an unusable one."""
+    """Return the real paths of the folders of --add-dir; raise `UsageError` for an unusable one."""
     from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
 
     return check_folders(folders, project_root(work.path))
 
 
 def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
-    """Return the rules of --rule; raise `NexusError("usage", ...)` for one that cannot be read."""
+    """Return the rules of --rule; raise `UsageError` for one that cannot be read."""
     from nexus_cli.permission.folder_rules import check_rules  # noqa: PLC0415  (few runs have any)
 
     check_rules(rules)

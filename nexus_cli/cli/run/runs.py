@@ -11,7 +11,7 @@ from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, bui
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.errors import EXIT_STATUS, UsageError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunReport, RunsReport, broken_runs, run_report
@@ -56,11 +56,11 @@ def resume_run(
     and --agent only end the pause of the selected runs; nexus serve then continues them.
     """
     if answer and answer not in ANSWERS:
-        raise NexusError("usage", f"--answer {answer}", f"must be one of {', '.join(ANSWERS)}")
+        raise UsageError(f"--answer {answer}", f"must be one of {', '.join(ANSWERS)}")
     if not run:
         if answer:
-            raise NexusError(
-                "usage", f"--answer {answer}", "the run id is missing", f"Run: nexus runs resume ID --answer {answer}"
+            raise UsageError(
+                f"--answer {answer}", "the run id is missing", f"Run: nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
     ledger, target_run = source.ledger, find_resumable(source, run)
@@ -81,11 +81,10 @@ def resume_run(
 
 def _signal(source: Source, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
-    asks nobody. Without an answer there is no signal. Raises `NexusError("usage", ...)` if nobody can be asked."""
+    asks nobody. Without an answer there is no signal. Raises `UsageError` if nobody can be asked."""
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
-        raise NexusError(
-            "usage",
+        raise UsageError(
             f"--answer {answer}",
             f"{run.id} is not waiting for an approval",
             f"Run: nexus runs resume {run.id}",
@@ -101,7 +100,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id))
     elif asks:
         why = f"needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
-        raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
+        raise UsageError(run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
         ledger.runs.signal(run.key, "person", {}, utc_now())
 

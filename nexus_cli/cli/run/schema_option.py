@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 
 SECONDS = 60.0
 """Time limit for importing a model."""
@@ -30,7 +30,7 @@ with open(out, "w", encoding="utf-8") as stream:
 
 
 def load_schema(value: str) -> str:
-    """Return the JSON Schema that `--schema` names, as JSON on one line. Raises `NexusError("usage", ...)`."""
+    """Return the JSON Schema that `--schema` names, as JSON on one line. Raises `UsageError`."""
     from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (with --schema only)
 
     label = f"--schema {cut_at_word(one_line(value), 60)}"
@@ -44,14 +44,14 @@ def _read_text(value: str, label: str, byte_limit: int) -> str:
         with open(os.path.expanduser(value), "rb") as file:
             return file.read(byte_limit + 1).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", label, "not UTF-8 text", _FORMS) from error
+        raise UsageError(label, "not UTF-8 text", _FORMS) from error
     except (FileNotFoundError, ValueError) as error:
         match = None if value.endswith(".json") else _CLASS.fullmatch(value)
         if match is None:
-            raise NexusError("usage", label, "there is no such file", _FORMS) from error
+            raise UsageError(label, "there is no such file", _FORMS) from error
         return _import_schema(match["module"], match["name"], label)
     except OSError as error:
-        raise NexusError("usage", label, error.strerror or "cannot be read", _FORMS) from error
+        raise UsageError(label, error.strerror or "cannot be read", _FORMS) from error
 
 
 def _import_schema(module: str, name: str, label: str) -> str:
@@ -66,11 +66,11 @@ def _import_schema(module: str, name: str, label: str) -> str:
             [python, "-c", _PRINT_SCHEMA, module, name], env=os.environ, stdin=subprocess.DEVNULL, timeout=SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise NexusError("usage", label, f"importing the module took more than {SECONDS:g} s", _FORMS) from error
+        raise UsageError(label, f"importing the module took more than {SECONDS:g} s", _FORMS) from error
     except OSError as error:
-        raise NexusError("usage", label, f"{python} cannot be started", _FORMS) from error
+        raise UsageError(label, f"{python} cannot be started", _FORMS) from error
     if result.returncode or not result.stdout:
         lines = result.stderr.decode("utf-8", "replace").split("\n")
         why = next((line for line in reversed(lines) if line.strip()), f"exit status {result.returncode}")
-        raise NexusError("usage", label, f"{python} could not read the schema: {cut_at_word(why, 300)}", _FORMS)
+        raise UsageError(label, f"{python} could not read the schema: {cut_at_word(why, 300)}", _FORMS)
     return result.stdout.decode()

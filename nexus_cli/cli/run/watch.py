@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import Outcome
 from nexus_cli.ui.input.line_batches import LineBatches
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -66,12 +66,12 @@ class Watch:
 
 
 def check_watch(words: tuple[str, ...], *, is_terminal: bool, until: str) -> None:
-    """Raise `NexusError("usage", ...)` if there is no prompt or no stream."""
+    """Raise `UsageError` if there is no prompt or no stream."""
     if not " ".join(words).strip() or words == ("-",):
-        raise NexusError(
-            "usage", "--watch", "requires a prompt in addition to stdin", 'Try tail -f LOG | nexus ask --watch "..."'
+        raise UsageError(
+            "--watch", "requires a prompt in addition to stdin", 'Try tail -f LOG | nexus ask --watch "..."'
         )
     if is_terminal:
-        raise NexusError("usage", "--watch", "stdin is a terminal", 'Try tail -f LOG | nexus ask --watch "..."')
+        raise UsageError("--watch", "stdin is a terminal", 'Try tail -f LOG | nexus ask --watch "..."')
     if until:
-        raise NexusError("usage", "--watch and --until", "cannot be used together", "Omit one of them")
+        raise UsageError("--watch and --until", "cannot be used together", "Omit one of them")

@@ -15,7 +15,7 @@ from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.commands.shared_options import Allow, Effort, Model
 from nexus_cli.commands.verb import Authority, Noun, Source, Verb
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.session.options import Options
 
@@ -31,10 +31,9 @@ def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "
     shared = SharedOptions(model=model, effort=effort, allow=allow)
     shared.check()
     if importlib.util.find_spec("acp") is None:
-        raise NexusError("usage", "nexus acp", "a required package is missing", f"Install it: {install_hint('acp')}")
+        raise UsageError("nexus acp", "a required package is missing", f"Install it: {install_hint('acp')}")
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
-        raise NexusError(
-            "usage",
+        raise UsageError(
             "nexus acp",
             "stdin and stdout must be pipes, sockets or a terminal",
             "Editors start this command; see `nexus docs editors`",

@@ -22,7 +22,7 @@ from nexus_cli.commands.verb import (
 )
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
@@ -58,14 +58,14 @@ def copy(
     begun = time.monotonic()
     from_place, to_place = _place(original), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
-        raise NexusError("usage", f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
+        raise UsageError(f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
     for place in (from_place, to_place):
         if isinstance(place, Path) and place.is_file():
             require_ledger(place)
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
             why = f"other processes have open sessions: {name_first(busy, 5)}"
-            raise NexusError("usage", "the ledger cannot be copied", why, "Close these sessions first")
+            raise UsageError("the ledger cannot be copied", why, "Close these sessions first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
@@ -113,7 +113,7 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
 def _place(text: str) -> LedgerPlace:
     if not text or ("://" in text and not is_server(text)):
         why = "an argument is empty" if not text else f"{text} is neither a file nor a PostgreSQL database"
-        raise NexusError("usage", "nexus ledger copy", why, "Give a file or postgresql://USER@HOST/NAME")
+        raise UsageError("nexus ledger copy", why, "Give a file or postgresql://USER@HOST/NAME")
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 
@@ -123,9 +123,7 @@ def share(source: Source, project: Project, role: Role) -> Act:
     the project."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
-            raise NexusError(
-                "usage", f"role {role}", "there is no such role on the server", "Create the role with createuser"
-            )
+            raise UsageError(f"role {role}", "there is no such role on the server", "Create the role with createuser")
         identity = _identity(project, ledger)
         if ledger.db.is_administrator():
             line = _share_all(ledger, identity, role)
@@ -138,7 +136,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     """Share a project's own rows of this role with another one, and return the line that says so."""
     own = ledger.spaces.own_role()
     if role == own:
-        raise NexusError("usage", f"role {role}", "this is your own role", "Name the role of another person")
+        raise UsageError(f"role {role}", "this is your own role", "Name the role of another person")
     with ledger.db.write():
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
@@ -197,29 +195,29 @@ def unshare(source: Source, project: Project, role: Role) -> Act:
         with ledger.db.write():
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", identity, role, own_role)
         if not ended:
-            raise NexusError("usage", identity, "the project is not shared with this role")
+            raise UsageError(identity, "the project is not shared with this role")
     line = f"Sessions of {identity} are no longer shared between {role} and you."
     alone = f"Sessions of {identity} are no longer shared with {role}, in either direction."
     return report_act(line if own_role else alone, identity)
 
 
 def _open_server() -> Ledger:
-    """Open the ledger on a server. Raises `NexusError("usage", ...)` if it is a file."""
+    """Open the ledger on a server. Raises `UsageError` if it is a file."""
     place = ledger_place()
     if isinstance(place, Path):
         why, hint = "the ledger is a file", "Set a server: nexus config set ledger.url postgresql://USER@HOST/NAME"
-        raise NexusError("usage", "a local ledger cannot be shared", why, hint)
+        raise UsageError("a local ledger cannot be shared", why, hint)
     return Ledger.open(place)
 
 
 def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
-    """Return the project of a folder, else the text; raise `NexusError("usage", ...)` if it `must_exist`."""
+    """Return the project of a folder, else the text; raise `UsageError` if it `must_exist`."""
     folder = Path(os.path.expanduser(project))
     if folder.is_dir():
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
         why = "there is no such folder, and no session uses this project"
-        raise NexusError("usage", f"project {project}", why, "Give a folder, or the project name of a session")
+        raise UsageError(f"project {project}", why, "Give a folder, or the project name of a session")
     return project
 
 

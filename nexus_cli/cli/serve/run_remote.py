@@ -15,7 +15,7 @@ from nexus_cli.client import CallError, Client
 from nexus_cli.commands import IS_CLIENT
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
@@ -31,9 +31,9 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     """Run the REPL with a new agent, or with the one that --resume names; return the exit status."""
     shared.check()
     if others := [option for option in shared.given if option not in TAKEN]:
-        raise NexusError("usage", f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
+        raise UsageError(f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
     if not (os.isatty(0) and os.isatty(1)):
-        raise NexusError("usage", "no terminal", "--connect requires a terminal", "Programs can use `nexus_cli.client`")
+        raise UsageError("no terminal", "--connect requires a terminal", "Programs can use `nexus_cli.client`")
     refuse_bad_url(url)
     other_way = f". {WITHOUT_SERVER}" if shared.resume else ""
     try:
@@ -44,7 +44,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     try:
         return run_in_loop(_run(url, token, shared))
     except CallError as error:
-        raise NexusError("usage", url, str(error), "See `nexus serve --help`") from error
+        raise UsageError(url, str(error), "See `nexus serve --help`") from error
     except ConnectionError as error:
         raise NexusError("network", url, str(error), f"`nexus serve` starts a server{other_way}") from error
     except (OSError, EOFError) as error:
@@ -91,7 +91,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
 
 
 async def _find_agent(client: Client, shared: SharedOptions) -> str:
-    """Return the id of the agent that --resume names, or of a new one. Raises `NexusError("usage", ...)`."""
+    """Return the id of the agent that --resume names, or of a new one. Raises `UsageError`."""
     wanted = shared.resume
     if not wanted:
         agent = await client.create_agent(
@@ -104,7 +104,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     names = [row["agent_id"] for row in await client.list_agents()]
     if wanted not in names:
         there = ", ".join(names) or "none"
-        raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"Agents: {there}")
+        raise UsageError(f"agent {wanted}", "there is no such agent", f"Agents: {there}")
     return wanted
 
 

@@ -13,7 +13,7 @@ from nexus_cli.commands.shared_options import Allow, Directory, Model
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.provider.choose_model import choose_model
 
 
@@ -45,11 +45,11 @@ def serve(
         options = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(options):
             why = "does not start a server; schedules and services have their own model, folder and level"
-            raise NexusError("usage", "--once", why, "Omit all other options except --json")
+            raise UsageError("--once", why, "Omit all other options except --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):
-        raise NexusError("usage", "--socket and --host or --port", "cannot be used together", "Omit one of them")
+        raise UsageError("--socket and --host or --port", "cannot be used together", "Omit one of them")
     folder = working_folder(directory)
     block_imports_from(str(folder))
     settings = settings_in(folder)

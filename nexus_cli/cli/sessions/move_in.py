@@ -14,7 +14,7 @@ from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, S
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
@@ -63,7 +63,7 @@ def import_program(
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
-        raise NexusError("usage", f"program {program}", f"must be one of {', '.join(SETUPS)}")
+        raise UsageError(f"program {program}", f"must be one of {', '.join(SETUPS)}")
     home = program_folder(program)
     count = len(READERS[program][0](home)) if program in READERS else 0
     value: ImportReport = {
@@ -92,7 +92,7 @@ def _import_setup(
         if both and count:
             return
         why = f"{home} has no settings to import" if count else f"{home} has no files to import"
-        raise NexusError("usage", f"nothing to import from {program}", why, there or "See `nexus docs moving`")
+        raise UsageError(f"nothing to import from {program}", why, there or "See `nexus docs moving`")
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
@@ -128,11 +128,11 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     program = value["program"]
     if program not in READERS:
         why = f"only sessions of {', '.join(READERS)} are supported"
-        raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
+        raise UsageError(f"sessions of {program} cannot be imported", why, "Omit --sessions")
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         result = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (result.new or result.grown or result.same or result.empty or result.problems):
-        raise NexusError("usage", "nothing to import", f"{home} has no sessions", "See `nexus docs moving`")
+        raise UsageError("nothing to import", f"{home} has no sessions", "See `nexus docs moving`")
     left_out = [*result.problems, *_left_out(result)]
     _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(result, dry_run))

@@ -7,7 +7,7 @@ from functools import partial
 
 from nexus_cli.commands.verb import Act, Authority, Source, Verb, report_act
 from nexus_cli.config.paths import places
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 
 
 def edit(source: Source) -> Act:
@@ -15,7 +15,7 @@ def edit(source: Source) -> Act:
     has_editor = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not has_editor and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR is set"
-        raise NexusError("usage", "config edit", why, "`nexus config set KEY VALUE` changes a setting")
+        raise UsageError("config edit", why, "`nexus config set KEY VALUE` changes a setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), partial(_again, source))

@@ -17,7 +17,7 @@ from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Sour
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import store_key, stored_names
-from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.errors import NexusError, ProviderError, UsageError
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.provider.endpoint import (
     KEY_VARIABLES,
@@ -62,10 +62,10 @@ def login(
     if further:
         why = "only PROVIDER is expected; as an argument, a key is visible in the shell's history and the process list"
         hint = "Run `nexus login PROVIDER` and paste or pipe the key. Revoke the key if you typed it here"
-        raise NexusError("usage", "wrong usage", why, hint)
+        raise UsageError("wrong usage", why, hint)
     if not provider:
         hint = f"Use `nexus login PROVIDER`. Providers: {', '.join(LOGIN_NAMES)}"
-        raise NexusError("usage", "wrong usage", "the provider is missing", hint)
+        raise UsageError("wrong usage", "the provider is missing", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):
         return _sign_in(subscription, key_name)
@@ -75,7 +75,7 @@ def login(
     if os.isatty(0):
         key = ask_key(name, QuietStream(2), read_hidden_line)
         if not key:
-            raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
+            raise UsageError("nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     else:
         key = clean_key(name, _piped())
     place = store_key(stored_name(name, key_name), key)
@@ -106,7 +106,7 @@ def _store_named(name: str) -> Act:
     """Store a key that settings name, which may have any form."""
     key = (read_hidden_line(f"{name} (not shown): ") if os.isatty(0) else _piped()).strip()
     if not key or not key.isprintable():
-        raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
+        raise UsageError("nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     return print_act(f"{name} is stored in {store_key(name, key)}.", name)
 
 
@@ -114,7 +114,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"has {len(lines)} lines, but a key is a single line", "Pipe only the key")
+        raise UsageError("stdin", f"has {len(lines)} lines, but a key is a single line", "Pipe only the key")
     return lines[0] if lines else ""
 
 

@@ -13,7 +13,7 @@ from nexus_cli.commands.plugin import Name
 from nexus_cli.commands.verb import Argument, Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
@@ -58,7 +58,7 @@ def add(
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(installed_plugin.name == plugin.name for installed_plugin in installed_plugins()):
             hint = f"To update: nexus plugin update {plugin.name}. To remove: nexus plugin remove {plugin.name}"
-            raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
+            raise UsageError(f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, named_source, None, accept_all, yes or ())
 
 
@@ -83,7 +83,7 @@ def update(
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
             why = f"the plugin in this source is called {plugin.name}"
-            raise NexusError("usage", f"plugin {name}", why, f"Run: nexus plugin add {one_line(chosen.shown)}")
+            raise UsageError(f"plugin {name}", why, f"Run: nexus plugin add {one_line(chosen.shown)}")
         return _accept(source, plugin, opened.source, chosen, installed, accept_all, yes or ())
 
 
@@ -159,9 +159,7 @@ def _choose(
     if yes:
         for text in yes:
             if not text.strip() or not any(key.startswith(text) for key in states):
-                raise NexusError(
-                    "usage", f"--yes {one_line(text)}", "no item starts with this text", f"Items: {_names(states)}"
-                )
+                raise UsageError(f"--yes {one_line(text)}", "no item starts with this text", f"Items: {_names(states)}")
         return [key for key in asking if any(key.startswith(text) for text in yes)]
     if not asking:
         return []
@@ -169,7 +167,7 @@ def _choose(
         why = "the items need your approval, but stdin is not a terminal"
         hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
-        raise NexusError("usage", f"plugin {shown['name']} {failed}", why, hint)
+        raise UsageError(f"plugin {shown['name']} {failed}", why, hint)
     if len(asking) == 1:
         return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
     return [asking[place] for place in choose_several("Accept which?", len(asking))]

@@ -15,7 +15,7 @@ from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import Count, clip_text, elide_text
 from nexus_cli.core.entry import Entry, Memo, MemoSource
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
 
@@ -75,7 +75,7 @@ def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
 def add_pin(conversation: Conversation, target: str, count: Count, room: int | None = None) -> Quote:
     """Pin the message with the number `target`, else `target` itself as text.
 
-    Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
+    Returns the existing pin if there is one. Raises `UsageError` for an empty text, an unknown message,
     a malformed number, and for more than `room` tokens: that is the limit of all pins together, so no summary could
     ever show it.
     """
@@ -83,9 +83,9 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
     number, entry = target.removeprefix("#"), _number(target)
     if not target or (number.isdigit() and not entry):
         why = "expected text or the number of a message"
-        raise NexusError("usage", f"nexus pin add {target}".strip(), why, FIND)
+        raise UsageError(f"nexus pin add {target}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(target):
-        raise NexusError("usage", f"nexus pin add {target[:40]}", "not a message number", FIND)
+        raise UsageError(f"nexus pin add {target[:40]}", "not a message number", FIND)
     text = _text(_entry(conversation, entry), count) if entry else target
     now, newest = _read_pins(conversation)
     same = next((quote for quote in now.values() if (quote.entry == entry if entry else quote.text == text)), None)
@@ -94,7 +94,7 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
     added = Quote(entry, text, pin=f"p{1 + newest}")
     if room is not None and (tokens := added.labelled_tokens(count)) > room:
         why = f"the text has {tokens:,} tokens; the limit for all pins together is {room:,}"
-        raise NexusError("usage", f"nexus pin add {_short(target)}", why, SHORTER)
+        raise UsageError(f"nexus pin add {_short(target)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
     conversation.memo(PIN, {"id": added.pin, "entry": added.entry, "text": added.text, **told})
@@ -105,7 +105,7 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
 def remove_pin(conversation: Conversation, target: str) -> Quote:
     """Remove the pin with this id, message number or text; a part of the text is enough.
 
-    Raises `NexusError("usage", ...)` unless exactly one pin matches.
+    Raises `UsageError` unless exactly one pin matches.
     """
     now, target = list_pins(conversation), target.strip()
     quotes = _find_pins(now, target)
@@ -113,7 +113,7 @@ def remove_pin(conversation: Conversation, target: str) -> Quote:
         ids = ", ".join(quote.pin for quote in quotes or now)
         there = f"pins: {ids}" if now else "this session has none"
         why = f"{ids} match" if quotes else f"there is no such pin; {there}"
-        raise NexusError("usage", f"nexus pin remove {_short(target)}".rstrip(), why, "`nexus pin list` shows the pins")
+        raise UsageError(f"nexus pin remove {_short(target)}".rstrip(), why, "`nexus pin list` shows the pins")
     conversation.memo(PIN, {"id": quotes[0].pin, "off": True})
     return quotes[0]
 
@@ -152,7 +152,7 @@ def _entry(conversation: Conversation, number: int) -> Entry:
     if entry is None:
         has = f"the messages are 1 to {conversation.last}" if conversation.last else "no message was sent yet"
         why = f"this session has no message {number}: {has}"
-        raise NexusError("usage", f"nexus pin add {number}", why, FIND)
+        raise UsageError(f"nexus pin add {number}", why, FIND)
     return entry
 
 

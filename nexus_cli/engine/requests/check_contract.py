@@ -16,7 +16,7 @@ from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, UsageError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import discover
@@ -157,7 +157,7 @@ def _require_known(name: str) -> None:
     near = f"{group}.{part}" if part else group
     names = [f"{head}.{part_name}" for part_name in parts] if head in contributors else [*contributors]
     hint = f"Did you mean {near}?" if near not in ("", head) else f"The sections are: {', '.join(names)}"
-    raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
+    raise UsageError(f"--require-section {name[:80]}", "there is no such section", hint)
 
 
 def _check_section(name: str, form_by_section: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.core.budget import LEAST_OUTPUT, left_over
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.limits import BUDGET, Limits
 from nexus_cli.core.price import MILLION, price_usage
 from nexus_cli.core.request import ModelInfo
@@ -200,7 +200,7 @@ class Spending:
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Return the output cap in tokens of the next request to `model` with `expected` input tokens.
 
-        Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `NexusError("usage", ...)` if
+        Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `UsageError` if
         `max_cost` cannot be enforced because the price is unknown.
         """
         remaining = self._left()
@@ -231,11 +231,11 @@ class Spending:
         return tokens
 
     def require_prices(self, model: ModelInfo) -> None:
-        """Raise `NexusError("usage", ...)` if `max_cost` cannot be enforced because a price of the model is unknown."""
+        """Raise `UsageError` if `max_cost` cannot be enforced because a price of the model is unknown."""
         is_known = model.input_price is not None and model.output_price is not None
         if unpriced := self.unpriced if is_known else model.name:
             hint = f"Set the price: {price_command(unpriced)} (and output_price in the same way)"
-            raise NexusError("usage", "max_cost cannot be enforced", f"the price of {unpriced} is unknown", hint)
+            raise UsageError("max_cost cannot be enforced", f"the price of {unpriced} is unknown", hint)
 
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""

@@ -9,7 +9,7 @@ from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import UNDO
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
@@ -23,7 +23,7 @@ def compaction(instructions: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         if engine.conversation.next_step().calls:
-            raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
+            raise UsageError("not compacted", "a tool call has no result yet", "Run /continue first")
         await engine.begin_pending_epoch()
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
@@ -52,7 +52,7 @@ def uncompaction() -> Act:
 
     System text and tools of the former epoch come back with it, so that what the provider cached of it counts, unless
     the model has changed. A notice says that instructions which have changed since are not in force.
-    Raises `NexusError("usage", ...)` if there is none, `NexusError("overflow", ...)` if the former window no longer
+    Raises `UsageError` if there is none, `NexusError("overflow", ...)` if the former window no longer
     fits the budget.
     """
 
@@ -60,11 +60,11 @@ def uncompaction() -> Act:
         engine = state.engine
         conversation = engine.conversation
         if conversation.next_step().calls:
-            raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
+            raise UsageError("nothing was undone", "a tool call has no result yet", "Run /continue first")
         active = conversation.compaction_in_force()
         if active is None or active.parent is None:
             why = "this session has no active compaction"
-            raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
+            raise UsageError("nothing to undo", why, "/compact summarizes older messages")
         old = conversation.log.epoch(active.parent)
         shown = engine.next_request().tokens
         head = conversation.restored_head(old)

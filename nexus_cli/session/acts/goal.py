@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
 from nexus_cli.sections.find_recipe import own_recipe
@@ -82,7 +82,7 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
         for name in names:
             if name not in there:
                 why = "there is no such open goal or step" if verb == "done" else "there is no such goal or step"
-                raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists the goals")
+                raise UsageError(f"/goal {verb} {one_line(name)}", why, "/goal lists the goals")
         for name in names:
             (finish_goal if verb == "done" else drop_goal)(conversation, name)
 

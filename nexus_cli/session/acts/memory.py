@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -43,7 +43,7 @@ class Consolidation:
 
     @staticmethod
     def check(folder: Path) -> None:
-        """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
+        """Raise `UsageError` if a session in `folder` has too few facts to consolidate."""
         with Ledger.read_personal() as ledger:
             _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
@@ -79,10 +79,10 @@ def consolidation(result: Consolidation) -> Act:
 
 
 def _check_facts(facts: Sequence[Fact]) -> None:
-    """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
+    """Raise `UsageError` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"the project and the agent have {'only one fact' if facts else 'no facts'}"
-        raise NexusError("usage", "nothing to consolidate", why, "See `nexus memory list`")
+        raise UsageError("nothing to consolidate", why, "See `nexus memory list`")
 
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
@@ -92,10 +92,9 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
 
 
 def _facts(state: SessionState) -> list[Fact]:
-    """Return the facts of every slot, the newest first; raise `NexusError("usage", ...)` without a ledger."""
+    """Return the facts of every slot, the newest first; raise `UsageError` without a ledger."""
     if state.ledger is None:
-        raise NexusError(
-            "usage",
+        raise UsageError(
             "no memory",
             "another program created this session without a ledger",
             "Start the session with nexus",
@@ -143,9 +142,9 @@ def reflection(tell: TakeText, *, goes_on: bool = False, most: int | None = None
     async def act(state: SessionState) -> None:
         engine = state.engine
         if not engine.conversation.newest_words():
-            raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
+            raise UsageError("/reflect", "this session has no turn yet", "Send a message first")
         if not engine.conversation.next_step().is_done:
-            raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
+            raise UsageError("/reflect", "the last turn is not finished", "Finish it with /continue first")
         await engine.begin_pending_epoch()
         then = own_recipe("reflection_cont") if goes_on else None
         tell(await run_in_fork(engine, state.dispatcher, own_recipe("reflection"), then, most))

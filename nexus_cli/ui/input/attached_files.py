@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.core.shared_types import TakeText
@@ -131,7 +131,7 @@ def read_attachment(
 
     `name` is relative to `folder`, else to the working folder; `label` names it in errors. A pipe that has not ended
     after `timeout` seconds is `NexusError("limit", ...)`, `tell` reports a long wait for one. Raises
-    `NexusError("usage", ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that
+    `UsageError` for a path that is missing, unreadable, a folder, a device or binary, for an image that
     cannot be sent, and for lines that the file does not have.
     """
     folder = folder or os.getcwd()
@@ -140,9 +140,9 @@ def read_attachment(
         name = name if lines is None else _RANGE.sub(r"\g<path>", name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
-            raise NexusError("usage", label, "this is a folder", "Attach its files instead")
+            raise UsageError(label, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-            raise NexusError("usage", label, "not a file or a pipe", "Attach a file")
+            raise UsageError(label, "not a file or a pipe", "Attach a file")
         # Else `open` waits for a writer; on macOS a pipe without one would seem to be empty.
         may_wait = timeout is not None or sys.platform == "linux"
         waits = os.O_NONBLOCK if may_wait and stat.S_ISFIFO(kind) else 0
@@ -162,7 +162,7 @@ def read_attachment(
             read = Reader(descriptor, name, timeout, tell).read()
             return _chosen_lines(read, name, label, lines) if lines else _whole_text(read, name, size)
         if lines is not None:
-            raise NexusError("usage", label, "an image has no lines", "Attach the whole image")
+            raise UsageError(label, "an image has no lines", "Attach the whole image")
         part = _image(descriptor, kind_of_image, os.path.basename(path), label)
         return ReadFile(AttachedFile(name, kind_of_image, size), part=part)
     except OSError as error:  # the file is open, and its device or file system fails
@@ -173,18 +173,18 @@ def read_attachment(
 
 def _unreadable(name: str, label: str, error: OSError | ValueError, folder: str) -> NexusError:
     why = getattr(error, "strerror", None) or "the name is not valid"
-    return NexusError("usage", label, why[:1].lower() + why[1:], _hint(name, error, folder))
+    return UsageError(label, why[:1].lower() + why[1:], _hint(name, error, folder))
 
 
 def _refuse_disguise(path: str, status: os.stat_result, label: str) -> None:
-    """Raise `NexusError("usage", ...)` for a name in the project that leads to credentials."""
+    """Raise `UsageError` for a name in the project that leads to credentials."""
     from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a file)
     from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles  # noqa: PLC0415  (as above)
 
     try:
         UnaskedFiles(project_root(Path.cwd())).check_named(Path(os.path.abspath(path)), status)
     except FileRefused as error:
-        raise NexusError("usage", label, f"it {error}", "Attach that file itself") from error
+        raise UsageError(label, f"it {error}", "Attach that file itself") from error
 
 
 def find_attached(
@@ -213,10 +213,10 @@ def _chosen_lines(read: Input, name: str, label: str, lines: tuple[int, int]) ->
     """Return these lines of a text as a block."""
     (first, last), count = lines, _count_lines(read.text)
     if not 1 <= first <= last:
-        raise NexusError("usage", label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
+        raise UsageError(label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
         which = f"only the first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
-        raise NexusError("usage", label, f"{which}{plural(count, 'line')}", "Choose other lines")
+        raise UsageError(label, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
@@ -231,14 +231,14 @@ def _pdf_pages(descriptor: int, name: str, label: str, pages: tuple[int, int] | 
 
     first, last = pages or (1, 0)
     if pages and not 1 <= first <= last:
-        raise NexusError("usage", label, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
+        raise UsageError(label, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
     try:
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(KEPT)
         part = read_pdf(data, first, last - first + 1 if pages else None, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:
         why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
-        raise NexusError("usage", label, why, "Attach its text") from error
+        raise UsageError(label, why, "Attach its text") from error
     shown = f' pages="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
     return ReadFile(record, _block(name, part.text, shown))
@@ -266,7 +266,7 @@ def _image(descriptor: int, kind: str, name: str, label: str) -> Part:
     with open(descriptor, "rb", closefd=False) as file:
         data = file.read(MOST_BYTES)
     if why := describe_bad_image(data, os.fstat(descriptor).st_size):
-        raise NexusError("usage", label, why, "Attach another file, or a smaller copy")
+        raise UsageError(label, why, "Attach another file, or a smaller copy")
     return Part(kind, data, name)
 
 

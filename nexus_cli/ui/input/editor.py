@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from nexus_cli.config.programs import find_named_program, find_program
-from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.errors import NexusError, UsageError, reason_of
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import NEW
 from nexus_cli.tools.files import ToolError, read_regular_file
@@ -29,7 +29,7 @@ async def edit_text(text: str, name: str = "message.md") -> str:
     """Open `text` in the person's editor as a file of this name; return the edited text without its final newline.
 
     Uses `$VISUAL`, else `$EDITOR` (both may have arguments), else the first of `FALLBACKS` that exists. Raises
-    `NexusError("usage", ...)` if there is no editor, if it fails, or if the file is missing, empty or not UTF-8
+    `UsageError` if there is no editor, if it fails, or if the file is missing, empty or not UTF-8
     afterwards.
     """
     editor, *arguments = find_editor()
@@ -37,7 +37,7 @@ async def edit_text(text: str, name: str = "message.md") -> str:
     try:
         folder = tempfile.mkdtemp(prefix="nexus-")
     except OSError as error:
-        raise NexusError("usage", "the editor", f"no temporary folder ({error.strerror})", "Check TMPDIR") from error
+        raise UsageError("the editor", f"no temporary folder ({error.strerror})", "Check TMPDIR") from error
     try:
         path = Path(folder, name)
         _write(path, replace_surrogates(text))
@@ -48,7 +48,7 @@ async def edit_text(text: str, name: str = "message.md") -> str:
 
 
 def find_editor() -> list[str]:
-    """Return the editor's program and arguments; raise `NexusError("usage", ...)` if none is set and none is found."""
+    """Return the editor's program and arguments; raise `UsageError` if none is set and none is found."""
     for name in ("VISUAL", "EDITOR"):
         value = os.environ.get(name, "").strip()
         if not value:
@@ -57,10 +57,10 @@ def find_editor() -> list[str]:
             return shlex.split(value)
         except ValueError as error:
             why = f"{name} is not a valid command: {error}"
-            raise NexusError("usage", "the editor", why, "Fix the quoting") from error
+            raise UsageError("the editor", why, "Fix the quoting") from error
     editor = next(filter(None, map(find_program, FALLBACKS)), None)
     if editor is None:
-        raise NexusError("usage", "the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)
+        raise UsageError("the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)
     return [editor]
 
 
@@ -73,7 +73,7 @@ def _find(program: str) -> str:
 
 def _cannot_start(program: str, error: OSError | ValueError) -> NexusError:
     why = reason_of(error)
-    return NexusError("usage", f"the editor {program}", f"cannot be started ({why})", _HINT)
+    return UsageError(f"the editor {program}", f"cannot be started ({why})", _HINT)
 
 
 def _write(path: Path, text: str) -> None:
@@ -81,7 +81,7 @@ def _write(path: Path, text: str) -> None:
         with open(os.open(path, NEW, 0o600), "wb") as file:
             file.write(text.encode() + (b"" if text.endswith("\n") or not text else b"\n"))
     except OSError as error:
-        raise NexusError("usage", "the editor", f"{path}: {error.strerror}", "Check TMPDIR") from error
+        raise UsageError("the editor", f"{path}: {error.strerror}", "Check TMPDIR") from error
 
 
 async def _run(command: list[str]) -> None:
@@ -91,7 +91,7 @@ async def _run(command: list[str]) -> None:
         raise _cannot_start(command[0], error) from error
     if status:
         how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        raise NexusError("usage", f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)
+        raise UsageError(f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)
 
 
 def _left(path: Path, name: str, before: str) -> str:
@@ -99,19 +99,19 @@ def _left(path: Path, name: str, before: str) -> str:
     try:
         content = read_regular_file(path)
     except FileNotFoundError as error:
-        raise NexusError(
-            "usage", what, "the file was removed; your text is unchanged", "Save the file at the same path"
+        raise UsageError(
+            what, "the file was removed; your text is unchanged", "Save the file at the same path"
         ) from error
     except (OSError, ToolError) as error:
         why = reason_of(error)
-        raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error
+        raise UsageError(what, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
-        raise NexusError("usage", what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
+        raise UsageError(what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
     try:
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
+        raise UsageError(what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError("usage", what, "the file is empty; your text is unchanged")
+        raise UsageError(what, "the file is empty; your text is unchanged")
     return text

@@ -6,7 +6,7 @@ import os
 import stat
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.ui.input.piped import KEPT, decode
 
 PLACE = "{}"
@@ -17,16 +17,16 @@ _CHUNK = 64 * 1024
 def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
     """Read one item per line, or per NUL with `nul`; return them without empty ones, and a notice about the encoding.
 
-    Raises `NexusError("usage", ...)` for a list that cannot be read, that is binary or above 64 MiB.
+    Raises `UsageError` for a list that cannot be read, that is binary or above 64 MiB.
     """
     data = bytearray()
     try:
         while piece := os.read(descriptor, _CHUNK):
             data += piece
             if len(data) > KEPT:
-                raise NexusError("usage", "stdin", f"the list is larger than {KEPT >> 20} MiB", "Split it")
+                raise UsageError("stdin", f"the list is larger than {KEPT >> 20} MiB", "Split it")
     except OSError as error:
-        raise NexusError("usage", "stdin cannot be read", str(error.strerror), "Use a file or a pipe") from error
+        raise UsageError("stdin cannot be read", str(error.strerror), "Use a file or a pipe") from error
     if nul:
         return [decode(item, "an item")[0] for item in bytes(data).split(b"\0") if item.strip()], ""
     text, notice = decode(bytes(data), "stdin") if data else ("", "")
@@ -42,7 +42,7 @@ def _is_named_pipe(path: str) -> bool:
 def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
     """Return the message of one item, with the content of a file, and a notice about the reading. Blocks.
 
-    `{}` in the prompt becomes the item; without it, a line follows the prompt. Raises `NexusError("usage", ...)` for a
+    `{}` in the prompt becomes the item; without it, a line follows the prompt. Raises `UsageError` for a
     file that cannot be read.
     """
     text = prompt.replace(PLACE, item)
@@ -51,7 +51,7 @@ def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
     from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (loads the tools)
 
     if _is_named_pipe(item):
-        raise NexusError("usage", item, "named pipes are not supported", "Use regular files")
+        raise UsageError(item, "named pipes are not supported", "Use regular files")
     read = read_attachment(item, item)
     text = f"{text}\n\n{read.block}" if read.block else text
     return Trigger(text, "person", (read.part,) if read.part else (), (read.record,), read.uncounted), read.notice

@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ui.input.piped import KEPT, decode
 
@@ -50,7 +50,7 @@ class LineBatches:
             return ""
         if self._error is not None:
             why = str(self._error.strerror)
-            raise NexusError("usage", "stdin cannot be read", why, "Use a file or a pipe") from self._error
+            raise UsageError("stdin cannot be read", why, "Use a file or a pipe") from self._error
         return self._take()
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from nexus_cli.core.attachment import image_type
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.shared_types import TakeText
 
 SILENT, PAUSED = 3.0, 10.0
@@ -87,7 +87,7 @@ class Reader:
             piece = os.read(self._descriptor, _CHUNK)
         except OSError as error:
             why = "it is a folder" if stat.S_ISDIR(os.fstat(self._descriptor).st_mode) else str(error.strerror)
-            raise NexusError("usage", f"{self._name} cannot be read", why, "Use a file or a pipe") from error
+            raise UsageError(f"{self._name} cannot be read", why, "Use a file or a pipe") from error
         self._ended = not piece
         return piece
 
@@ -124,7 +124,7 @@ class Reader:
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
     """Return `data` as text (see `nexus_cli.tools.files`), and a notice if the encoding is unusual.
 
-    With `cut` it may end in the middle of a character. Raises `NexusError("usage", ...)` for binary data.
+    With `cut` it may end in the middle of a character. Raises `UsageError` for binary data.
     """
     from nexus_cli.tools.files import NUL, decode_stream  # noqa: PLC0415  (the tools, only if there is input)
 
@@ -132,7 +132,7 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
     if read is None:
         is_file = image_type(data) or data.startswith(PDF)
         hint = "Save it as a file and attach that with -f" if is_file else "Convert it first (base64, xxd, strings)"
-        raise NexusError("usage", f"{name} is binary", "binary data cannot be sent as text", hint)
+        raise UsageError(f"{name} is binary", "binary data cannot be sent as text", hint)
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", NUL)

@@ -18,7 +18,7 @@ from pathlib import Path
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.programs import end_group, find_program, program_environment, start_program_async
 from nexus_cli.core.attachment import image_type
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ui.input.piped import KEPT
@@ -46,10 +46,10 @@ async def copy_to_clipboard(text: str, write: TakeText) -> str:
     """Copy `text` to the clipboard and describe the way: a program, tmux, or the terminal (OSC 52) through `write`.
 
     `write` sends its text to the terminal unchanged. A terminal's support for OSC 52 cannot be detected. Raises
-    `NexusError("usage", ...)` if there is nothing to copy or no way works.
+    `UsageError` if there is nothing to copy or no way works.
     """
     if not text:
-        raise NexusError("usage", "nothing to copy", "the code block is empty")
+        raise UsageError("nothing to copy", "the code block is empty")
     data = replace_surrogates(text).encode()
     for command in _find_commands(_PROGRAMS, ("pbcopy",)):
         if await _ran(command, data):
@@ -60,10 +60,10 @@ async def copy_to_clipboard(text: str, write: TakeText) -> str:
         return "copied to the tmux buffer, and to the terminal's clipboard if tmux can set it"
     if os.environ.get("TERM", "") in ("", "dumb"):
         why = "no clipboard program worked, and the terminal (TERM unset or dumb) has no clipboard"
-        raise NexusError("usage", "the clipboard", why, _HINT)
+        raise UsageError("the clipboard", why, _HINT)
     if len(data) > LARGEST:
         why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program worked"
-        raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
+        raise UsageError("the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if os.environ.get("TMUX"):
         sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

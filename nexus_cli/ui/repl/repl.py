@@ -16,7 +16,7 @@ from nexus_cli.commands import discover, find, parse, use_slash_names
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import FORK, NexusError
+from nexus_cli.core.errors import FORK, NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
 from nexus_cli.reports.event_texts import format_elapsed
@@ -535,7 +535,7 @@ class Repl:
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
-            raise NexusError("usage", "!", "no command given", "!ls sends its output to the model, !!ls does not")
+            raise UsageError("!", "no command given", "!ls sends its output to the model, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
         await self.backend.run_shell(line)
 
