@@ -136,7 +136,7 @@ def _make_command(guide: Skill, name: str) -> Command:
 async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awaitable[None]] | None:
     """Switch to the model and effort that a guide asks for, and say what that costs; return how to switch back, None if
     nothing was switched. What cannot be applied is named with the turn."""
-    model, effort = context.session.model, context.session.status().effort or ""
+    model, effort = context.session.model, context.session.status().effort
     guide_model = await asyncio.to_thread(GuideModel.read, guide, model, context.settings)
     if not guide_model.differs_from(model, effort):
         return None
@@ -152,7 +152,7 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     context.say(f"Using {guide_model} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
 
     async def switch_back() -> None:
-        if (context.session.model, context.session.status().effort or "") != (model, effort):
+        if (context.session.model, context.session.status().effort) != (model, effort):
             await context.reopen(resume_options(context, **before))
             context.say(f"Using {model} again. {await describe_cache_miss(context)}".rstrip())
 

@@ -33,12 +33,12 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
     for name, value in as_table(settings.get("env")).items():
-        if is_key(str(value), str(name)):
-            setup.note_key(str(name), location)
+        if is_key(str(value), name):
+            setup.note_key(name, location)
         else:
-            setup.notes.append(f"env {str(name)[:80]} in {location}: export the variable in your shell instead")
+            setup.notes.append(f"env {name[:80]} in {location}: export the variable in your shell instead")
     setup.note_hooks(settings.get("hooks"))
-    if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
+    if plugins := [one_line(name)[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
     if "statusLine" in settings:
         setup.notes.append("statusLine: use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)")
@@ -82,7 +82,7 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
         table = as_table(value)
         entry = server_entry(table, "url", "env", "headers", "disabled")
         entry |= {"type": "sse"} if table.get("type") == "sse" else {}
-        setup.add_server(str(name), entry)
+        setup.add_server(name, entry)
         setup.note_unused(table, SERVER_KEYS, f"server {name} in {location}")
     projects = as_table(settings.get("projects"))
     for folder, value in projects.items():

@@ -81,10 +81,10 @@ def read_servers(
                 break
             continue
         for name, value in list(table.items())[:MOST_SERVERS]:
-            label = _describe_server(str(name), file)
+            label = _describe_server(name, file)
             owner = file if source == "plugin" else source
-            known_owner = owners.setdefault(fit_name(str(name)), owner)
-            twin = next((known_name for known_name in entries if fit_name(known_name) == fit_name(str(name))), None)
+            known_owner = owners.setdefault(fit_name(name), owner)
+            twin = next((known_name for known_name in entries if fit_name(known_name) == fit_name(name)), None)
             if known_owner != owner:
                 problems.append(f"{label} is skipped: another server has this name")
             elif twin not in (None, name):
@@ -94,7 +94,7 @@ def read_servers(
             if known_owner != owner or twin is not None:
                 continue
             try:
-                entry = parse_entry(str(name), value, environ, source, file, folder)
+                entry = parse_entry(name, value, environ, source, file, folder)
             except ValueError as error:
                 problems.append(f"{label} is skipped: {one_line(str(error))}")
                 continue

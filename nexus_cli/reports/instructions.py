@@ -256,7 +256,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
 def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     """Return the places of the project's scripts, by program and name."""
     scripts = as_table(_read_table(root / "package.json", json.loads).get("scripts"))
-    places = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
+    places = {("npm", name): f"package.json: scripts.{name}" for name in scripts}
     targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
     return places | {("make", name): f"Makefile: {name}" for name in targets}
 

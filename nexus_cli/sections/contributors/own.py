@@ -77,7 +77,7 @@ def _read_file(path: Path) -> JsonObject:
     text = replace_surrogates(trim_text(body) + unread_note(file_text.beyond, path.name))
     return {
         "name": path.stem,
-        "layer": str(_pick(front, "layer", LAYERS[0], list(map(str, LAYERS)))),
+        "layer": _pick(front, "layer", LAYERS[0], list(map(str, LAYERS))),
         "order": PHASES[_pick(front, "phase", "persona", list(PHASES))] + _number(front, "slot", 500, 1, 999),
         "priority": _number(front, "priority", 60, 0, 100),
         "text": text,
