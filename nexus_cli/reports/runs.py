@@ -41,10 +41,9 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.text.blocks import Blocks, Drawn, OneLine
+from nexus_cli.reports.text.blocks import Blocks, OneLine
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import dollars, plural
-from nexus_cli.text.terminal_sanitizer import sanitize
 
 MOST = 50
 """Most runs in a list."""
@@ -311,7 +310,7 @@ def runs_text(value: JsonObject) -> Blocks:
     runs = value["runs"]
     if value.get("done"):
         yield f"{plural(len(runs), 'run')} {value['done']}."
-        yield from (Drawn(sanitize(one_line(f"{run['id']}  {name_origin(run)}"))) for run in runs)
+        yield from (OneLine(f"{run['id']}  {name_origin(run)}") for run in runs)
         return
     if not runs:
         yield "No runs. Scheduled work, services, spaces and waiting sessions start runs."
