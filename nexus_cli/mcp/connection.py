@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
-from nexus_cli.core.errors import iterate_causes
+from nexus_cli.core.errors import iterate_causes, reason_of
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
@@ -355,12 +355,12 @@ class ServerConnection:
         if isinstance(cause, httpx2.TransportError) and not isinstance(
             cause, httpx2.ConnectError | httpx2.ConnectTimeout
         ):
-            return self._error("died", f"the connection was lost ({cause or type(cause).__name__})")
+            return self._error("died", f"the connection was lost ({reason_of(cause) or type(cause).__name__})")
         if isinstance(cause, OSError | httpx2.TransportError):
             address = self.target.url or self.target.command[0]
             return self._error(
                 "start",
-                f"{address}: {getattr(cause, 'strerror', None) or cause or type(cause).__name__}",
+                f"{address}: {reason_of(cause) or type(cause).__name__}",
             )
         if not self._ready.is_set() and isinstance(cause, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
@@ -368,7 +368,7 @@ class ServerConnection:
             return self._error("protocol", str(cause))
         if isinstance(cause, ValidationError):
             return self._error("protocol", f"broke the protocol: {_describe_invalid(cause)}")
-        return self._error("protocol", f"broke the protocol: {cause or type(cause).__name__}")
+        return self._error("protocol", f"broke the protocol: {reason_of(cause) or type(cause).__name__}")
 
 
 def _find_leaves(error: BaseException) -> list[BaseException]:
