@@ -70,12 +70,15 @@ class NexusError(Exception):
         return " ".join(f"{self.what}: {self.why}".split())
 
     @property
+    def sentences(self) -> str:
+        """Return `WHAT: WHY. HINT.` on one line, of any length."""
+        parts = filter(None, (self.message, " ".join(self.hint.split())))
+        return " ".join(part if part.endswith("?") else f"{part.rstrip('.')}." for part in parts)
+
+    @property
     def line(self) -> str:
         """Return the line for stderr, of any length."""
-        hint = " ".join(self.hint.split())
-        ended = hint if hint.endswith("?") else f"{hint.rstrip('.')}."
-        message = self.message if self.message.endswith("?") else f"{self.message.rstrip('.')}."
-        return f"nexus: {message}" + (f" {ended}" if hint else "")
+        return f"nexus: {self.sentences}"
 
     @classmethod
     def of(cls, value: ErrorObject) -> NexusError:

@@ -70,7 +70,8 @@ def read_codex(home: Path) -> ForeignSetup:
     for name, value in as_table(settings.get("mcp_servers")).items():
         _add_codex_server(setup, name, as_table(value), location)
     if names := as_texts(settings.get("project_doc_fallback_filenames")):
-        setup.note(f"project_doc_fallback_filenames {', '.join(names)}: import each in AGENTS.md (@NAME)")
+        imports = ", ".join(f"@{name}" for name in names)
+        setup.note(f"project_doc_fallback_filenames: nexus reads these files if AGENTS.md contains {imports}")
     used = "model model_provider model_reasoning_effort approval_policy sandbox_mode mcp_servers projects".split()
     setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location)
     for file in sorted((home / "rules").glob("*.rules")):

@@ -62,7 +62,7 @@ class KeyPrompt:
         try:
             key = clean_key(self._provider, line)
         except NexusError as error:
-            return "", f"{error.message}. {error.hint}."
+            return "", error.sentences
         refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key)
         if not refusal:
             return key, f"The key was not verified: {untried}." if untried else ""

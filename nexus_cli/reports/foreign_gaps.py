@@ -121,7 +121,7 @@ def _hooks(project: Path) -> Iterator[str]:
     missing: Counter[tuple[str, str]] = Counter()
     for hook in list_hooks(project, ()):
         if hook.state == UNSUPPORTED:
-            yield f"{hook.source}: hook {hook.name}: {hook.why}"
+            yield f"{hook.source}: {f'hook {hook.name}: ' if hook.name else ''}{hook.why}"
             continue
         program = PROGRAM.match(hook.table.command)
         if program and program[1] not in SHELL_WORDS and find_program(program[1]) is None:

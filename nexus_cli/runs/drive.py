@@ -129,7 +129,7 @@ class RunDriver:
         except NexusError as error:
             if error.kind == "ledger":
                 raise
-            await self._finish(FAILED, error=_error_text(error.message, error.hint))
+            await self._finish(FAILED, error=error.sentences.removesuffix("."))
         except Exception as bug:  # else the run would be claimed again for ever
             await self._finish(FAILED, error=report_bug(bug).message)
         finally:
@@ -220,7 +220,7 @@ class RunDriver:
                 self.ledger.runs.put_back(self.run, utc_now())
                 return
             await self.hooks.end(session, self.run, outcome)
-            problem = _error_text(error["message"], error["hint"]) if error is not None else ""
+            problem = NexusError.of(error).sentences.removesuffix(".") if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
                 problem = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {problem}"
@@ -442,10 +442,6 @@ class RunDriver:
 def _last_told(session: Session) -> int:
     """Return the key of the newest event of which a session tells, 0 for none."""
     return max((memo.value["last"] for memo in session.record.memos(JOINED)), default=0)
-
-
-def _error_text(message: str, hint: str) -> str:
-    return f"{message.rstrip('.')}. {hint}".rstrip(". ")
 
 
 def _with_earlier(session: Session, outcome: Outcome) -> Outcome:

@@ -315,7 +315,7 @@ class PlanService(Plans):
                     lines = [_line(plan, now) for plan in self._own_plans(ledger)]
                     return ToolResult("\n".join(lines) or "no plans in this project")
         except NexusError as error:
-            return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "))
+            return ToolResult(error=error.sentences.removesuffix("."))
 
     def recover(self, call_id: str) -> ToolResult | None:
         ledger = self._session.ledger

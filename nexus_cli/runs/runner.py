@@ -256,7 +256,7 @@ class Runner:
                 self._changed(driver.ledger.runs.get(driver.run.key))
         except NexusError as error:  # nothing more can be recorded about it here
             self._put_off(driver.run, FAILED_SECONDS)
-            self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
+            self._show(driver.run, Notice(error.sentences.removesuffix(".")))
         finally:
             driver.ledger.unlock(driver.run.id)
             driver.ledger.close()

@@ -149,7 +149,7 @@ def _describe_failure(
         return f"[sandbox: no Unix or raw sockets, no ports below 1024; {outside}]"
     if not profile.network and (needs_network or refused or _NETWORK.search(tail)):
         lacks = backend is Backend.LANDLOCK and not has_loopback
-        loopback = ", also no loopback without bubblewrap" if lacks else ""
+        loopback = ", not even loopback (bubblewrap is not available)" if lacks else ""
         lines.append(f"[sandbox: no network{loopback}; {network}]")
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from nexus_cli.config.git_configuration import read_configuration
+from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.tree.index_entries import read_index
 
 _SECTIONS = frozenset("core user init extensions remote branch".split())
@@ -50,13 +51,17 @@ def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
             continue
         if line[0] == "[":
             if not (section := _read_section(line)):
-                raise NotPlain("a section of the repository's configuration is not supported")
+                raise NotPlain(
+                    f"it does not support the section {mask_unprintable(line[:60])} of the repository's configuration"
+                )
             yield section, "", ""
             continue
         key, _, value = line.partition("=")
         key, value = key.strip(" \t").lower(), value.strip(" \t")
         if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
-            raise NotPlain("a line of the repository's configuration is not supported")
+            raise NotPlain(
+                f"it does not support the line {mask_unprintable(key[:60])} of the repository's configuration"
+            )
         yield section, key, value
 
 

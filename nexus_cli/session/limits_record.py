@@ -128,7 +128,7 @@ class NextLimits:
         except NexusError as error:
             if options.recipe:
                 raise
-            why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
+            why = f"{error.sentences} The request is shown with the last recorded limits"
             return _last(log, info, why)
         return cls(recipe, *compose_limits(limit_layers(settings, recipe, options)))
 

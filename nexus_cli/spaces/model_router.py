@@ -57,7 +57,7 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
         return
     cost = price_usage(Usage(round(characters / _PER_TOKEN), MOST_OUTPUT), info)
     if cost is None:
-        hint = f'To set it: nexus config set models."{name}".input_price 0.1'
+        hint = f'To set it: nexus config set models."{name}".input_price 0.1, and the same for output_price'
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
     if cost.total > MOST_COST:
         why = f"an answer may cost ${cost.total:.3f}; the limit is ${MOST_COST}"

@@ -72,7 +72,7 @@ def choose_agents(settings: Settings, space: Space, sender: Entity, text: str, w
     try:
         chosen = asyncio.run(choose_by_model(settings, router, topics, text))
     except (NexusError, TimeoutError) as error:
-        why = error.message if isinstance(error, NexusError) else f"{router} did not answer in time"
+        why = error.sentences if isinstance(error, NexusError) else f"{router} did not answer in time."
         warn(f"no agent received the message: {why}")
         return ()
     return [agent.key for agent in agents if agent.name in chosen]

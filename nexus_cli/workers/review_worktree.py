@@ -68,7 +68,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         work = partial(asyncio.to_thread, apply_worktree, record, reviewed=changes.tree)
         result, _ = await dispatcher.call_changes.follow(f"apply {worker.id}", "", record.source, work)
     except NexusError as error:
-        return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "), ran=False)
+        return ToolResult(error=error.sentences.removesuffix("."), ran=False)
     if result.nothing_new:
         return ToolResult("nothing to apply: the project already has all changes")
     marked = {conflict.path for conflict in result.conflicts}

@@ -179,7 +179,7 @@ class SessionWorkers(RunningWorkers[Session]):
         try:
             worker = self._prepare(call_id, task)
         except NexusError as error:
-            return ToolResult(error=f"no worker was started: {error.message}. {error.hint}".rstrip(". "), ran=False)
+            return ToolResult(error=f"no worker was started: {error.sentences}".removesuffix("."), ran=False)
         self._launch(worker, None, self._spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} works in the background; `agents` reads its report, steers or stops it.")
@@ -587,7 +587,7 @@ class SessionWorkers(RunningWorkers[Session]):
         try:
             over = worker.state == FINISHED and self._is_over(worker)
         except NexusError as error:  # its recipe is gone or not trusted any more
-            return f"cannot continue: {error.message}. {error.hint}".rstrip(". ")
+            return f"cannot continue: {error.sentences}".removesuffix(".")
         return "has reported and ended. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:

@@ -410,7 +410,9 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     return ""
 
 
-def _tell_kept(branches: Sequence[str], why: str = "moved or checked out") -> str:
+def _tell_kept(
+    branches: Sequence[str], why: str = "checked out elsewhere, or with commits that are not of the worktree"
+) -> str:
     return f"kept branch {', '.join(branches)} ({why})" if branches else ""
 
 

@@ -180,7 +180,7 @@ def test_what_nexus_has_in_another_form_is_named_with_its_form(tmp_path: Path) -
     folders, style = sorted(SETUPS["claude"](tmp_path / "claude").notes)
     assert folders == "additionalDirectories ~/other: use `--add-dir FOLDER`" and "`ui.style`" in style
     (names,) = SETUPS["codex"](tmp_path / "codex").notes
-    assert names == "project_doc_fallback_filenames GUIDE.md: import each in AGENTS.md (@NAME)"
+    assert names == "project_doc_fallback_filenames: nexus reads these files if AGENTS.md contains @GUIDE.md"
 
 
 def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: st
     second = commit(stay.record.folder, "second")
     assert "worktree-fix-2" not in stay.leave() and tip(project, "worktree-fix-2") == second, "told once"
     said = remove_worktree(stay.record, force=True)
-    assert (act != "deleted") == ("kept branch worktree-fix (moved or checked out)" in said), said
+    assert (act != "deleted") == (
+        "kept branch worktree-fix (checked out elsewhere, or with commits that are not of the worktree)" in said
+    ), said
     listed = "".join(line for line in before[0].splitlines(keepends=True) if "refs/nexus/" not in line)
     assert (git(project, "for-each-ref"), git(project, "status", "--porcelain")) == (listed, before[1])
 
@@ -244,7 +246,9 @@ def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: P
     if act == "commit":
         git(project, "switch", "-q", "main")
     said = stay.leave()
-    assert "kept branch worktree-fix (moved or checked out)" in said, said
+    assert "kept branch worktree-fix (checked out elsewhere, or with commits that are not of the worktree)" in said, (
+        said
+    )
     assert tip(project) == mine and not stay.record.folder.exists() and "nexus" not in git(project, "for-each-ref")
 
 

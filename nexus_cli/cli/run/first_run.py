@@ -183,7 +183,7 @@ class FirstRun:
             try:
                 return parse(line.strip()) if line.strip() else default
             except NexusError as error:
-                self._put(Paragraph(redact(f"{error.message}. {error.hint}"), "  "))
+                self._put(Paragraph(redact(error.sentences), "  "))
         hint = "Start nexus again, or skip the setup with --model NAME"
         raise UsageError("the setup was cancelled", f"none of {TRIES} answers was valid", hint)
 

@@ -117,7 +117,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         needs = side.window_request()
         if not needs.fits:
             why = f"the request needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
-            raise NexusError("overflow", f"recipe {recipe.name} was not run", why, "Free context with /compact")
+            raise NexusError("overflow", f"recipe {recipe.name} was stopped", why, "Free context with /compact")
         await call_model(side, needs, main=False)
 
 

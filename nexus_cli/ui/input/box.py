@@ -312,7 +312,7 @@ class InputBox:
         try:
             after = await self.outside(lambda: edit_text(before))
         except NexusError as error:
-            self.notice(error.message + (f". {error.hint}" if error.hint else ""))
+            self.notice(error.sentences)
         else:
             if after != before:
                 self.fill(after)
