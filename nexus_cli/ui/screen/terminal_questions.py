@@ -35,6 +35,7 @@ class TerminalQuestions:
         self._cycle_level = cycle_level
         self._before: list[Any] | None = None
         """The terminal's former mode while it is in single-key mode."""
+        self._marks_pastes = False
 
     @property
     def width(self) -> int:
@@ -46,6 +47,7 @@ class TerminalQuestions:
 
         if question.text:
             self._stream.write(f"{question.text}\n")
+        self._marks_pastes = self._stream.colour and not question.is_expected
         with suppress(termios.error):  # the terminal is gone
             self._before = termios.tcgetattr(self._descriptor)
         try:
@@ -59,5 +61,5 @@ class TerminalQuestions:
         if before is not None:
             with suppress(termios.error, OSError):  # the terminal is gone
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
-            if self._stream.colour:
+            if self._marks_pastes:
                 self._stream.write(PASTE_OFF)
