@@ -26,8 +26,9 @@ from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.question import QUIET, QuestionPanel, field_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
-from nexus_cli.ui.screen.terminal_questions import PASTE_ON
 
+_PASTE_ON = "\x1b[?2004h"
+"""Lets the terminal mark pastes."""
 MOST_ROWS, MOST_STARS = 8, 32
 """Most rows of a question, and most stars of a hidden line."""
 
@@ -109,7 +110,7 @@ class QuestionApp:
         """Set the mode, and draw everything again."""
         self._keys.mode(self._keys.fileno()).__enter__()
         if self._stream.colour and not self._question.is_expected:
-            self._stream.write(PASTE_ON)
+            self._stream.write(_PASTE_ON)
         self._app.renderer.reset()
         self._app.invalidate()
 

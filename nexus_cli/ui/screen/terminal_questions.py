@@ -13,8 +13,8 @@ from typing import Any
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.print.stream import Writable
 
-PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
-"""Let the terminal mark pastes, and not."""
+_PASTE_OFF = "\x1b[?2004l"
+"""Ends the marks of pastes."""
 
 
 class TerminalQuestions:
@@ -62,4 +62,4 @@ class TerminalQuestions:
             with suppress(termios.error, OSError):  # the terminal is gone
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
             if self._marks_pastes:
-                self._stream.write(PASTE_OFF)
+                self._stream.write(_PASTE_OFF)
