@@ -67,7 +67,7 @@ def ask_terminal(question: AskedQuestion) -> GivenAnswer | None:
     """Ask until the answer is clear; None at Esc and at the end of input. Ctrl+C ends the process as it does elsewhere,
     once the terminal is restored."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (few commands ask)
-    from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
+    from nexus_cli.ui.screen.terminal_questions import TerminalQuestions  # noqa: PLC0415
 
     interrupt, handlers = Interrupt(), {number: signal.getsignal(number) for number in SIGNALS}
     source = TerminalQuestions(QuietStream(2 if os.isatty(2) else 0))

@@ -455,6 +455,7 @@ LineEvent = (
     | ContextPlan
     | Text
     | Thinking
+    | ToolQueue
     | ToolCallEvent
     | ToolOutput
     | ToolResultEvent
@@ -479,5 +480,5 @@ LineEvent = (
 RecordedEvent = CacheResult | CompactionDone | Notice | Retry | TurnEnd
 """The events that the ledger keeps for a replay: a person saw them, and no entry holds them."""
 
-Event = LineEvent | ToolQueue | AgentEvent
-"""All events. A queued call has its line when it begins; the line of a worker's event has `agent` and `lane`."""
+Event = LineEvent | AgentEvent
+"""All events. The line of a worker's event has `agent` and `lane`."""

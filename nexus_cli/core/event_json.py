@@ -19,7 +19,6 @@ from nexus_cli.core.event import (
     Event,
     Outcome,
     StreamLine,
-    ToolQueue,
     UncoveredPath,
     UntilObject,
 )
@@ -103,14 +102,12 @@ def result_of(
     return cast("AskResult", {key: values[key] for key in keys})
 
 
-def event_value(event: Event) -> tuple[str, JsonObject] | None:
-    """Return type and fields of `event`; None if `nexus docs json` has no such type."""
+def event_value(event: Event) -> tuple[str, JsonObject]:
+    """Return type and fields of `event`."""
     mark, worker = {}, ""
     if isinstance(event, AgentEvent):
         worker = event.agent
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event
-    if isinstance(event, ToolQueue):
-        return None
     extra_keys: JsonObject = {}
     if isinstance(event, ApprovalRequest | ApprovalAnswer | ContextDrop):
         extra_keys = event.line_keys(worker)
@@ -124,10 +121,9 @@ class EventNumbers:
     clock: Callable[[], datetime] = local_now
     next: int = 0
 
-    def event_line(self, event: Event) -> JsonDict | None:
-        """Return the line of `event`, None if it has none."""
-        value = event_value(event)
-        return None if value is None else self.line(*value)
+    def event_line(self, event: Event) -> JsonDict:
+        """Return the line of `event`."""
+        return self.line(*event_value(event))
 
     def line(self, kind: str, value: JsonObject) -> JsonDict:
         """Return the next line of the stream, of type `kind` with the fields of `value`."""

@@ -36,7 +36,7 @@ def transcript_of(replay: Replay, info: SessionInfo) -> JsonObject:
 
 def _line(past: PastEvent) -> JsonObject:
     """Return the line of an event, with the number of its entry, and who wrote it."""
-    kind, fields = event_value(past.event) or ("", {})
+    kind, fields = event_value(past.event)
     line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}
     if past.entry is not None:
         images = [part.name or part.media_type for part in past.entry.message.parts]

@@ -289,9 +289,7 @@ class AgentDispatcher:
     def publish(self, event: Event, own_feed: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
         self.heard(event)
-        if (encoded := event_value(event)) is None:
-            return
-        kind, value = encoded
+        kind, value = event_value(event)
         item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self._questions[value["id"]] = item
@@ -551,7 +549,7 @@ class AgentDispatcher:
     def _read_conversation(self, turns: int) -> ConversationObject:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
-        turn_lines = [list(filter(None, map(numbers.event_line, turn))) for turn in newest]
+        turn_lines = [list(map(numbers.event_line, turn)) for turn in newest]
         return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines}
 
     # -- the end -----------------------------------------------------------------------------------------------

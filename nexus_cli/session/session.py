@@ -626,9 +626,9 @@ class Session:
             return
         if isinstance(seen, event.TurnEnd) and self.conversation.last < first:  # its message was not recorded
             return
-        if line := event_value(seen):
-            with suppress(NexusError):
-                self.conversation.memo(EVENT, {"type": line[0], **line[1]}, max(first, self.conversation.last))
+        kind, fields = event_value(seen)
+        with suppress(NexusError):
+            self.conversation.memo(EVENT, {"type": kind, **fields}, max(first, self.conversation.last))
 
     async def _save(self, *, waits: bool = True) -> None:
         await self.conversation.log.save(waits=waits)

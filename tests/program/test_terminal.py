@@ -12,7 +12,7 @@ from program.terminal_run import TerminalRun
 from terminal.emulator import Emulator
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
-OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?(?:25|2004)[lh]")
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[A-DGJK]|\x1b[78]|\x1b\[\?(?:1|7|12|25|2004)[lh]")
 """Colours, how a line of progress is rewritten, and the marks of a paste while a question is open."""
 
 

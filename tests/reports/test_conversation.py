@@ -51,7 +51,7 @@ def session(ledger: Ledger) -> str:
     for number, words in enumerate((UNTIL, HOOK, GO_ON), 3):
         log.append(Entry(number, at(3 + number), "nexus", Kind.STEER, Message(Role.USER, words), tokens=1))
     for second, event in ((10, e.Notice("the disk is slow")), (11, e.Retry(1, 2.0, "busy")), (12, e.TurnEnd(FAILED))):
-        kind, value = event_value(event) or ("", {})
+        kind, value = event_value(event)
         log.record_memo(Memo(EVENT, at(second), 5, {"type": kind, **value}))
     return made.id
 

@@ -9,7 +9,7 @@ from search import sample
 from terminal.repl import Opens, Place
 from terminal.terminal import ENTER, ESCAPE, RIGHT, ctrl
 
-from nexus_cli.ui.render.lone_key import ALONE, QUIET
+from nexus_cli.ui.screen.question import ALONE, QUIET
 
 DUMB = {"TERM": "dumb"}
 SEEN = "Trust it?"

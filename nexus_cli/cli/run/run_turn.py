@@ -68,8 +68,8 @@ class AskTurn:
         approver = None
         if interactive:
             from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)
-            from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
+            from nexus_cli.ui.screen.terminal_questions import TerminalQuestions  # noqa: PLC0415
 
             theme = choose_theme(run.settings.ui.theme, err.colour)
             questions = TerminalQuestions(

@@ -24,10 +24,10 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.print.approver import PersonApprover, describe_calls
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.screen.terminal_questions import TerminalQuestions
 
 INDENT = "  "
 WORD_SECONDS = 0.012

@@ -41,9 +41,8 @@ class JsonLinesRenderer(JsonRenderer):
         self._numbers = EventNumbers(clock)
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line, if `nexus docs json` has its type: a queued call follows as `tool.call`."""
-        if (value := self._numbers.event_line(event)) is not None:
-            self._print(value)
+        """Print `event` on one line."""
+        self._print(self._numbers.event_line(event))
 
     def end(self, result: JsonObject) -> None:
         """Print the result, always last."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.application import get_app
@@ -14,7 +15,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, emacs_insert_mode, has_focus, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
 from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, _parse_key, merge_key_bindings
-from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
@@ -24,10 +25,8 @@ from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
-from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire
+from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire, field_bindings
 
-ESCAPE_SECONDS = 0.05
-"""Seconds in which an Esc may be the beginning of another key."""
 MEANT = 1.5
 """Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
 settled."""
@@ -87,7 +86,13 @@ def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, re
     """Return all bindings of the app: the box's own while no field has the focus, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
     stops = Stops(reach)
-    of_fields = [_of_field(panel, reach, stops), picker_bindings(picker)]
+    of_question = field_bindings(
+        panel,
+        enter=partial(_answer, panel, reach),
+        stop=partial(_stop_question, panel, stops),
+        cycle_level=lambda: reach.controller.cycle_level(),
+    )
+    of_fields = [of_question, picker_bindings(picker)]
     return merge_key_bindings([of_box, _of_box(box, panel, reach, stops), *of_fields, _of_both(reach)])
 
 
@@ -257,63 +262,12 @@ def _bind_control(bindings: KeyBindings, box: InputBox, reach: ScreenActions, st
         box.buffer.delete(event.arg)
 
 
-def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    bindings, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
-    empty = Condition(lambda: not panel.buffer.text)
-    choosing = here & Condition(lambda: panel.choosing)
-    has_keys = here & Condition(lambda: bool(panel.asked.keys))
-
-    @bindings.add("enter", filter=here)
-    @bindings.add("c-j", filter=here)
-    def _enter(event: KeyPressEvent) -> None:
-        if paste.goes_on(event):
-            panel.continue_line()
-        elif not paste.ends:
-            _answer(panel, reach)
-
-    @bindings.add("escape", "enter", filter=here)
-    def _alt_enter(event: KeyPressEvent) -> None:
-        """Do nothing: as two keys it would stop the turn and then answer."""
-
-    @bindings.add("left", filter=choosing)
-    @bindings.add("up", filter=choosing)
-    def _before(event: KeyPressEvent) -> None:
-        panel.move(-1)
-
-    @bindings.add("right", filter=choosing)
-    @bindings.add("down", filter=choosing)
-    @bindings.add("tab", filter=choosing)
-    def _next(event: KeyPressEvent) -> None:
-        panel.move(1)
-
-    @bindings.add("s-tab", filter=has_keys)
-    def _level(event: KeyPressEvent) -> None:
-        reach.controller.cycle_level()
-
-    @bindings.add("escape", filter=here & ~has_keys)
-    @bindings.add("c-d", filter=here & empty)
-    def _none(event: KeyPressEvent) -> None:
+def _stop_question(panel: QuestionPanel, stops: Stops, *, gently: bool) -> None:
+    """Stop the work that asks; without such work, and at Esc on a question for a line, give no answer."""
+    if (panel.asked.keys or not gently) and stops.stop(gently=gently):
+        expire(panel.answer)
+    else:
         panel.give(None)
-
-    @bindings.add("escape", filter=has_keys)
-    @bindings.add("c-c", filter=here)
-    @bindings.add("<sigint>", filter=here)
-    def _stop(event: KeyPressEvent) -> None:
-        if stops.stop(gently=event.key_sequence[0].key == Keys.Escape):
-            expire(panel.answer)
-        else:
-            panel.give(None)
-
-    @bindings.add("c-d", filter=here & ~empty)
-    def _delete(event: KeyPressEvent) -> None:
-        panel.buffer.delete(event.arg)
-
-    @bindings.add(Keys.BracketedPaste, filter=here)
-    def _paste(event: KeyPressEvent) -> None:
-        panel.buffer.insert_text(" ".join(event.data.split()))
-        panel.hold()
-
-    return bindings
 
 
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
@@ -346,20 +300,6 @@ def _of_both(reach: ScreenActions) -> KeyBindings:
         reach.suspend()
 
     return bindings
-
-
-def hasten_escape(processor: KeyProcessor) -> None:
-    """Let a lone Esc act at once, instead of waiting for a key that would make it Alt.
-
-    The parser distinguishes Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait again, long enough to type
-    Ctrl+X Ctrl+E.
-    """
-
-    def pressed(sender: KeyProcessor) -> None:
-        if [press.key for press in sender.key_buffer] == [Keys.Escape] and not sender.input_queue:
-            sender.feed(_Flush)
-
-    processor.after_key_press += pressed
 
 
 def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:

@@ -22,10 +22,9 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
-from nexus_cli.ui.render.lone_key import QUIET
 from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.screen.question import expire
+from nexus_cli.ui.screen.question import QUIET, expire
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 

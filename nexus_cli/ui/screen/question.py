@@ -3,8 +3,11 @@
 Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
 seconds, and the box has no draft. Until then the keys of the question are dim, and Enter clears a draft that is only an
 answer. The next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as
-it may have been meant for the question before, an answer without Enter. `render/lone_key` decides if a single key
-answers; other text is words. The keys that stop the turn are bound elsewhere.
+it may have been meant for the question before, an answer without Enter.
+
+No speed of typing approves anything. A letter of `ALONE_ANSWERS` that is typed into the empty field after a pause of
+`QUIET` seconds answers by itself if nothing follows for `ALONE` seconds. Every other answer needs Enter, and other text
+is words. The caller of `field_bindings` says how a key stops the turn.
 """
 
 from __future__ import annotations
@@ -14,18 +17,32 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import _Flush
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
 from nexus_cli.text.cells import without_codes
-from nexus_cli.ui.asked_question import CLEAR_FIRST, DRAFT_FIRST, AskedQuestion, draw_question, is_only_answer
-from nexus_cli.ui.render.lone_key import ALONE, QUIET, AnswerField
+from nexus_cli.ui.asked_question import (
+    CLEAR_FIRST,
+    DRAFT_FIRST,
+    AnswerKey,
+    AskedQuestion,
+    draw_question,
+    find_key,
+    is_only_answer,
+)
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
+QUIET = 1.0
+"""Seconds without a key before a question accepts keys, and before a letter that answers alone."""
+ALONE = 1.0
+"""Seconds after which a letter is an answer: words are typed faster."""
+ALONE_ANSWERS = ("y", "n", *"123456789")
+"""Answers that store nothing and apply only to this call, and the numbers of choices."""
 LOOK = 0.5
 """Seconds between checks of a draft that blocks a question, and the pause before a question that wants a line."""
 FOLLOWS = 0.1
@@ -58,7 +75,12 @@ class QuestionPanel:
         self.seen = 0.0
         """Time when the question was first drawn, 0 before."""
         self.asked = AskedQuestion("")
-        self._field = AnswerField(self.asked)
+        self.marked: int | None = None
+        """The place of the key that Enter takes in the empty field, None for none."""
+        self._key_at, self._is_paused = 0.0, False
+        """The time of the newest key, and if it came after a pause."""
+        self._text = ""
+        """The text before the newest change."""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
         self._answered = -FOLLOWS
@@ -91,25 +113,23 @@ class QuestionPanel:
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
         self.asked, self.answer, self.is_open, self.seen = question, answer, False, 0.0
-        self._field = AnswerField(question)
         self.buffer.reset()
         self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
 
     def take_keys(self) -> None:
         """Open the field. Enter takes no key before the person has moved to one. No letter that comes right after an
         approval was drawn answers alone, because it may repeat the answer to the question before."""
-        self.is_open, self._field = True, AnswerField(self.asked)
-        if self.asked.approves:
-            self._field.rest(self.seen)
+        self.is_open, self.marked, self._text = True, self.asked.marked, ""
+        self._key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
-        self._field.press(now)
+        self._key_at, self._is_paused = now, now - self._key_at >= QUIET
         self.hold()
 
     def note_return(self, now: float) -> None:
         """Record that another program had the terminal until now."""
-        self._field.rest(now)
+        self._key_at, self._is_paused = now, False
         self.hold()
 
     def end(self) -> None:
@@ -126,8 +146,11 @@ class QuestionPanel:
 
     def enter(self) -> None:
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
-        if (line := self._field.enter(self.buffer.text)) is not None:
-            self.give(line)
+        keys = self.asked.keys
+        if self.buffer.text or not keys:
+            self.give(self.buffer.text)
+        elif self.marked is not None:
+            self.give(keys[self.marked].key)
 
     def continue_line(self) -> None:
         """Continue the text: several lines at once are a paste, not an answer."""
@@ -137,7 +160,8 @@ class QuestionPanel:
 
     def move(self, by: int) -> None:
         """Choose the next or the previous key."""
-        self._field.move(by)
+        index = self.marked if self.marked is not None else -1 if by > 0 else 0
+        self.marked = (index + by) % len(self.asked.keys)
 
     def hold(self) -> None:
         """Treat the typed text as words, however short it is."""
@@ -149,16 +173,23 @@ class QuestionPanel:
         self.hold()
         if not self.is_open:
             return
-        alone = self._field.type(self.buffer.text)
-        if alone is not None and not self.has_draft():
-            self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, alone.key)
+        before, self._text = self._text, self.buffer.text
+        typed = self._typed_key
+        self.marked = self.asked.keys.index(typed) if typed else None if self._text else self.asked.marked
+        is_alone = self._is_paused and not before and not self.has_draft()
+        if is_alone and typed and typed.key in ALONE_ANSWERS and not typed.lasts:
+            self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, typed.key)
+
+    @property
+    def _typed_key(self) -> AnswerKey | None:
+        return find_key(self.buffer.text, self.asked.keys)
 
     def _hint(self) -> StyleAndTextTuples:
         if not self.is_open or not self.asked.keys:
             return []
-        hint = self._field.describe_key(alone=self._settling is not None)
-        text = self.asked.words if self.choosing else f"  {hint}" if hint else ""
-        return [("class:question.hint", text)]
+        hint = "" if not self._typed_key else "  Enter, or wait a moment" if self._settling else "  press Enter"
+        text = self.asked.words if self.choosing else hint
+        return [("dim", text)]
 
     def height(self, columns: int, most: int) -> int:
         """Return the rows of prompt and field, with at most `most` for the prompt."""
@@ -184,7 +215,7 @@ class QuestionPanel:
             most,
             redraws=True,
             colour=self._colour,
-            chosen=self._field.marked if self.is_open else None,
+            chosen=self.marked if self.is_open else None,
             last=blocked if not self.is_open and self.has_draft() else "",
             is_open=self.is_open,
         )
@@ -212,6 +243,70 @@ class UnmarkedPaste:
     def ends(self) -> bool:
         """True if this Enter is the last one of a paste."""
         return asyncio.get_running_loop().time() - self._at < PASTED
+
+
+def field_bindings(
+    panel: QuestionPanel,
+    *,
+    enter: Callable[[], object],
+    stop: Callable[..., object],
+    cycle_level: Callable[[], object],
+) -> KeyBindings:
+    """Return the bindings of the field while it has the focus: `enter` answers, `stop(gently=True)` handles Esc,
+    `stop(gently=False)` Ctrl+C, and `cycle_level` Shift+Tab."""
+    bindings, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
+    empty = Condition(lambda: not panel.buffer.text)
+    choosing = here & Condition(lambda: panel.choosing)
+
+    @bindings.add("enter", filter=here)
+    @bindings.add("c-j", filter=here)
+    def _enter(event: KeyPressEvent) -> None:
+        if panel.asked.is_expected:
+            enter()
+        elif paste.goes_on(event):
+            panel.continue_line()
+        elif not paste.ends:
+            enter()
+
+    @bindings.add("escape", "enter", filter=here)
+    def _alt_enter(event: KeyPressEvent) -> None:
+        """Do nothing: as two keys it would stop the turn and then answer."""
+
+    @bindings.add("left", filter=choosing)
+    @bindings.add("up", filter=choosing)
+    def _before(event: KeyPressEvent) -> None:
+        panel.move(-1)
+
+    @bindings.add("right", filter=choosing)
+    @bindings.add("down", filter=choosing)
+    @bindings.add("tab", filter=choosing)
+    def _next(event: KeyPressEvent) -> None:
+        panel.move(1)
+
+    @bindings.add("s-tab", filter=here & Condition(lambda: bool(panel.asked.keys)))
+    def _level(event: KeyPressEvent) -> None:
+        cycle_level()
+
+    @bindings.add("c-d", filter=here & empty)
+    def _none(event: KeyPressEvent) -> None:
+        panel.give(None)
+
+    @bindings.add("escape", filter=here)
+    @bindings.add("c-c", filter=here)
+    @bindings.add("<sigint>", filter=here)
+    def _stop(event: KeyPressEvent) -> None:
+        stop(gently=event.key_sequence[0].key == Keys.Escape)
+
+    @bindings.add("c-d", filter=here & ~empty)
+    def _delete(event: KeyPressEvent) -> None:
+        panel.buffer.delete(event.arg)
+
+    @bindings.add(Keys.BracketedPaste, filter=here)
+    def _paste(event: KeyPressEvent) -> None:
+        panel.buffer.insert_text(" ".join(event.data.split()))
+        panel.hold()
+
+    return bindings
 
 
 def expire(answer: asyncio.Future[str | None] | None) -> None:

@@ -36,10 +36,8 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.key_bindings import (
-    ESCAPE_SECONDS,
     bind_own_keys,
     catch_key_failures,
-    hasten_escape,
     screen_bindings,
 )
 from nexus_cli.ui.screen.layout import ScreenLayout
@@ -47,14 +45,20 @@ from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
-from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
+from nexus_cli.ui.screen.terminal import (
+    ESCAPE_SECONDS,
+    TerminalInput,
+    TerminalOutput,
+    hasten_escape,
+    size_of,
+)
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""
 PIECE = 65_536
 """Characters that are printed before keys are read again."""
-_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse", "question.hint": "dim"})
+_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse"})
 """prompt-toolkit gives search matches their own background."""
 
 

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from io import StringIO
 
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Attrs
@@ -25,6 +27,8 @@ from prompt_toolkit.styles import Attrs
 from nexus_cli.ui.print.stream import write_all
 from nexus_cli.ui.rows import strip_ambiguous
 
+ESCAPE_SECONDS = 0.05
+"""Seconds in which an Esc may be the beginning of another key."""
 FALLBACK = Size(rows=24, columns=80)
 """Size to use if a terminal reports 0."""
 
@@ -106,19 +110,25 @@ class TerminalOutput(Vt100_Output):
         """Write the collected output."""
         if self._holds or not self._buffer:
             return
-        data = "".join(self._buffer).encode("utf-8", "replace")
+        text = "".join(self._buffer)
         self._buffer.clear()
         if self._gone:
             return
         try:
-            write_all(self._descriptor, data)
+            self._send(text)
         except OSError as error:
             self._gone = True
             self.lost(error)
 
+    def _send(self, text: str) -> None:
+        write_all(self._descriptor, text.encode("utf-8", "replace"))
+
 
 class TerminalInput(Vt100Input):
     """Keys from a terminal. A lost terminal is the end of input, not an endless stream of nothing."""
+
+    mode = raw_mode
+    """The terminal's mode while keys are read."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(open(descriptor, encoding="utf-8", closefd=False))  # noqa: SIM115
@@ -128,7 +138,7 @@ class TerminalInput(Vt100Input):
     @contextmanager
     def raw_mode(self) -> Iterator[None]:
         """Switch to raw mode. Until now the terminal has converted each typed Enter to a newline."""
-        with super().raw_mode():
+        with self.mode(self.fileno()):
             self._ahead = _there(self.fileno())
             yield
 
@@ -143,6 +153,20 @@ class TerminalInput(Vt100Input):
         if not keys and not self.closed and _hung_up(self.fileno()):
             self.stdin_reader.closed = True
         return keys
+
+
+def hasten_escape(processor: KeyProcessor) -> None:
+    """Let a lone Esc act at once, instead of waiting for a key that would make it Alt.
+
+    The parser distinguishes Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait again, long enough to type
+    Ctrl+X Ctrl+E.
+    """
+
+    def pressed(sender: KeyProcessor) -> None:
+        if [press.key for press in sender.key_buffer] == [Keys.Escape] and not sender.input_queue:
+            sender.feed(_Flush)
+
+    processor.after_key_press += pressed
 
 
 def _there(descriptor: int) -> int:

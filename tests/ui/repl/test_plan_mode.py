@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from search import sample
 from session.played import Played
+from ui.put_clock import run_at_once
 from ui.repl.test_repl import SETTINGS, Stage, _said
 
 from nexus_cli.config.settings import SandboxSettings, UiSettings
@@ -17,8 +18,8 @@ from nexus_cli.core.plan_question import PROCEED, PROMPT
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.lone_key import AnswerField
 from nexus_cli.ui.repl.input_queue import take_argument
+from nexus_cli.ui.screen.question import ALONE, QuestionPanel
 
 
 def answer(request: Request) -> str:
@@ -238,10 +239,16 @@ def test_the_message_of_a_command_keeps_what_was_pasted_of_it(typed: TypedMessag
 
 @pytest.mark.parametrize("key", [AnswerKey("y", "yes, edit level", lasts=True), AnswerKey("a", "auto", lasts=True)])
 def test_no_letter_alone_approves_a_plan(key: AnswerKey) -> None:
-    no = AskedQuestion("", [AnswerKey("n", "no, keep planning")])
-    field = AnswerField(AskedQuestion("", [key]))
-    field.press(100.0)
-    assert field.type(key.key) is None and AnswerField(no).type("n") is None
-    field = AnswerField(no)
-    field.press(100.0)
-    assert field.type("n") is not None
+    async def answers(key: AnswerKey, *, after_pause: bool = True) -> bool:
+        panel, answer = QuestionPanel(False, lambda: False, str), asyncio.get_running_loop().create_future()
+        panel.begin(AskedQuestion("", [key]), answer)
+        panel.take_keys()
+        if after_pause:
+            panel.note_key(asyncio.get_running_loop().time())
+        panel.buffer.text = key.key
+        await asyncio.sleep(2 * ALONE)
+        return bool(answer.done())
+
+    no = AnswerKey("n", "no, keep planning")
+    assert not run_at_once(answers(key)) and not run_at_once(answers(no, after_pause=False))
+    assert run_at_once(answers(no))

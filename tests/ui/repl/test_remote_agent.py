@@ -368,6 +368,22 @@ def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
     assert "is waiting for an answer" not in play(tmp_path, scene, provider, allow="ask").text
 
 
+def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: view.asked)
+        view.answers.append("no, leave it")
+        await until(lambda: len(view.asked) == 2 and bool(repl.live(10)))
+        live = "\n".join(repl.live(10))
+        assert "\u25cb bash touch a" in live and "touch b" not in live, live
+        view.answers.append("y")
+        await until(lambda: "bash touch b" in view.text)
+        await idle(repl)
+
+    calls = [("bash", {"command": f"touch {name}"}) for name in "ab"]
+    play(tmp_path, scene, Answering(lambda request: calls if len(request.messages) < 3 else "done"), allow="ask")
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_question_that_was_answered_before_it_is_asked_leaves_no_warning(tmp_path: Path) -> None:
     async def asked_in_vain() -> None:

@@ -116,7 +116,7 @@ class Bench:
     def marked(self) -> str:
         """The key of the question that Enter takes."""
         panel = self.on.screen._panel
-        place = panel._field.marked
+        place = panel.marked
         return "" if place is None else panel.asked.keys[place].key
 
     def answered(self, *answers: str | None) -> bool:

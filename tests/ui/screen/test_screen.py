@@ -19,6 +19,7 @@ from ui.screen.screen_stand import Stand, stand
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
+from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS
 
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
@@ -229,7 +230,7 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
             on.controller.running = False
             on.controller.said.clear()
             for _ in range(2):
-                await asyncio.sleep(2 * key_bindings.ESCAPE_SECONDS)
+                await asyncio.sleep(2 * ESCAPE_SECONDS)
                 on.type("\x1b")
             await on.still()
             assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
@@ -237,7 +238,7 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
             on.type("\x1b")
             await on.until("press Esc again to edit an earlier message")
             first = list(on.controller.said)
-            await asyncio.sleep(2 * key_bindings.ESCAPE_SECONDS)
+            await asyncio.sleep(2 * ESCAPE_SECONDS)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]

@@ -25,9 +25,9 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.asked_question import AnswerSource
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.screen import Screen
+from nexus_cli.ui.screen.terminal_questions import TerminalQuestions
 
 ANSWERS = {"y", "yes", "s", "session", "a", "always", "all", "yes all"}
 NOT_WORDS = ANSWERS | {""}

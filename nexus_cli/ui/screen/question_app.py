@@ -1,0 +1,181 @@
+"""The panel of one question outside the REPL, as an app of its own on a stream.
+
+Where nothing can be redrawn, the question is text, and what is typed is echoed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.vt100 import raw_mode
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+
+from nexus_cli.text.cells import cells
+from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.asked_question import AskedQuestion, draw_question
+from nexus_cli.ui.print.stream import Writable
+from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
+from nexus_cli.ui.screen.question import QUIET, QuestionPanel, field_bindings
+from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
+
+_PASTE_ON = "\x1b[?2004h"
+"""Lets the terminal mark pastes."""
+MOST_ROWS, MOST_STARS = 8, 32
+"""Most rows of a question, and most stars of a hidden line."""
+
+
+class QuestionApp:
+    """One question on a stream."""
+
+    def __init__(
+        self,
+        stream: Writable,
+        descriptor: int,
+        question: AskedQuestion,
+        stop: Callable[[], object] | None,
+        cycle_level: Callable[[], object],
+    ) -> None:
+        """`descriptor` is that of the terminal; the others as in `TerminalQuestions`."""
+        self._stream, self._question, self._stop = stream, question, stop
+        self._is_drawn = stream.colour and bool(question.keys)
+        self._panel = panel = QuestionPanel(stream.colour, lambda: False, str)
+        self._keys = _SingleKeys(descriptor)
+        rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, MOST_ROWS))))
+        output = _StreamOutput(stream, descriptor, is_drawn=self._is_drawn)
+        self._app: Application[str | None] = Application(
+            Layout(HSplit([Window(rows, dont_extend_height=True), panel.container]), panel.buffer),
+            key_bindings=field_bindings(
+                panel,
+                enter=panel.enter if self._is_drawn else lambda: panel.give(panel.buffer.text),
+                stop=self._leave,
+                cycle_level=cycle_level,
+            ),
+            input=self._keys,
+            output=output,
+            erase_when_done=True,
+        )
+        self._app.renderer = FittedRenderer(self._app._merged_style, output, dict)
+        self._app.ttimeoutlen = ESCAPE_SECONDS
+        hasten_escape(self._app.key_processor)
+        self._app.key_processor.before_key_press += lambda _: panel.note_key(asyncio.get_running_loop().time())
+
+    async def run(self) -> str | None:
+        """Ask once nobody types, and return the answer; None at the end of input."""
+        with self._single_keys(), suppress(EOFError):
+            if not self._question.is_expected:
+                await self._wait_for_quiet()
+            try:
+                with nullcontext() if self._is_drawn else self._echoed():
+                    return await self._app.run_async(self._open, handle_sigint=False, set_exception_handler=False)
+            finally:
+                self._panel.end()
+        return None
+
+    def _leave(self, *, gently: bool) -> None:
+        """Stop the turn that asks, once, since a second signal would end the process; else give no answer."""
+        if self._stop is None:
+            self._panel.give(None)
+        else:
+            stop, self._stop = self._stop, lambda: None
+            stop()
+
+    def _open(self) -> None:
+        assert self._app.future is not None, "the app runs"
+        self._panel.begin(self._question, self._app.future)
+        self._panel.take_keys()
+
+    @contextmanager
+    def _single_keys(self) -> Iterator[None]:
+        """Keep the terminal in single-key mode within the block, also after a shell has continued the process."""
+        loop = asyncio.get_running_loop()
+        self._take_terminal()
+        with suppress(ValueError, RuntimeError):  # not in the main thread
+            loop.add_signal_handler(signal.SIGCONT, self._take_terminal)
+        try:
+            yield
+        finally:
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGCONT)
+
+    def _take_terminal(self) -> None:
+        """Set the mode, and draw everything again."""
+        self._keys.mode(self._keys.fileno()).__enter__()
+        if self._stream.colour and not self._question.is_expected:
+            self._stream.write(_PASTE_ON)
+        self._app.renderer.reset()
+        self._app.invalidate()
+
+    async def _wait_for_quiet(self) -> None:
+        """Discard text typed ahead, until no key has come for `QUIET` seconds."""
+        clock = asyncio.get_running_loop().time
+        key_at = clock()
+
+        def discard() -> None:
+            nonlocal key_at
+            self._keys.read_keys()
+            key_at = clock()
+
+        clear_typeahead(self._keys)
+        with self._keys.attach(discard):
+            while not self._keys.closed and (wait := key_at + QUIET - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
+                await asyncio.sleep(wait)
+        self._keys.flush_keys()
+
+    @contextmanager
+    def _echoed(self) -> Iterator[None]:
+        """Write the question and what is typed in the block, then end the line; say how long a hidden line is."""
+        buffer, is_hidden = self._panel.buffer, self._question.is_hidden
+        shown = ""
+
+        def echo(buffer: Buffer) -> None:
+            nonlocal shown
+            buffer.cursor_position = len(buffer.text)
+            before = shown
+            shown = "*" * min(len(buffer.text), MOST_STARS) if is_hidden else sanitize(buffer.text)
+            kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
+            gone = cells(before[len(kept) :])
+            self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
+
+        rows = draw_question(self._question, self._stream.width - 1, MOST_ROWS, redraws=False, colour=False)
+        self._stream.write("\n".join(rows) + " ")
+        buffer.on_text_changed += echo
+        buffer.on_cursor_position_changed += echo
+        try:
+            yield
+        finally:
+            self._stream.write(f" ({len(buffer.text)} characters)\n" if is_hidden and buffer.text else "\n")
+
+
+class _SignallingMode(raw_mode):
+    """Single keys, but for those that send a signal."""
+
+    @classmethod
+    def _patch_lflag(cls, attrs: int) -> int:
+        return super()._patch_lflag(attrs) | attrs & termios.ISIG
+
+
+class _SingleKeys(TerminalInput):
+    """The keys of a terminal in that mode."""
+
+    mode = _SignallingMode
+
+
+class _StreamOutput(TerminalOutput):
+    """The output of an app on a stream of ours; unless `is_drawn`, it is dropped."""
+
+    def __init__(self, stream: Writable, descriptor: int, *, is_drawn: bool) -> None:
+        super().__init__(descriptor, lambda: Size(size_of(descriptor).rows, stream.width), colour=True, codes=True)
+        self._stream, self._is_drawn = stream, is_drawn
+
+    def _send(self, text: str) -> None:
+        if self._is_drawn:
+            self._stream.write(text)
