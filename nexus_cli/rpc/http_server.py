@@ -211,6 +211,8 @@ class RpcServer:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     async def _rpc(self, request: web.Request) -> web.StreamResponse:
+        if (length := request.content_length or 0) > MOST_BODY:
+            raise web.HTTPRequestEntityTooLarge(MOST_BODY, length)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()

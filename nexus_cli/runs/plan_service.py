@@ -170,7 +170,7 @@ def check_level(level: str, settings: RunSettings) -> str:
     """Return a level of unattended runs; raise `UsageError` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
-        why = f"your settings limit unattended runs to level {settings.allow}"
+        why = f"unattended runs may have at most the level {settings.allow} (runs.allow)"
         raise UsageError(f"--allow {level}", why, f"To allow it: nexus config set runs.allow {level}")
     return level
 

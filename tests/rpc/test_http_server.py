@@ -160,6 +160,15 @@ async def test_a_large_body_is_refused_and_the_server_goes_on(tmp_path: Path, mo
         assert await served.client.list_agents() == []
 
 
+async def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        one = await connect(served)
+        head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: {10**12}\r\n\r\n"
+        one.writer.write(head.encode())
+        assert "413" in (await asyncio.wait_for(one.head(), http_server.BODY_SECONDS / 2)).split("\r\n")[0]
+        one.writer.close()
+
+
 async def test_long_headers_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         head = ("Host: 127.0.0.1", f"Authorization: {RIGHT}")
