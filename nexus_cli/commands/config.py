@@ -47,8 +47,7 @@ def show_settings(
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
 ) -> Report[Annotated[Any, ConfigReport]]:
-    """Print all settings that have a value, but no keys. In a session, also print where values other than defaults come
-    from."""
+    """Print all settings that have a value. In a session, also print where values other than defaults come from."""
     loaded = _load(source)
     settings = {
         key: {"value": redact(value) if isinstance(value, str) else value, "origin": loaded.origins[key]}
