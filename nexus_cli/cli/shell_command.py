@@ -15,7 +15,8 @@ import typer
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
-from nexus_cli.commands.verb import TEXTS, Noun, Report, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
+from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import UsageError
 from nexus_cli.ui.print.progress_bar import progress_bar
@@ -81,6 +82,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
+        _refuse_in_session(noun, verb)
         open_once = cache(partial(open_ledger, verb.opens))
         if verb.opens != "nothing":
             open_once()
@@ -106,6 +108,14 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _refuse_in_session(noun: Noun, verb: Verb) -> None:
+    """Raise `NexusError("denied", ...)` for a verb that permits, if a command or hook of a session gives it."""
+    if verb.authority is Authority.PERMITS and os.environ.get(IN_SESSION):
+        why = "commands and hooks of a session cannot change what is permitted"
+        hint = f"Run it in your own shell ({IN_SESSION} is set here)"
+        raise NexusError("denied", f"{noun.name} {verb.name}".rstrip(), why, hint)
 
 
 def _show(noun: Noun, json: bool, report: Report[Any]) -> None:

@@ -28,6 +28,7 @@ from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_file import parse_value, write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.reports.settings import ConfigReport
 
 Key = Annotated[str, Argument("KEY", "A dotted key such as limits.max_steps.")]
@@ -49,7 +50,7 @@ def show_settings(
     """Print all settings that have a value. In a session, also print where values other than defaults come from."""
     loaded = _load(source)
     settings = {
-        key: {"value": value, "origin": loaded.origins[key]}
+        key: {"value": redact(value) if isinstance(value, str) else value, "origin": loaded.origins[key]}
         for key, value in loaded.values.items()
         if name.casefold() in key
     }

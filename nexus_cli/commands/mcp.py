@@ -181,7 +181,7 @@ NOUN = Noun(
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete_servers),
-        Verb(test_server, "test", Authority.PERMITS, "nothing", complete=_complete_servers),
+        Verb(test_server, "test", Authority.OPERATES, "nothing", complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", complete=_complete_servers),
         Verb(add, "add", Authority.PERMITS, "nothing", only="shell"),
     ),

@@ -252,7 +252,7 @@ NOUN = Noun(
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.KEEPS, "write", complete=_complete_runs),
         Verb(pause_run, "pause", Authority.KEEPS, "write", complete=_complete_runs),
-        Verb(resume_run, "resume", Authority.PERMITS, complete=_complete_runs),
+        Verb(resume_run, "resume", Authority.OPERATES, complete=_complete_runs),
     ),
     "List unattended runs and answer their questions.",
 )

@@ -253,7 +253,7 @@ NOUN = Noun(
         Verb(set_goals, "goal", Authority.KEEPS, "write"),
         Verb(post, "post", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(read, "read", Authority.KEEPS, complete=_complete_spaces),
-        Verb(enter, "enter", Authority.PERMITS, complete=_complete_spaces),
+        Verb(enter, "enter", Authority.OPERATES, complete=_complete_spaces),
     ),
     "Talk with several people and agents in a space.",
     in_shell=("open",),

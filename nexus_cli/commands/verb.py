@@ -63,9 +63,12 @@ class Authority(StrEnum):
     KEEPS = "keeps"
     """Changes what outlives the session: facts, names, forks, messages, runs that stop, worktrees. A client of a server
     may give it where the server's level is `edit` or higher."""
+    OPERATES = "operates"
+    """Starts, stops or deletes what is beside the session (servers, runs, plans, other sessions), or writes files of
+    the person. No client may give it."""
     PERMITS = "permits"
-    """Changes what is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders, plans), or another
-    process. For the person at a terminal of this machine alone."""
+    """Changes what is permitted (trust, rules, keys, plugins, servers, settings, shared ledgers). For the person at a
+    terminal of this machine alone: no client may give it, nor a command or hook of a session."""
 
 
 def _keep_silent(line: object) -> None:
@@ -279,7 +282,7 @@ class Verb:
     @property
     def is_served(self) -> bool:
         """True if a client of a server may give it, unless an option permits."""
-        return not (self.is_local or self.at_terminal or self.authority is Authority.PERMITS)
+        return not (self.is_local or self.at_terminal or self.authority in (Authority.OPERATES, Authority.PERMITS))
 
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:

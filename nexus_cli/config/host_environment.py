@@ -21,6 +21,8 @@ from nexus_cli.core.shared_types import Environ
 
 CHILD_OF = "NEXUS_CHILD_OF"
 """Variable that marks the processes of one child; a nested child appends its own value."""
+IN_SESSION = "NEXUS_IN_SESSION"
+"""Variable of the model's commands and of hooks: a `nexus` that they start may not change what is permitted."""
 MOST_NESTED = 3
 """Most runs of nexus around another one, each started by a command or hook of the one before."""
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")

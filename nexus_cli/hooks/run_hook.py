@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
-from nexus_cli.config.host_environment import CHILD_OF
+from nexus_cli.config.host_environment import CHILD_OF, IN_SESSION
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -236,7 +236,7 @@ def _start(
             raise OSError("no sandbox is available here")
         sandbox = permission.make_sandbox("write", asks=False, hook=True)
         env, confinement = sandbox.env, sandbox.confinement
-    env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
+    env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder), IN_SESSION: "1"}
     if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin
         env |= {PLUGIN_ROOT: str(hook.folder), "PYTHONDONTWRITEBYTECODE": "1"}
     env |= {ENV_FILE: str(script)} if script else {}

@@ -120,7 +120,7 @@ class FileJournal(SessionJournal):
         self._retry_at = time.monotonic() + RETRY_SECONDS
         unless = ", unless the ledger can be written by then" if self._file else ""
         lost = f"is kept in memory only and will be lost on exit{unless}"
-        self.warn(f"{problem.message}; {subject} {lost}; in a chat, /export FILE saves a copy")
+        self.warn(f"{problem.message}; {subject} {lost}; /export FILE saves a copy of an open chat")
 
     def _copy_to_memory(self) -> None:
         from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)

@@ -326,9 +326,9 @@ class CallPermission:
         return (call.tool.name,) if kind == "server" else ()
 
     def find_narrow_way(self, decision: CallDecision) -> NarrowWay:
-        """Return the options or rule that let a refused call run at its level, and as little else as possible: one
-        allow rule for exactly this call, for a path outside the project also `--add-dir`, for several commands, or
-        outside the sandbox, a `--rule` each. The rule of "always" is named only where no other does. Blocks."""
+        """Return the options and the rule that let a refused call run at its level, and as little else as possible: an
+        allow rule for exactly this call, which `--rule` gives for one run, for several commands a `--rule` each; for a
+        path outside the project `--add-dir`. The rule of "always" is named only where no other does. Blocks."""
         call = decision.checked
         if call.tool.runs_commands:
             return self._find_way_of_command(call, decision)
@@ -338,7 +338,7 @@ class CallPermission:
         rule = self._find_enough(rules, call, decision.level)
         may_work_there = call.tool.effect is Effect.READ or decision.level not in (PLAN, ASK)
         options = [f"--add-dir {shlex.quote(folder_of(folder))}" for folder in folders if may_work_there]
-        return NarrowWay(rule, " ".join(options))
+        return NarrowWay(rule, " ".join(options) or self._write_ahead((rule,), call, decision.level))
 
     def _find_way_of_command(self, call: CheckedCall, decision: CallDecision) -> NarrowWay:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
@@ -359,22 +359,21 @@ class CallPermission:
         for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MOST_TRIED]):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
-        ahead = self._find_ahead(exact, call, decision.level) if not rule else ()
-        if rule or ahead:
-            return NarrowWay(rule, " ".join(f"--rule {shlex.quote(rule_text)}" for rule_text in ahead))
-        offers = decision.offers if len(decision.offers) == 1 else ()
-        return NarrowWay(self._find_enough(offers, call, decision.level))
+        option = self._write_ahead(exact, call, decision.level)
+        if not (rule or option) and len(decision.offers) == 1:
+            rule = self._find_enough(decision.offers, call, decision.level)
+            option = self._write_ahead((rule,), call, decision.level)
+        return NarrowWay(rule, option)
 
-    def _find_ahead(self, exact: tuple[str, ...], call: CheckedCall, level: str) -> tuple[str, ...]:
-        """Return the fewest of the rules `exact` with which a call runs at `level` if they are given with `--rule`, ()
-        if all are not enough."""
+    def _write_ahead(self, rules: tuple[str, ...], call: CheckedCall, level: str) -> str:
+        """Return a `--rule` for the fewest of `rules` with which a call runs at `level`, "" if all are not enough."""
         with suppress(ValueError):  # one cannot be written
-            if exact and self.decide(call, level, ahead=exact).is_granted:
-                for candidate in exact:
-                    fewer = tuple(other for other in exact if other != candidate)
-                    exact = fewer if self.decide(call, level, ahead=fewer).is_granted else exact
-                return exact
-        return ()
+            if self.decide(call, level, ahead=rules).is_granted:
+                for candidate in rules:
+                    fewer = tuple(other for other in rules if other != candidate)
+                    rules = fewer if self.decide(call, level, ahead=fewer).is_granted else rules
+                return " ".join(f"--rule {shlex.quote(rule)}" for rule in rules)
+        return ""
 
     def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:
         """Return the first allow rule with which a call runs at `level`, "" if none does."""
@@ -596,9 +595,15 @@ class CallPermission:
             rights = rights.for_hook(places()) if hook else rights
             confinement, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
         env, removed = sandbox_environment(rights, os.environ, self._settings.env_pass)
-        from nexus_cli.config.host_environment import add_own_program, host_environment, own_index  # noqa: PLC0415
+        from nexus_cli.config.host_environment import (  # noqa: PLC0415
+            IN_SESSION,
+            add_own_program,
+            host_environment,
+            own_index,
+        )
 
-        env = host_environment(env, self._cwd) | {"PWD": str(self._cwd)}  # not by the link that leads there
+        env = host_environment(env, self._cwd)
+        env |= {"PWD": str(self._cwd), IN_SESSION: "1"}  # PWD: not by the link that leads there
         add_own_program(env, places())
         is_walled = confinement.backend != "none"
         if is_walled:

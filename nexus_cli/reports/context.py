@@ -31,7 +31,7 @@ from nexus_cli.reports.request_view import (
     recorded_view,
     sent_view,
 )
-from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, Verbatim, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
@@ -301,7 +301,7 @@ def context_text(value: JsonObject, width: int) -> Blocks:
     ]
     head += filter(None, [describe_waiting(value)])
     bar = Drawn(f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}")
-    yield from [*head, "", bar, "", *_layers(budget), *_cached(value)]
+    yield from [*head, "", bar, "", *_layers(budget, width), *_cached(value)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         yield Paragraph(text, "  ", "")
@@ -368,7 +368,7 @@ def describe_waiting(value: JsonObject) -> str:
     return f"{attached} ({number(waiting['tokens'])} tokens) will be sent with your next message"
 
 
-def _layers(budget: JsonObject) -> Blocks:
+def _layers(budget: JsonObject, width: int) -> Blocks:
     """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, budget["available"])
     parts = [(name, budget["used"].get(name, 0)) for name in LAYERS]
@@ -376,7 +376,8 @@ def _layers(budget: JsonObject) -> Blocks:
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
     reserved = f"reserved: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
-    return [*map(Verbatim, rows), Paragraph(reserved, "    ", "  ")]
+    shown = (Drawn(row) if cells(row) <= width else Paragraph(row, "    ", "  ") for row in rows)
+    return [*shown, Paragraph(reserved, "    ", "  ")]
 
 
 def _cached(value: JsonObject) -> Blocks:

@@ -33,7 +33,7 @@ MOST = 512 * 1024
 NAMES = 500
 """Most untracked files that are named."""
 MOST_NAMES = 50
-"""Most lines of names of files that are shown."""
+"""Most files that are listed."""
 LARGE = 64 * 1024
 """Size in bytes above which an untracked file is only named."""
 DIFF = (
@@ -105,7 +105,7 @@ def diff_text(value: JsonObject) -> Blocks:
 def _list_names(names: list[str]) -> Blocks:
     yield from (Verbatim(name.replace("\n", "\\n"), "  ") for name in names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
-        yield f"[{plural(len(names) - MOST_NAMES, 'more line')}]"
+        yield f"[{plural(len(names) - MOST_NAMES, 'more file')}]"
 
 
 def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked: Sequence[str] = ()) -> DiffReport:

@@ -45,6 +45,7 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.ledger import Ledger
 from nexus_cli.mcp.server_tools import Catalogue
@@ -255,7 +256,7 @@ def _model(settings: Settings, model: str) -> Check:
         chosen = choose_model(model, settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
-    return Check("model", "ok", chosen.model)
+    return Check("model", "ok", redact(chosen.model))
 
 
 def _local(settings: Settings) -> Check:

@@ -11,7 +11,7 @@ from nexus_cli.core.elide import cut_at_word, name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ALL, LEVELS, PLAN
+from nexus_cli.core.limits import ALL, AUTO, LEVELS, PLAN
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
 from nexus_cli.reports.text.door import NameCommands
@@ -197,14 +197,15 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
 
     if options:
-        yield f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run."
+        yield f"{name_first([*dict.fromkeys(options)], 2 * NAMED, ' ')} lets {which(len(options))} run."
     if rules:
         added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
         always = "always allow" if options else "allow"
-        yield f"To {always} {which(len(rules))} here: {name_first(added, NAMED, '; ')}."
+        yield f"To {always} {which(len(rules))} here: {name_first(added, 1 if options else NAMED, '; ')}."
     if confined:
         level = max(confined, key=LEVELS.index)
-        yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
+        walls = ", without network" if level == AUTO else ""
+        yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}{walls}."
     if alone:
         calls = which(len(alone))
         yield (

@@ -25,6 +25,8 @@ CLEAR_FIRST = "press Enter to clear your draft, then answer"
 """Shown instead of `DRAFT_FIRST` if the draft is an answer that was typed too early."""
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah", "auto", "always", "session"})
 """Words that may mean yes, also where no key of the question offers that, and are not an instruction."""
+ALL = "A"
+"""The key for all calls of a list, which is not the `a` that stores a rule where one call is left."""
 FEWEST = 3
 """Least number of words after the word of an answer that make an instruction: "yes please" is none."""
 SHORTEST = 4
@@ -137,9 +139,9 @@ async def ask(source: AnswerSource, question: AskedQuestion) -> GivenAnswer | No
 
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-    """Return the key for `text`, ignoring case if that is unambiguous; None if there is none."""
+    """Return the key for `text`, ignoring case except that of `ALL`; None if there is none."""
     there = {answer_key.key: answer_key for answer_key in keys}
-    return there.get(text) or there.get(text.lower())
+    return there.get(text) or there.get(_fold(text))
 
 
 def is_command_line(line: str) -> bool:
@@ -187,7 +189,11 @@ def is_only_answer(line: str, question: AskedQuestion) -> bool:
 
 
 def _normalize(word: str) -> str:
-    return word.casefold().rstrip(",.:!")
+    return _fold(word.rstrip(",.:!"))
+
+
+def _fold(word: str) -> str:
+    return word if word == ALL else word.casefold()
 
 
 def _find_word(word: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:

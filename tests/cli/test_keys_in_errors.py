@@ -51,3 +51,11 @@ def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: st
     config.write_text(text.format(KEY))
     done = nexus("config", "show")
     assert done.returncode == 2 and KEY.encode() not in done.stderr
+
+
+def test_a_key_in_place_of_a_model_is_shown_by_no_report(nexus: Run, config: Path) -> None:
+    config.write_text(f'model = "{KEY}"\n[alias]\nfast = "{KEY}"\n')
+    for words in (("config", "show"), ("config", "show", "--json"), ("doctor",), ("doctor", "--json"), ("status",)):
+        done = nexus(*words)
+        assert KEY.encode() not in done.stdout + done.stderr and b"[redacted]" in done.stdout, words
+    assert nexus("config", "get", "model").stdout == f"{KEY}\n".encode(), "asked for by its name"

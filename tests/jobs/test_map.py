@@ -347,6 +347,11 @@ def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stag
 def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -> None:
     head = place.shell(f"nexus map '{PROMPT}' *.py -j 1 --resume r.jsonl | head -1")
     assert len(lines(head)) == 1 and clean(head)
+    paid = len(place.server.requests)
+    for command in (f"nexus map '{PROMPT}' *.py --resume r.jsonl >&-", "nexus ask hi >&-", "nexus ask --json hi >&-"):
+        closed = place.shell(command, installed=True)
+        assert closed.status == 1 and len(closed.told) == 1 and "stdout cannot be written" in closed.told[0]
+    assert len(place.server.requests) == paid
     full = place.shell(f"nexus map '{PROMPT}' *.py --resume r.jsonl >/dev/full")
     assert full.status == 1 and "stdout cannot be written" in full.told[0] and clean(full), full
     assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0

@@ -77,3 +77,21 @@ def test_what_a_refused_command_names_lets_it_through_and_nothing_else(tmp_path:
         assert [row["subject"] for row in other.result["denied"]] == [f"{fetch}?and=secrets"] and "nothing" in checked
         wrong = place.ask("--rule", "curl *", "x")
         assert wrong.status == 2 and "--rule 'curl *'" in wrong.told[-1]
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        (("write_file", {"path": "prices.txt", "content": "tea\n"}), r"--rule 'write_file\([^)]*/prices.txt\)'"),
+        (("bash", {"command": "touch prices.txt"}), r"--rule 'bash\(touch prices.txt\)'"),
+    ],
+)
+def test_what_any_rule_would_allow_is_offered_for_one_run_first(tmp_path: Path, call: Any, way: str) -> None:
+    with stage(tmp_path) as place:
+        place.settings(QUICK + PRICED)
+        place.script([calls(call), {"text": "Done."}, calls(call), {"text": "Done."}])
+        line = next(line for line in place.ask("write the list").told if "refused" in line)
+        option = re.search(rf"\. ({way}) lets it run\. To always allow it here: nexus rules add --here ", line)
+        assert option and line.endswith(("edit lets it run too.", "auto lets it run too, without network."))
+        again = place.ask("--json", *shlex.split(option[1]), "write the list")
+        assert again.result["denied"] == [] and (place.folder / "prices.txt").exists()

@@ -112,6 +112,8 @@ REFUSED = [
     "permissions remove bash(rm *)",
     *sorted(AT_TERMINAL),
 ]
+PERSONAL = (Authority.OPERATES, Authority.PERMITS)
+"""The authority of what no client may give."""
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
 PNG = png()
 
@@ -136,7 +138,7 @@ def test_each_command_was_decided() -> None:
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
     assert {one.name for one in commands if one.is_served} >= SERVED
     own = [(f"{one.name} {verb.name}".strip(), verb) for one in commands for verb in one.verbs if verb.is_live]
-    served = {name for name, verb in own if not (verb.authority is Authority.PERMITS or verb.is_local)}
+    served = {name for name, verb in own if not (verb.authority in PERSONAL or verb.is_local)}
     assert served - AT_TERMINAL - {"help all"} == SERVED_LIVE
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
@@ -185,7 +187,7 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
             for verb in command.verbs if command.is_served else ():
                 if not verb.name and verb is not command.verbs[0]:
                     continue  # the line decides: `REFUSED` has some
-                if verb.authority is Authority.PERMITS or verb.is_local:
+                if verb.authority in PERSONAL or verb.is_local:
                     with pytest.raises(NexusError, match="--connect"):
                         find_served(command.name, verb.name, context)
                 elif verb.name:
@@ -271,7 +273,7 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
     rows = openrpc_document()["x-commands"]
     served_commands = {name: command for name, command in discover().items() if command.is_served}
     assert {row["name"] for row in rows} == served_commands.keys()
-    assert not [row for row in rows if row["authority"] == Authority.PERMITS or not row["summary"].endswith(".")]
+    assert not [row for row in rows if row["authority"] in PERSONAL or not row["summary"].endswith(".")]
     taken = {(row["name"], row["arguments"]) for row in rows}
     assert taken >= {("permissions", "ask"), ("config", "[NAME]"), ("resume", "[ID|WORDS] [--all] [--running]")}
     verbs = [verb for command in served_commands.values() for verb in command.verbs if verb.is_served]

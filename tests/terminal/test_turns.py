@@ -10,7 +10,7 @@ import pytest
 from search import sample
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, PATIENCE, UP, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, NEXUS, PATIENCE, UP, ctrl
 from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
@@ -364,6 +364,13 @@ def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path
     made.say("hello")
     assert (tmp_path / "pager.keys").read_bytes() == keys.encode()
     assert len(made.server.requests) == 1 and "hello" in sent(made)
+
+
+def test_a_shell_line_of_the_person_may_change_the_settings(repl: Opens) -> None:
+    made = repl()
+    made.send(f"!{NEXUS} config set effort low\r")
+    made.wait_for("set effort in ")
+    assert 'effort = "low"' in (made.place.nexus_home / "config" / "config.toml").read_text()
 
 
 def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:

@@ -22,7 +22,7 @@ from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.input.piped import Reader
-from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
@@ -67,6 +67,7 @@ def run_ask(shared: SharedOptions, options: AskOptions) -> int:
         quiet=shared.quiet,
     )
     prompt.check()
+    Stream(1).refuse_closed()  # before anything is paid
     if options.schema:
         from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
 

@@ -13,7 +13,7 @@ from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -34,6 +34,7 @@ def map_items(context: typer.Context, options: MapOptions, shared: SharedOptions
         why = "no files are given, and stdin is a terminal"
         raise UsageError("no items", why, "Name files, or pipe a list to nexus")
     block_imports_from(str(shared.folder))
+    Stream(1).refuse_closed()  # before anything is paid
     schema = ""
     if options.schema:
         from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)

@@ -136,6 +136,6 @@ def _make_approver(err: Writable) -> Approver | None:
 
 
 VERBS = (
-    Verb(list_and_answer, "", Authority.PERMITS, "write"),
-    Verb(resume_run, "resume", Authority.PERMITS, "write"),
+    Verb(list_and_answer, "", Authority.OPERATES, "write"),
+    Verb(resume_run, "resume", Authority.OPERATES, "write"),
 )

@@ -14,4 +14,4 @@ def run(source: Source, name: Name) -> Annotated[int, ServeOnceReport]:
     return run_plan(source.ledger, source.ledger.plans.find(name), json=source.is_json)
 
 
-VERBS = (Verb(run, "run", Authority.PERMITS, "write"),)
+VERBS = (Verb(run, "run", Authority.OPERATES, "write"),)

@@ -15,4 +15,4 @@ def open_here(source: Source, space: SpaceName, name: As = "") -> int:
     return open_space(source.ledger, settings, *find_member(source, settings, space, name))
 
 
-VERBS = (Verb(open_here, "open", Authority.PERMITS, "write"),)
+VERBS = (Verb(open_here, "open", Authority.OPERATES, "write"),)

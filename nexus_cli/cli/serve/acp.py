@@ -96,4 +96,4 @@ async def _pass_messages(
     messages.feed_eof()
 
 
-NOUN = Noun("acp", "run", (Verb(acp, "", Authority.PERMITS, "nothing"),))
+NOUN = Noun("acp", "run", (Verb(acp, "", Authority.OPERATES, "nothing"),))

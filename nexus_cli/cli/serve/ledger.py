@@ -226,7 +226,7 @@ NOUN = Noun(
     "run",
     (
         Verb(show, "show", opens="nothing"),
-        Verb(copy, "copy", Authority.PERMITS, "nothing", busy="checking the copy"),
+        Verb(copy, "copy", Authority.OPERATES, "nothing", busy="checking the copy"),
         Verb(share, "share", Authority.PERMITS, "nothing"),
         Verb(unshare, "unshare", Authority.PERMITS, "nothing"),
     ),

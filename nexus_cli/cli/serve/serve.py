@@ -68,4 +68,4 @@ def serve(
     )
 
 
-NOUN = Noun("serve", "run", (Verb(serve, "", Authority.PERMITS, "nothing"),))
+NOUN = Noun("serve", "run", (Verb(serve, "", Authority.OPERATES, "nothing"),))

@@ -14,4 +14,4 @@ def consolidate(source: Source, model: Model = "") -> Report[ConsolidationReport
     return Report("changed_facts", merge_facts(model))
 
 
-VERBS = (Verb(consolidate, "consolidate", Authority.PERMITS, "nothing"),)
+VERBS = (Verb(consolidate, "consolidate", Authority.OPERATES, "nothing"),)

@@ -5,10 +5,12 @@ Detects a terminal, its width, and the use of colours. The caller decides on the
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fcntl import F_GETFL, fcntl
 from typing import Protocol
 
 from nexus_cli.core.errors import NexusError
@@ -100,6 +102,16 @@ class Stream:
         except OSError:
             return 80
 
+    def refuse_closed(self) -> None:
+        """Raise `NexusError("internal", ...)` if it was closed when nexus started (`reopen_descriptors`)."""
+        if fcntl(self._descriptor, F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise self._unwritable(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+
+    def _unwritable(self, error: OSError) -> NexusError:
+        name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
+        why, hint = str(error.strerror), "Check the destination of the output"
+        return NexusError("internal", f"{name} cannot be written", why, hint)
+
     def write(self, text: str) -> None:
         """Write all of `text` as UTF-8; raises as `write_bytes` does."""
         self.write_bytes(replace_surrogates(text).encode())
@@ -113,10 +125,7 @@ class Stream:
         except BrokenPipeError:
             raise ReaderClosed from None
         except OSError as error:
-            name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
-            raise NexusError(
-                "internal", f"{name} cannot be written", str(error.strerror), "Check the destination of the output"
-            ) from error
+            raise self._unwritable(error) from error
         finally:
             _writing -= 1
 

@@ -183,6 +183,8 @@ def format_finished_call(finished: FinishedCall, width: int, theme: Theme) -> li
         role, error = "error", result.error
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
+        elif not result.ran:  # the lines below the first one tell the model how to call the tool
+            error = error.partition("\n")[0]
         lines += (indent + theme.paint(role, line) for line in _cause(error, room, finished.whole))
     if find_called_tool(finished.call).asks and not finished.is_outcome:
         lines += (indent + line for text in finished.result.output.splitlines() for line in wrap(sanitize(text), room))

@@ -97,6 +97,17 @@ def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) ->
     assert "80,000 of 83,160 tokens (96.2%)" in whole and "result of bash pytest" in whole
 
 
+@pytest.mark.parametrize("width", [20, 24, 28])
+def test_a_narrow_screen_cuts_no_figure_and_leaves_room_for_words(width: int) -> None:
+    words = find_form("context")(CONTEXT, width).split()
+    used = CONTEXT["budget"]["used"]
+    assert {f"{used[name]:,}" for name in ("system", "tools", "history", "event")} <= {*words}
+    assert sum(word.endswith("%") for word in words) >= 5 and not [word for word in words if word in ("%", "0%")]
+    check = {"name": "path", "status": "ok", "detail": "commands use your own programs", "hint": "a hint"}
+    text = find_form("doctor")({"checks": [check], "ok": True, "model": "m"}, width)
+    assert all(len(line) - len(line.lstrip()) <= 2 for line in text.splitlines())
+
+
 def test_sessions_are_a_table_or_a_hint() -> None:
     session = {
         "id": "01J",

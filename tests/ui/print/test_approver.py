@@ -54,7 +54,8 @@ def meaning(line: str, waiting: int = 1) -> Answer | None:
         ("y", Allow()),
         ("YES ", Allow()),
         ("a", Allow(always=True)),
-        ("A", Allow(always=True)),
+        ("A", None),  # stands for all calls of a list, and must not become the `a` of the one that is left
+        ("A.", None),
         ("always", Allow(always=True)),
         ("s", Allow(always=True)),
         ("n", Deny(stops=True)),
@@ -93,6 +94,13 @@ def test_several_questions_can_be_answered_by_one_word() -> None:
         reply = read_answer(line, AskedQuestion("", answer_keys(bash("ls"), 2)))
         assert reply is not None and reply.key is not None and (reply.meaning, reply.key.lasts) == (answer, True)
     assert meaning("n", waiting=2) == STOP
+
+
+def test_the_key_for_all_stores_no_rule_for_the_call_that_is_left() -> None:
+    keys = answer_keys(replace(bash("make"), stores=("bash(make)",)), 1)
+    assert [read_answer(line, AskedQuestion("", keys)) for line in ("A", "A.", "A\n")] == [None] * 3
+    reply = read_answer("a", AskedQuestion("", keys))
+    assert reply is not None and reply.meaning == Allow(always=True, stored=True)
 
 
 def bash(command: str, number: int = 1) -> Question:

@@ -27,7 +27,7 @@ def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() 
     assert shown[5:7] == ["9 - c", "9 + d"]
     rest = "\n".join(shown[7:])
     assert "Not shown (too large, binary, unreadable, or no copy kept):" in rest
-    assert "  n\\n.png" in rest and "[10 more lines]" in rest
+    assert "  n\\n.png" in rest and "[10 more files]" in rest
     assert "[and 1,400 untracked files not listed]" in rest
 
 

@@ -534,6 +534,12 @@ def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
     assert "\x1b[91m✗" in coloured and "\x1b[91mbad" in coloured
 
 
+def test_wrong_arguments_are_one_line_for_the_person() -> None:
+    error = "bad arguments for edit_file: `path` is required\nedit_file: Change a file.\nArguments: {}"
+    text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult(error=error, ran=False), EDIT))
+    assert text == "✗ edit a.py\n    bad arguments for edit_file: `path` is required\n"
+
+
 def test_a_refused_call_says_by_whom_and_why() -> None:
     result = ToolResult(error="the person said no: use make", denied=True, ran=False)
     assert put(e.ToolCallEvent(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    you said no: use make\n"
