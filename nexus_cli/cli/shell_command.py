@@ -18,7 +18,7 @@ from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unch
 from nexus_cli.commands.verb import TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
-from nexus_cli.core.errors import UsageError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
