@@ -183,6 +183,7 @@ def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("NEXUS_HOME", str(home / "nexus"))
+        patch.delenv("NEXUS_IN_SESSION", raising=False)  # the suite may be run by an agent
         yield home
     litellm = sys.modules.get("litellm")
     if litellm is not None:
