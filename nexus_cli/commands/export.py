@@ -47,7 +47,7 @@ def export_session(
     ] = None,
     form: Annotated[
         str,
-        Option("|".join(FORMATS), "The format, as the word of this name.", "--format", least=0, is_repeated=True),
+        Option("|".join(FORMATS), "The format.", "--format", least=0, is_repeated=True),
     ] = "",
     markdown: Annotated[bool, Option(None, "Short for --format md.", is_repeated=True)] = False,
     jsonl: Annotated[bool, Option(None, "Short for --format jsonl.", is_repeated=True)] = False,
@@ -57,7 +57,7 @@ def export_session(
         str, Option("FILE", "The file; in a shell, default: stdout.", "--output -o", least=0, is_repeated=True)
     ] = "",
 ) -> Report[ExportReport]:
-    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
+    """Write a whole session to a file, or print it.
 
     The formats are md (Markdown), html (a single self-contained page with the conversation and the tokens of each
     request by section), jsonl (JSON Lines), and claude (a session that Claude Code can resume; see `nexus docs moving`
@@ -170,7 +170,7 @@ async def copy_answer(
 
 
 EXPORT = Verb(export_session, authority=Authority.ACTS, complete=lambda source: FORMATS if source.live else ())
-NOUN = Noun("export", "sessions", (EXPORT,), "Write a whole session to a file, or print it.")
+NOUN = Noun("export", "sessions", (EXPORT,))
 NOUNS = (
     Noun("transcript", "sessions", (Verb(show_transcript),)),
     Noun("copy", "run", (Verb(copy_answer, at_terminal=True),)),

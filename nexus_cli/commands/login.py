@@ -40,12 +40,13 @@ def login(
         str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
 ) -> Act:
-    """Store the key of PROVIDER, pasted at a hidden prompt or read from stdin.
+    """Store the API key of a provider.
 
-    nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
-    precedence, but in a session the new key is used from now on; there, without PROVIDER, choose one from a list.
-    PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For a
-    subscription (github-copilot, chatgpt), nexus prints a code in a shell; enter it on a web page to sign in.
+    Paste the key at a hidden prompt; a shell also reads it from stdin. nexus uses the system's keyring if available,
+    else a file that only you can read. A key in the environment takes precedence, but a session uses the new key from
+    now on. In a session, without PROVIDER, choose one from a list. PROVIDER may also be the name of a secret, such as
+    HOOK_SECRET, for settings of services and hosts. For a subscription (github-copilot, chatgpt), nexus prints a code
+    in a shell; enter it on a web page to sign in.
     """
     provider = " ".join(words or ()) or _choose_provider(source)
     check_key_name(key_name)
@@ -172,7 +173,6 @@ NOUN = Noun(
     "login",
     "setup",
     (Verb(login, "", Authority.PERMITS, "nothing", complete=_complete_providers),),
-    "Store the API key of a provider.",
     aliases=("connect",),
     is_idle=True,
 )

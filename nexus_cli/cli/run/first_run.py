@@ -124,7 +124,7 @@ class FirstRun:
             raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
     def _ask_hidden(self, text: str, prompt: str) -> str:
-        self._say(text)
+        self._put(text)
         return self._read_key(f"{prompt} (not shown): ")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:

@@ -59,7 +59,7 @@ class TerminalContext:
         with self.repl.jobs.wait_for_user():
             if tuple(choices) == YES_OR_NO:
                 reply = await ask(self.repl.view, AskedQuestion.yes_or_no(title, escape="Esc cancel"))
-                return reply and YES_OR_NO[reply.meaning].key
+                return YES_OR_NO[reply.meaning].key if reply else None
             return await self.repl.view.choose(title, choices, search)
 
     async def ask_hidden(self, prompt: str) -> str | None:
