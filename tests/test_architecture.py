@@ -477,11 +477,11 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_772, 0, 1),
+    "acp": (9_062, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_623, 0, 5),
+    "cli": (46_268, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_914, 0, 55),
+    "commands": (44_475, 0, 48),
     "config": (35_736, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_150, 0, 46),
@@ -495,9 +495,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_547, 0, 22),
     "permission": (13_752, 0, 48),
     "plugins": (8_131, 0, 22),
-    "provider": (29_461, 0, 60),
-    "reports": (87_716, 8_414, None),
-    "rpc": (17_324, 0, 18),
+    "provider": (29_457, 0, 60),
+    "reports": (87_748, 8_414, None),
+    "rpc": (17_327, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_302, 0, 40),
     "sandbox": (38_702, 0, 27),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (68_006, 0, 63),
-    "ui": (96_483, 0, 46),
+    "ui": (96_596, 0, 46),
     "workers": (10_377, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_083, 49_784)
+SUM = (972_723, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
