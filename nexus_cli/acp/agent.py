@@ -59,13 +59,13 @@ from nexus_cli.reports.export import fenced, save_in
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
 from nexus_cli.rpc.pool import Agent, AgentPool
-from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.undo import undo_files
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
 """What a name of ours does not have; an editor's is for people."""
@@ -116,8 +116,14 @@ OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
 STEERING = "session/steering"
 """The extension of the protocol for messages to a running turn, without its underscore."""
-OPEN_OTHERS = ("clear", "edit", "fork", "resume")
-"""Commands that open another session, which the editor does itself."""
+OPEN_OTHERS: Mapping[str, str] = {
+    "clear": "Start a new session in the editor",
+    "resume": "Choose the session in the editor, or in a terminal: nexus --resume",
+    "fork": "Fork the session in the editor, if it can; else in a terminal: nexus -r {0}, then /fork",
+    "edit": "Send the message again as it should be; or in a terminal: nexus -r {0}, then /edit",
+    "rewind": "Use /rewind N files, which reverts only files; or in a terminal: nexus -r {0}, then /rewind",
+}
+"""Commands that open another session, which the editor does itself, and what to do there instead."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
@@ -281,6 +287,7 @@ class EditorAgent:
                 prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities(),
+                    fork=schema.SessionForkCapabilities(),
                     resume=schema.SessionResumeCapabilities(),
                     close=schema.SessionCloseCapabilities(),
                     additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
@@ -344,6 +351,23 @@ class EditorAgent:
         """Open a session of the ledger; its conversation is not sent again."""
         session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         return schema.ResumeSessionResponse(**self._offer(session))
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> schema.ForkSessionResponse:
+        """Open a copy of a session of the ledger, which stays as it is."""
+        with _as_request_error():
+            _find_folder(cwd)
+            ledger = self._pool.open_ledger()
+            original = ledger.find_session(session_id or NO_SESSION).id
+            copy = (await asyncio.to_thread(undo_files.fork_session, ledger, original)).id
+        session = await self._open_session(cwd, additional_directories, mcp_servers, copy)
+        return schema.ForkSessionResponse(session_id=copy, **self._offer(session))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
@@ -422,7 +446,9 @@ class EditorAgent:
         """Send the commands and the notices of a session that was opened."""
         session, built_in = editor_session.session, discover()
         own_commands = await editor_session.agent.dispatcher.read_own_commands()
-        served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
+        served = [
+            verb for name, verb in built_in.items() if verb.is_served and (name not in OPEN_OTHERS or name == "rewind")
+        ]
         commands = [_describe_command(command) for command in (*own_commands, *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         editor_session.send([update])
@@ -528,11 +554,8 @@ class EditorAgent:
             word = next((name for name, verb in commands.items() if word in verb.aliases and word not in own), word)
         if not (trigger.text.startswith("/") and word in commands):
             return trigger
-        if word == "rewind" and arguments.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
-        return await self._repeat(
-            editor_session, await dispatcher.run_command(word, arguments, asks=word not in OPEN_OTHERS)
-        )
+        _refuse_others(commands[word], arguments, editor_session.session.id)
+        return await self._repeat(editor_session, await dispatcher.run_command(word, arguments, asks=True))
 
     async def _repeat(self, editor_session: EditorSession, result: CommandResult) -> Trigger | None:
         """Do in the editor what a command did at its terminal, and let the person choose; return the trigger of the
@@ -608,6 +631,17 @@ class EditorAgent:
         if session is None:
             raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
         return session
+
+
+def _refuse_others(command: Command, arguments: str, session: str) -> None:
+    """Raise `UsageError` for a line that opens another session than `session` in its place."""
+    words = arguments.split()
+    is_verb = words[:1] and words[0] in (verb.name for verb in command.verbs)
+    name = "resume" if command.name == "sessions" and not is_verb else command.name
+    stays = words[-1:] == ["files"] if name == "rewind" else "--running" in words
+    if name in OPEN_OTHERS and not stays:
+        what = f"/{command.name} {arguments}".rstrip()
+        raise UsageError(what, "only the editor can open another session", OPEN_OTHERS[name].format(session))
 
 
 def _title(info: SessionInfo) -> str:

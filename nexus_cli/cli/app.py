@@ -64,7 +64,8 @@ TYPED = ("ask", "map")
 FORMER = {"plan": "schedule", "permissions": "rules", "rule": "rules", "drop": "drops"}
 """Former and further names of commands: accepted, not listed."""
 PEER_WORDS = {
-    **dict.fromkeys(("exec", "run", "prompt", "-p", "--print"), 'nexus ask "..."'),
+    **dict.fromkeys(("exec", "prompt", "-p", "--print"), 'nexus ask "..."'),
+    "run": 'nexus ask "..."`, or for unattended runs `nexus runs',
     **dict.fromkeys(("chat", "code", "start"), "nexus"),
     **dict.fromkeys(("--yolo", "--dangerously-skip-permissions"), "--allow all"),
     **dict.fromkeys(("--allowedTools", "--allowed-tools"), "--rule RULE"),

@@ -11,14 +11,13 @@ from dataclasses import replace
 
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import TRIES, AnswerKey, AskedQuestion, GivenAnswer, ask
+from nexus_cli.ui.asked_question import TRIES, AskedQuestion, GivenAnswer, ask
 from nexus_cli.ui.print.stream import QuietStream
 
 
 def confirm(question: str, default: str = "n") -> bool:
     """Ask `question`; an empty line selects `default`, and Esc or the end of input mean no."""
-    keys = (AnswerKey("y", "yes", True), AnswerKey("n", "no", False))
-    reply = ask_terminal(AskedQuestion(question, keys, words="", default=default, escape="Esc no"))
+    reply = ask_terminal(AskedQuestion.yes_or_no(question, default, escape="Esc no"))
     return reply is not None and bool(reply.meaning)
 
 

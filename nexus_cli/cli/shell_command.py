@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -19,11 +19,14 @@ from nexus_cli.commands.verb import TEXTS, Authority, Noun, Report, Source, Verb
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.shared_types import T
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
+    from nexus_cli.core.approval import Approver
+    from nexus_cli.core.run import Run
     from nexus_cli.ledger import Ledger
 
 
@@ -160,6 +163,11 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         is_piped=not Stream(1).terminal,
         read_stdin=_read_stdin,
         confirm=_find_confirm(),
+        ask_hidden=_ask_hidden if os.isatty(0) else None,
+        approver=_make_approver,
+        save=_save,
+        wait=_wait,
+        drive=_drive,
     )
 
 
@@ -175,6 +183,36 @@ def _find_confirm() -> Callable[[str], bool] | None:
     from nexus_cli.cli.confirm import confirm  # noqa: PLC0415  (loads asyncio, where a person can be asked)
 
     return confirm
+
+
+def _ask_hidden(text: str, prompt: str) -> str:
+    from nexus_cli.cli.setup.offer_login import ask_hidden  # noqa: PLC0415  (few commands ask for a key)
+
+    return ask_hidden(text, prompt)
+
+
+def _save(name: str, default: str, pieces: Iterable[str]) -> str:
+    from nexus_cli.reports.export import save_in  # noqa: PLC0415  (few commands write a file)
+
+    return str(save_in(working_folder(), name, default, pieces, beside=False))
+
+
+def _make_approver() -> Approver | None:
+    from nexus_cli.cli.run.drive_run import make_approver  # noqa: PLC0415  (few commands ask for approvals)
+
+    return make_approver(Stream(2))
+
+
+def _wait(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio  # noqa: PLC0415  (slow, and few commands wait)
+
+    return asyncio.run(work)
+
+
+def _drive(source: Source, run: Run) -> Report[Any]:
+    from nexus_cli.cli.run.drive_run import drive_run  # noqa: PLC0415  (few commands drive a run)
+
+    return drive_run(source, run)
 
 
 def _read_stdin() -> str:

@@ -29,8 +29,10 @@ NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("revert", "restore"), _UNDO),
-    **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
-    **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
+    **dict.fromkeys(("add", "ls", "map", "mention", "read-only"), _MENTION),
+    "drop": f"/drops lists content left out of requests. {_MENTION}",
+    **dict.fromkeys(("test", "lint", "git", "terminal"), _SHELL),
+    "run": f"/runs lists unattended runs. {_SHELL}",
     "pr-comments": "!gh pr view --comments shares the comments with the model",
     "commit": "!git commit -am MESSAGE commits; or ask the model to commit",
     **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
@@ -74,7 +76,7 @@ def discover() -> dict[str, Command]:
     return {command.name: command for command in commands}
 
 
-OTHERS = ("export", "plan")
+OTHERS = ("plan",)
 """Slash commands that are others than the shell commands of their name."""
 
 
@@ -97,7 +99,7 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
-        r"(?!login (?:\S+ --as|github-copilot|chatgpt)\b)"  # /login takes neither
+        r"(?!login (?:github-copilot|chatgpt)\b)"  # /login takes no subscription
         rf"(?:{'|'.join(names)})"
         r"(?![^`\n;]*--(?:session|json)\b|[^.;\n]*\bin (?:a shell|another terminal)\b))",
         re.MULTILINE,

@@ -28,6 +28,7 @@ def read_source(context: CommandContext) -> Source:
         lambda: context.settings,
         lambda: session.folder,
         live=session,
+        approver=lambda: None if context.options.served else session.dispatcher.approver,
         say=lambda text: context.say(text[:1].upper() + text[1:]),
     )
 

@@ -41,6 +41,9 @@ class Choice:
     """Facts about it, shown in columns after the label."""
 
 
+YES_OR_NO = (Choice("", "no"), Choice("yes", "yes"))
+"""The choices of a question whose answer is yes or no; a terminal asks for a key."""
+
 Search = Callable[[str], tuple[Sequence[Choice], int]]
 """Takes words; returns the first choices that contain all of them, and the total number of matches."""
 
@@ -119,9 +122,9 @@ class CommandContext(Protocol):
     async def edit(self, text: str) -> str:
         """Return `text` as the person edited it. Raises `NexusError` if the editor fails."""
 
-    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         """Write `pieces` to the person's file `name`, or to `default` in the folder of that name, and print where. An
-        existing file stays: the new one gets a number."""
+        existing file stays: the new one gets a number. Return the path, "" if a client writes the file."""
 
     async def copy(self, text: str) -> str:
         """Copy `text` to the clipboard; return a line that describes how."""

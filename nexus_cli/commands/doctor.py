@@ -23,14 +23,14 @@ def build_checks(
 
     model = source.live.model if source.live else ""
     if instructions:
-        return Report("instructions", price_instructions(model))
-    value = check_environment(model, find_waiting(places()))
+        return Report("instructions", price_instructions(source.folder(), model))
+    value = check_environment(source.folder(), model, find_waiting(places()))
     return Report("doctor", value, status=0 if value["ok"] else 1)
 
 
 NOUN = Noun(
     "doctor",
     "setup",
-    (Verb(build_checks, opens="nothing", is_local=True),),
+    (Verb(build_checks, opens="nothing"),),
     "Check the setup and show how to fix problems.",
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Argument, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
@@ -24,12 +23,9 @@ from nexus_cli.reports.export import (
     ExportReport,
     default_file_name,
     format_of_file,
-    save_export,
     session_pieces,
 )
 from nexus_cli.reports.transcript import session_transcript
-
-Raw = Annotated[bool, Option(None, "Do not redact secrets in HTML or Markdown.")]
 
 
 async def show_transcript(context: CommandContext) -> Report[JsonObject]:
@@ -42,73 +38,88 @@ async def show_transcript(context: CommandContext) -> Report[JsonObject]:
 
 def export_session(
     source: Source,
-    key: Annotated[
-        str,
-        Argument("[SESSION]", "Session id or name; default: this folder's newest session."),
-    ] = "",
+    words: Annotated[
+        list[str] | None,
+        Argument(
+            f"[SESSION] [{'|'.join(FORMATS)}] [FILE]",
+            "An id or a name; default: the open session, in a shell this folder's newest one. The format. The file.",
+        ),
+    ] = None,
     form: Annotated[
         str,
-        Option(
-            "|".join(FORMATS),
-            "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.",
-            "--format",
-            least=0,
-        ),
+        Option("|".join(FORMATS), "The format.", "--format", least=0, is_repeated=True),
     ] = "",
-    markdown: Annotated[bool, Option(None, "Short for --format md.")] = False,
-    jsonl: Annotated[bool, Option(None, "Short for --format jsonl.")] = False,
-    html: Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")] = False,
-    raw: Raw = False,
+    markdown: Annotated[bool, Option(None, "Short for --format md.", is_repeated=True)] = False,
+    jsonl: Annotated[bool, Option(None, "Short for --format jsonl.", is_repeated=True)] = False,
+    html: Annotated[bool, Option(None, "Short for --format html.", is_repeated=True)] = False,
+    raw: Annotated[bool, Option(None, "Do not redact secrets in HTML or Markdown.")] = False,
     output: Annotated[
-        str,
-        Option(
-            "FILE",
-            "Write to this new file, or into this folder; default: stdout, in a session the working folder.",
-            "--output -o",
-            least=0,
-        ),
+        str, Option("FILE", "The file; in a shell, default: stdout.", "--output -o", least=0, is_repeated=True)
     ] = "",
 ) -> Report[ExportReport]:
-    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
+    """Write a whole session to a file, or print it.
 
-    The page is a single self-contained file with the conversation and the tokens of each request by section. The page
-    and Markdown redact secrets in text, but not in images. Without a format option, the suffix of FILE selects the
-    format. See `nexus docs moving` for the session folder of Claude Code.
+    The formats are md (Markdown), html (a single self-contained page with the conversation and the tokens of each
+    request by section), jsonl (JSON Lines), and claude (a session that Claude Code can resume; see `nexus docs moving`
+    for its folder). md and html redact secrets in text, but not in images. Without a format, the suffix of FILE selects
+    it. FILE is relative to the working folder; for a folder nexus chooses a name. Without FILE a shell prints the text,
+    and a session writes to the working folder. No file is overwritten: in a session the new file gets a number.
     """
+    key, named_form, file = _read_words(source, words or ())
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
-    forms = {form, *(name for name, is_set in flags.items() if is_set)} - {""}
-    if len(forms) > 1:
-        raise UsageError("wrong usage", f"several formats: {', '.join(sorted(forms))}", "Use one of them")
-    return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)
+    output = output or file
+    form = _choose_form({form, named_form, *(name for name, is_set in flags.items() if is_set)}, output, raw=raw)
+    to_file = source.live is not None or output not in ("", "-")
+    try:
+        info = source.ledger.session(source.find(key))
+    except NexusError as error:
+        if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
+            raise
+        raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
+    pieces = export_pieces(source, info, form, raw=raw, escaped=not (to_file or source.is_piped))
+    if not to_file:
+        text: Any = "".join(pieces) if source.is_json else pieces
+        return Report("text", {"version": 1, "session": info.id, "format": form, "file": "", "text": text})
+    saved = source.save(output, default_file_name(info, form), pieces)
+    expects = "; see `nexus docs moving` for the folder where Claude Code expects the file."
+    note = "" if source.live else f"written to {saved}{expects if form == CLAUDE else ''}"
+    value: ExportReport = {"version": 1, "session": info.id, "format": form, "file": saved or output, "text": ""}
+    return Report("", value, note=note)
 
 
-async def export_open_session(
-    context: CommandContext,
-    words: Annotated[str, Argument(f"[{'|'.join(FORMATS)}] [FILE]", "The format and the file.")] = "",
-    raw: Raw = False,
-) -> None:
-    """Write the whole session to a file.
-
-    The formats are md (Markdown), html (a page with the context timeline), jsonl (JSON Lines), and claude (a session
-    that Claude Code can resume). md and html redact secrets. FILE is relative to the working folder. If FILE is missing
-    or a folder, nexus chooses a name. Existing files are never overwritten: the new file gets a number. Without a
-    format, the suffix of FILE selects it; a single word without a suffix is read as the format.
-    """
-    first, _, more = words.partition(" ")
-    form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
-    if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
-        hint = f"To write a file with this name: /export md {name}"
-        raise usage_error("export", words, f"must be one of {', '.join(FORMATS)}", hint)
-    form, source = form or format_of_file(name), read_source(context)
-    _check_raw(form, raw)
-    info = source.ledger.session(context.session.id)
-    await context.save(name, default_file_name(info, form), export_pieces(source, info, form, raw=raw))
-
-
-def _check_raw(form: str, raw: bool) -> None:
+def _choose_form(forms: set[str], output: str, *, raw: bool) -> str:
+    """Return the one format that was given, else that of the output's suffix; raise `UsageError`."""
+    given = sorted(forms - {""})
+    if given[1:]:
+        raise UsageError("wrong usage", f"several formats: {', '.join(given)}", "Use one of them")
+    form = given[0] if given else format_of_file(output)
+    if form not in FORMATS:
+        raise UsageError(f"--format {form}", f"must be one of {', '.join(FORMATS)}")
     if raw and form not in (HTML, MARKDOWN):
         why = "applies only to HTML pages and Markdown"
         raise UsageError("--raw", why, "Choose the format html or md")
+    return form
+
+
+def _read_words(source: Source, words: Sequence[str]) -> tuple[str, str, str]:
+    """Return the session, the format and the file that words name, "" each without one. In a shell the first word is a
+    session; in the open session other words than a format are a session, else a file."""
+    before = 0 if source.live else 1
+    place = next((place for place, word in enumerate(words) if place >= before and word.casefold() in FORMATS), None)
+    if place is not None:
+        return " ".join(words[:place]), words[place].casefold(), " ".join(words[place + 1 :])
+    text = " ".join(words)
+    if not (text and source.live):
+        return text, "", ""
+    try:
+        return source.find(text), "", ""
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
+        if not _bare(text) or os.path.isdir(source.folder() / text):
+            return "", "", text
+        why = f"must be one of {', '.join(FORMATS)}, or a session"
+        raise usage_error("export", text, why, f"To write a file with this name: /export md {text}") from error
 
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
@@ -130,35 +141,8 @@ def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, es
     return map(make_redactor(), pieces)
 
 
-def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool) -> Report[ExportReport]:
-    """Write session `key` ("": the open one, or the newest of this folder) to the new file `output`; without one return
-    its text, in pieces unless it is for JSON."""
-    form = form or format_of_file(output)
-    if form not in FORMATS:
-        raise UsageError(f"--format {form}", f"must be one of {', '.join(FORMATS)}")
-    _check_raw(form, raw)
-    to_file = output not in ("", "-")
-    try:
-        info = source.ledger.session(source.find(key))
-    except NexusError as error:
-        if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
-            raise
-        raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
-    pieces = export_pieces(source, info, form, raw=raw, escaped=not (to_file or source.is_piped))
-    if not to_file:
-        text: Any = "".join(pieces) if source.is_json else pieces
-        return Report("text", {"version": 1, "session": info.id, "format": form, "file": "", "text": text})
-    path = source.folder() / os.path.expanduser(output)
-    if os.path.isdir(path):
-        path /= default_file_name(info, form)
-    saved = save_export(pieces, path, beside=source.live is not None)
-    expects = "; see `nexus docs moving` for the folder where Claude Code expects the file."
-    note = f"written to {saved}{expects if form == CLAUDE and not source.live else ''}"
-    return Report("", {"version": 1, "session": info.id, "format": form, "file": str(saved), "text": ""}, note=note)
-
-
 def _bare(name: str) -> bool:
-    """True if `name` may be meant as a format: one word that is neither a path nor a name with a suffix."""
+    """True if `name` may be meant as a format or a session: one word, no path and no name with a suffix."""
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
@@ -185,14 +169,8 @@ async def copy_answer(
     context.say(await context.copy(blocks[number - 1].removesuffix("\n")))
 
 
-NOUN = Noun(
-    "export",
-    "sessions",
-    (
-        Verb(export_session, only="shell"),
-        Verb(export_open_session, complete=lambda source: FORMATS),
-    ),
-)
+EXPORT = Verb(export_session, authority=Authority.ACTS, complete=lambda source: FORMATS if source.live else ())
+NOUN = Noun("export", "sessions", (EXPORT,))
 NOUNS = (
     Noun("transcript", "sessions", (Verb(show_transcript),)),
     Noun("copy", "run", (Verb(copy_answer, at_terminal=True),)),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, Argument, Noun, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
+
+_SCHEDULE = re.compile(r"(?:list|add|remove|pause|resume|run)(?:\s+plan-\d+)?", re.IGNORECASE)
+"""Words for the shell command `nexus plan`, which is `/schedule` in a session, and for no task."""
 
 
 async def plan_mode(
@@ -18,6 +22,9 @@ async def plan_mode(
     In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab also turns plan mode
     on. `/plan on` turns it on, `/plan off` turns it off.
     """
+    if _SCHEDULE.fullmatch(text):
+        hint = f"Type /schedule {text}. For a task with these words: /plan, then the task"
+        raise usage_error("plan", text, "plan mode takes a task, and schedules are another command", hint)
     session = context.session
     is_on = session.status().allow == PLAN
     if text in ("on", "off"):

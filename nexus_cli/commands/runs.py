@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, show_report
-from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import UsageError
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import EXIT_STATUS, UsageError
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
+from nexus_cli.core.run import ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import (
     MOST,
@@ -25,6 +26,7 @@ from nexus_cli.reports.runs import (
     run_report,
     runs_report,
 )
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
 
 OFFERED = 20
 """Most runs that completion offers."""
@@ -139,59 +141,33 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsRe
     return Report("runs", changed_runs(source.ledger, [run.key for run in befores], done))
 
 
-async def list_and_answer(context: CommandContext) -> Report[RunsReport]:
-    """List runs and answer the questions of this project's runs, which then continue here. With ID, show that run."""
-    source = read_source(context)
-    report = build_list(source)
-    if context.options.served:
-        return report
-    show_report(context, report)
-    await _answer_waiting(context, source)
-    return report._replace(form="")
+def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
+    """List the runs. Where you can be asked, also ask for the approvals that runs wait for; these runs then continue.
+
+    In a session nexus asks only for the runs of this project.
+    """
+    report: Report[Any] = build_list(source)
+    for run in _list_asking(source):
+        source.show(report)
+        report = resume_run(source, run.id)
+        if report.status and source.ledger.runs.get(run.key).state != FAILED:  # stopped, or left for later
+            break
+    return report
 
 
-async def _answer_waiting(context: CommandContext, source: Source) -> None:
-    """Ask the person what the runs of this project wait for."""
+def _list_asking(source: Source) -> list[Run]:
+    """Return the runs whose questions the person can be asked now."""
     from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
 
-    for run in waiting_runs(source.ledger, source.folder()):
-        asks = run.waits and run.waits.kind == APPROVAL and source.ledger.runs.is_own(run)
-        if asks and not await _answer(context, source, run):
-            return
-
-
-async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
-    """Ask the person the questions of a run, and let it go on; return False without an answer."""
-    from nexus_cli.runs.run_approvals import ask_person, name_person  # noqa: PLC0415
-
-    approver = context.session.dispatcher.approver
-    asker = f"{run.id} ({name_origin(describe_run(source.ledger, run))})"
-    name = name_person(source.ledger, context.settings)
-    if approver is None or not await ask_person(source.ledger, run, approver, name, asker):
-        context.say(f"{run.id} is still waiting.")
-        return False
-    context.work_beside(_drive(context, source.ledger, run))
-    return True
-
-
-async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
-    """Let a run go on in this process, unless another one has taken it; print how far it came."""
-    from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
-    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
-
-    with closing(ledger.connect_again()) as own_ledger:
-        runner = Runner(own_ledger)
-        try:
-            await runner.run_due(key=run.key)
-        finally:
-            await runner.aclose()
-            context.say(describe_rest(own_ledger, own_ledger.runs.get(run.key)))
+    runs = source.ledger.runs
+    if source.is_json or source.approver() is None:
+        return []
+    waiting = waiting_runs(source.ledger, source.folder()) if source.live else runs.waiting()[::-1]
+    return [run for run in waiting if asks_approval(run) and runs.is_own(run)]
 
 
 def find_resumable(source: Source, run: str) -> Run:
     """Return a run of the person that can go on; raise `NexusError` for another one."""
-    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
-
     target_run = source.ledger.runs.find(run)
     if target_run.has_ended and target_run.state != FAILED:
         hint = (
@@ -204,38 +180,98 @@ def find_resumable(source: Source, run: str) -> Run:
     return target_run
 
 
-async def resume_run(
-    context: CommandContext,
+def resume_run(
+    source: Source,
     run: OneRun = "",
+    answer: Annotated[
+        str,
+        Option("yes|session|no", "Answer to the run's question; session = yes for the rest of the run.", least=0),
+    ] = "",
     every: Every = False,
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Continue a waiting or failed run: the run of this session here, other runs with the next nexus serve.
+    """Continue a waiting or failed run now.
 
-    --all, --plan, --space and --agent end the pause of the selected runs.
+    If the run waits for an approval, nexus asks you; where nobody can be asked, answer with --answer. In a shell the
+    run continues in that terminal. In a session the run of this session and an answered run continue there, other runs
+    with the next nexus serve. A failed run continues in its session with its level, rules and model, and its limits
+    start again. Exit status: 0 success, 1 if the run failed, 3 if the run waits again or a limit stopped it, 130 after
+    Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of the selected runs; nexus serve
+    then continues them.
     """
-    source = read_source(context)
+    if answer and answer not in ANSWERS:
+        raise UsageError(f"--answer {answer}", f"must be one of {', '.join(ANSWERS)}")
     if not run:
+        if answer:
+            hint = f"Run: nexus runs resume ID --answer {answer}"
+            raise UsageError(f"--answer {answer}", "the run id is missing", hint)
         return end_pause(source, every, plan, space, agent)
-    runs, target_run = source.ledger.runs, find_resumable(source, run)
+    ledger, target_run = source.ledger, find_resumable(source, run)
+    is_answered = _signal(source, target_run, answer)
+    if not is_answered and source.live:
+        source.say(f"still waiting: {target_run.id}")
+        return Report("", run_report(ledger, target_run), status=EXIT_STATUS["waiting"])
     if target_run.state == FAILED:
-        runs.resume_failed(target_run, utc_now())
-        return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues with `nexus serve`"))
-    was_paused = runs.set_paused(target_run.key, False, utc_now()).is_paused
-    if target_run.waits and target_run.waits.kind == APPROVAL:
-        await _answer(context, source, target_run)
-        return Report("", run_report(source.ledger, runs.get(target_run.key)))
-    if target_run.state != WAITING and not was_paused:
-        raise UsageError(
-            target_run.id,
-            f"this run is {target_run.state}",
-            f"If no process executes it, run in a shell: nexus runs resume {target_run.id}",
-        )
-    if target_run.state == WAITING and not was_paused:
-        runs.signal(target_run.key, "person", {}, utc_now())
-    return Report("run", run_report(source.ledger, runs.get(target_run.key), "continues"))
+        ledger.runs.resume_failed(target_run, utc_now())
+    ledger.runs.set_paused(target_run.key, False, utc_now())
+    if source.drive:
+        return source.drive(source, target_run)
+    now = ledger.runs.get(target_run.key)
+    if asks_approval(target_run):
+        source.work_beside(partial(_drive, ledger, now))
+        return Report("", run_report(ledger, now))
+    return Report("run", run_report(ledger, now, f"continues{' with `nexus serve`' * (target_run.state == FAILED)}"))
+
+
+def _signal(source: Source, run: Run, answer: str) -> bool:
+    """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
+    asks nobody. Return False if they gave no answer: then there is no signal. Raises `UsageError` for a
+    run that cannot be resumed so, and if nobody can be asked."""
+    resume = f"nexus runs resume {run.id}"
+    if asks_approval(run):
+        return _answer(source, run, answer, resume)
+    if answer:
+        raise UsageError(f"--answer {answer}", f"{run.id} is not waiting for an approval", f"Run: {resume}")
+    if run.state == WAITING and not (source.live and run.is_paused):
+        source.ledger.runs.signal(run.key, "person", {}, utc_now())
+    elif source.live and run.state != FAILED and not run.is_paused:
+        hint = f"If no process executes it, run in a shell: {resume}"
+        raise UsageError(run.id, f"this run is {run.state}", hint)
+    return True
+
+
+def _answer(source: Source, run: Run, answer: str, resume: str) -> bool:
+    """Record the answer to the questions of a run, or that of the person, who is asked; return False without one."""
+    assert run.waits is not None
+    ledger, questions = source.ledger, run.waits.value["questions"]
+    name = name_person(ledger, source.settings())
+    if answer:
+        answer_run(ledger, run, [answer] * len(questions), by=name)
+        for question in questions:
+            source.say(f"{answer}: {one_line(question['what'])[:200]}")
+        return True
+    approver = source.approver()
+    if approver is None:
+        why = f"needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
+        raise UsageError(run.id, why, f"Answer with: {resume} --answer yes (or no)")
+    asker = f"{run.id} ({name_origin(describe_run(ledger, run))})" if source.live else run.id
+    return bool(source.wait(ask_person(ledger, run, approver, name, asker)))
+
+
+async def _drive(ledger: Ledger, run: Run, say: TakeText) -> None:
+    """Let a run go on in this process, unless another one has taken it; print how far it came."""
+    from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
+
+    with closing(ledger.connect_again()) as own_ledger:
+        runner = Runner(own_ledger)
+        try:
+            await runner.run_due(key=run.key)
+        finally:
+            await runner.aclose()
+            say(describe_rest(own_ledger, own_ledger.runs.get(run.key)))
 
 
 def _complete_runs(source: Source) -> Sequence[str]:
@@ -247,12 +283,12 @@ NOUN = Noun(
     "runs",
     "run",
     (
-        Verb(list_and_answer, is_alone=True),
+        Verb(list_and_answer, "", Authority.ACTS, "write", is_alone=True),
         Verb(build_list, "list"),
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.KEEPS, "write", complete=_complete_runs),
         Verb(pause_run, "pause", Authority.KEEPS, "write", complete=_complete_runs),
-        Verb(resume_run, "resume", Authority.OPERATES, complete=_complete_runs),
+        Verb(resume_run, "resume", Authority.OPERATES, "write", complete=_complete_runs),
     ),
     "List unattended runs and answer their questions.",
 )

@@ -134,7 +134,7 @@ def _warn_unpriced(source: Source, model: str) -> None:
 
 
 def run_plan(source: Source, name: Name) -> ChangedSchedule:
-    """Queue a run of a schedule now; nexus serve starts it."""
+    """Queue a run of a schedule now; nexus serve starts it. In a shell, `nexus schedule run` runs it there and then."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415
 
     plan = source.ledger.plans.find(name)

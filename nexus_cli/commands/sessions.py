@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from html import unescape
 from itertools import islice
 from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import read_log, read_source, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.export import export_session
+from nexus_cli.commands.export import EXPORT
 from nexus_cli.commands.runs import cancel_run
 from nexus_cli.commands.verb import (
     Act,
@@ -150,8 +151,12 @@ def fork(
 def rename(source: Source, key: Key, name: Annotated[str, Argument("NAME", "The new name.", least=0)]) -> Act:
     """Rename a session; --resume accepts the name."""
     session = source.find(key)
-    source.ledger.rename_session(session, name)
-    return report_act("", session)
+    if not source.ledger.writes:
+        hint = "In a shell: nexus sessions rename ID NAME"
+        raise usage_error("rename", "", "changes to this session are not saved", hint)
+    source.ledger.rename_session(session, _check_name("rename", name) if source.live else name)
+    stored_name = source.ledger.session(session).name
+    return report_act(f'renamed to "{stored_name}".' if stored_name else "the name was removed.", session)
 
 
 def delete_session(
@@ -404,18 +409,12 @@ def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(messages, most)]
 
 
-def rename_session(source: Source, name: Annotated[str, Argument("NAME", "The new name.", is_text=True)]) -> Act:
+def rename_open_session(source: Source, name: Annotated[str, Argument("NAME", "The new name.", is_text=True)]) -> Act:
     """Name this session.
 
     /resume and --resume accept the name.
     """
-    session = source.session()
-    if not source.ledger.writes:
-        raise usage_error(
-            "rename", "", "changes to this session are not saved", "In a shell: nexus sessions rename ID NAME"
-        )
-    rename(source, session, _check_name("rename", name))
-    return report_act(f'renamed to "{source.ledger.session(session).name}".', session)
+    return rename(source, source.session(), name)
 
 
 RESUME = Verb(resume_session, complete=_complete_sessions)
@@ -427,7 +426,7 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
-        Verb(export_session, "export", Authority.OPERATES, complete=_complete_sessions),
+        replace(EXPORT, name="export", complete=_complete_sessions),
         Verb(stop_session, "stop", Authority.OPERATES, "write"),
         Verb(fork, "fork", Authority.KEEPS, "write", complete=_complete_sessions),
         Verb(rename, "rename", Authority.KEEPS, "write", complete=_complete_sessions),
@@ -449,5 +448,5 @@ NOUNS = (
     ),
     Noun("fork", "sessions", (Verb(continue_in_copy),), aliases=("branch",), is_idle=True),
     Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
-    Noun("rename", "sessions", (Verb(rename_session, "", Authority.ACTS, only="slash"),)),
+    Noun("rename", "sessions", (Verb(rename_open_session, "", Authority.ACTS, only="slash"),)),
 )

@@ -32,7 +32,7 @@ def use_skill(source: Source, name: Name) -> Text:
 
 def check_skills(
     source: Source,
-    path: Annotated[str, Argument("[PATH]", "A SKILL.md file, a skill's folder, or a project.")] = "",
+    path: Annotated[str, Argument("[PATH]", "A SKILL.md file, a skill's folder, or a project.", permits=True)] = "",
 ) -> Text:
     """List unsupported features of guides, with line numbers. Runs nothing and requires no trust."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
@@ -52,7 +52,7 @@ NOUN = Noun(
     (
         Verb(list_skills, "list", opens="nothing"),
         Verb(use_skill, "use", opens="nothing", complete=_complete_skills),
-        Verb(check_skills, "check", opens="nothing", is_local=True),
+        Verb(check_skills, "check", opens="nothing"),
     ),
     "List, print or check guides (skills).",
     aliases=("skills",),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from inspect import Parameter
 from typing import Any, get_args
 
 from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
+from nexus_cli.commands.command import YES_OR_NO, Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.shared_types import T
 from nexus_cli.core.shielded_work import wait_settled
 
 _WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
@@ -37,7 +39,7 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)
         source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
-        writes_more = verb.opens in ("write", "create") and not verb.of_session
+        writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
         await _run_verb(context, source, what, verb, values)
@@ -62,30 +64,49 @@ def make_slash_command(noun: Noun) -> Command:
 async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, values: JsonObject) -> None:
     """Run a verb in a thread, which may ask the person, and show its report."""
     loop = asyncio.get_running_loop()
+    waits: list[Future[Any]] = []
 
-    async def choose(question: str) -> bool:
+    def wait(work: Coroutine[Any, Any, T]) -> T:
+        waits.append(asyncio.run_coroutine_threadsafe(work, loop))
+        result: T = waits[-1].result()
+        return result
+
+    def confirm(question: str) -> bool:
         statement, _, asks = question.rpartition(". ")
         if statement:
-            context.say(f"{statement}.")
-        chosen = await context.choose(asks, [Choice("", "no"), Choice("yes", "yes")])
+            say(f"{statement}.")
+        chosen = wait(context.choose(asks, YES_OR_NO))
         if chosen is None:
             raise UsageError(what, "cancelled", "Nothing was changed")
         return bool(chosen)
 
-    def confirm(question: str) -> bool:
-        return asyncio.run_coroutine_threadsafe(choose(question), loop).result()
-
     def say(line: str) -> None:
         loop.call_soon_threadsafe(source.say, line)
 
-    def show(report: Report[Any]) -> None:
-        loop.call_soon_threadsafe(show_report, context, report)
+    def ask_hidden(text: str, prompt: str) -> str:
+        if text:
+            loop.call_soon_threadsafe(context.say, text)
+        return wait(context.ask_hidden(f"{prompt} (not shown, Esc cancels)")) or ""
 
-    asking_source = replace(source, confirm=confirm if context.can_choose else None, say=say, show=show)
+    asking_source = replace(
+        source,
+        say=say,
+        confirm=confirm if context.can_choose else None,
+        choose=lambda title, rows: wait(context.choose(title, [Choice(*row) for row in rows])) or "",
+        ask_hidden=ask_hidden,
+        show=lambda report: loop.call_soon_threadsafe(show_report, context, report),
+        save=lambda name, default, pieces: wait(context.save(name, default, pieces)),
+        wait=wait,
+        work_beside=lambda work: loop.call_soon_threadsafe(lambda: context.work_beside(work(context.say))),
+    )
 
     async def work() -> None:
         running = asyncio.to_thread(verb.run, asking_source, **values)
-        show_report(context, await (wait_settled(running) if verb.busy else running))
+        try:
+            show_report(context, await (wait_settled(running) if verb.busy else running))
+        finally:  # a question that is still open once the command is stopped
+            for waiting in waits:
+                waiting.cancel()
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:

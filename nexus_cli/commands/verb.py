@@ -23,6 +23,8 @@ from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
+    from nexus_cli.core.approval import Approver
+    from nexus_cli.core.run import Run
     from nexus_cli.ledger import Ledger
     from nexus_cli.session.session import Session
 
@@ -75,6 +77,11 @@ def _keep_silent(line: object) -> None:
     """Print nothing."""
 
 
+def _save_nothing(name: str, default: str, pieces: Iterable[str]) -> str:
+    """Write no file."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The subject of a verb: the open session, or the ledger and the session that a shell command names."""
@@ -101,8 +108,25 @@ class Source:
     """Returns what a program pipes into a shell command."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
-    show: Callable[[Report[Any]], None] = _keep_silent
+    choose: Callable[[str, Sequence[tuple[str, str, str]]], str] | None = None
+    """Lets the person pick one of several, each a key, a label and a detail; returns its key, "" for none. None in a
+    shell."""
+    ask_hidden: Callable[[str, str], str] | None = None
+    """Shows the person a text, "" for none, then asks for a line that is not shown and that the second text names;
+    returns "" for none. None if a program pipes it."""
+    approver: Callable[[], Approver | None] = lambda: None
+    """Returns what asks the person to approve calls; None if nobody can be asked."""
+    show: Callable[[Report[Any]], object] = _keep_silent
     """Shows a report before a question, or before another report."""
+    save: Callable[[str, str, Iterable[str]], str] = _save_nothing
+    """Writes a text to a new file of the person: of this name, or of the second one in the folder of this name. Returns
+    the path; "" if a client writes the file."""
+    wait: Callable[[Coroutine[Any, Any, Any]], Any] = _keep_silent
+    """Runs work to its end and returns its result, in the event loop of the open session if there is one."""
+    work_beside: Callable[[Callable[[TakeText], Coroutine[Any, Any, None]]], object] = _keep_silent
+    """Runs work beside everything else in the open session; the work is given a function that prints a line."""
+    drive: Callable[[Source, Run], Report[Any]] | None = None
+    """Executes a run in this terminal until it ends or waits, and reports it; None in a session."""
 
     @property
     def ledger(self) -> Ledger:
@@ -180,6 +204,8 @@ class Option:
     is_positional: bool = False
     """True if a slash command also takes it without its name: a number as the first word, `7` or `#7`, a text as the
     word behind the arguments."""
+    is_repeated: bool = False
+    """True if an argument says the same: the usage of a slash command leaves it out."""
     permits: bool = False
     """True if a verb that is given it has the effect `Authority.PERMITS`."""
     takes_rest: bool = False
@@ -259,8 +285,6 @@ class Verb:
     argument. Must be fast."""
     only: Place | None = None
     """The one place that offers it, where its other form differs; None for both."""
-    is_local: bool = False
-    """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
     at_terminal: bool = False
     """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
     waits: bool = True
@@ -282,7 +306,7 @@ class Verb:
     @property
     def is_served(self) -> bool:
         """True if a client of a server may give it, unless an option permits."""
-        return not (self.is_local or self.at_terminal or self.authority in (Authority.OPERATES, Authority.PERMITS))
+        return not (self.at_terminal or self.authority in (Authority.OPERATES, Authority.PERMITS))
 
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:
@@ -319,7 +343,8 @@ class Verb:
         return self._describe_usage(parameter for parameter in self.parameters if not parameter.option.permits)
 
     def _describe_usage(self, parameters: Iterable[VerbParameter]) -> str:
-        shown = sorted(parameters, key=lambda parameter: (parameter.option.is_text, not parameter.is_first))
+        shown = [parameter for parameter in parameters if not parameter.option.is_repeated]
+        shown.sort(key=lambda parameter: (parameter.option.is_text, not parameter.is_first))
         return " ".join(filter(None, (self.name, *(parameter.usage for parameter in shown))))
 
 

@@ -8,8 +8,6 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_source
-from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import ActReport, Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
@@ -90,7 +88,8 @@ def apply_changes(source: Source, name: Name) -> Applied:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
-    conflicts or such files remain. `nexus undo --session worktree-NAME` reverts the apply.
+    conflicts or such files remain. In a session, /undo reverts the apply and the last turn's changes, and the model is
+    notified; elsewhere `nexus undo --session worktree-NAME` reverts the apply.
     """
     from nexus_cli.undo.follow_changes import follow_apply  # noqa: PLC0415
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
@@ -101,6 +100,9 @@ def apply_changes(source: Source, name: Name) -> Applied:
         source.say(f"a session is working in worktree {name}; its later changes will not be applied.")
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name}; the changes are applied to that worktree.")
+    if source.live:
+        report: Applied = source.wait(follow_apply_in(source.live, record))
+        return report
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
 
     def tell(log: LaneLog) -> None:
@@ -108,15 +110,6 @@ def apply_changes(source: Source, name: Name) -> Applied:
 
     tell_its_session(source, str(record.source), name, tell)
     return _report_apply(record, result, f"to undo the apply: nexus undo --session worktree-{name}")
-
-
-async def apply_in_session(context: CommandContext, name: Name) -> Applied:
-    """Apply the changes of a worktree to the project, with a three-way merge of each file.
-
-    Conflicts are marked in the file. /undo reverts the apply and the last turn's changes. The model is notified.
-    """
-    record = await asyncio.to_thread(find_record, read_source(context), name)
-    return await follow_apply_in(context.session, record)
 
 
 async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str = "", reviewed: str = "") -> Applied:
@@ -232,8 +225,7 @@ NOUN = Noun(
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(build_diff, "diff", opens="nothing", complete=_complete),
-        Verb(apply_changes, "apply", Authority.KEEPS, "nothing", only="shell", complete=_complete),
-        Verb(apply_in_session, "apply", Authority.KEEPS, only="slash", complete=_complete),
+        Verb(apply_changes, "apply", Authority.KEEPS, "nothing", complete=_complete),
         Verb(remove, "remove", Authority.KEEPS, "nothing", complete=_complete),
     ),
     "List, diff, apply or remove git worktrees.",

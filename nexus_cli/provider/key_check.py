@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Thread
 from urllib.parse import urlsplit
 
@@ -40,35 +40,34 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 """Headers with the key; those of other providers are usual ones."""
 
 
-class KeyPrompt:
-    """The dialog in which a person types the key of a provider; each front end reads the lines in its own way."""
+def ask_key(provider: str, ask: Callable[[str, str], str]) -> tuple[str, str]:
+    """Let a person type the key of a provider; return the key, "" for none, and what to tell them about it. Blocks.
 
-    def __init__(self, provider: str) -> None:
-        self._provider, self._refused = provider, ""
-        self.left = TRIES
-        shape, host = SHAPES[provider], address_from_env(f"{provider}/")
-        self._name = host or shape.title
-        page = f"Create a key for {shape.title} at {shape.page}."
-        goes = f"The key will be sent to {host}, the address that the environment sets for {shape.title}."
-        self.intro = f"{goes if host else page} Paste it here (Esc to cancel)."
+    `ask` shows a text, asks for a line that is not shown and that its second argument names, and returns the line.
 
-    def read(self, line: str) -> tuple[str, str]:
-        """Return the key of a typed line, "" if it is none, and what to tell the person; blocks.
-
-        A key that the provider refuses counts once it is given again: a gateway may refuse the question alone.
-        """
-        self.left -= 1
-        protect_secret(line.strip())
+    A key that the provider refuses counts once it is given again: a gateway may refuse the question alone.
+    """
+    shape, host = SHAPES[provider], address_from_env(f"{provider}/")
+    page = f"Create a key for {shape.title} at {shape.page}."
+    goes = f"The key will be sent to {host}, the address that the environment sets for {shape.title}."
+    text, refused = f"{goes if host else page} Paste it here (Esc to cancel).", ""
+    for left in reversed(range(TRIES)):
+        line = ask(text, "Key").strip()
+        if not line:
+            return "", ""
+        protect_secret(line)
         try:
-            key = clean_key(self._provider, line)
+            key = clean_key(provider, line)
         except NexusError as error:
-            return "", error.sentences
-        refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key)
+            text = error.sentences
+            continue
+        refusal, untried = ("", "") if key == refused else check_key(provider, key)
         if not refusal:
             return key, f"The key was not verified: {untried}." if untried else ""
-        self._refused = key
-        again = "Paste another key, or paste this one again to store it anyway." if self.left else "Nothing was stored."
-        return "", f"{self._name} rejected this key: {refusal}. {again}"
+        refused = key
+        again = "Paste another key, or paste this one again to store it anyway." if left else "Nothing was stored."
+        text = f"{host or shape.title} rejected this key: {refusal}. {again}"
+    return "", text
 
 
 def check_key(provider: str, key: str) -> tuple[str, str]:

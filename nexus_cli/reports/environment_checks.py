@@ -26,7 +26,7 @@ from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.load_settings import build_settings, own_settings
-from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde, working_folder
+from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde
 from nexus_cli.config.programs import ProgramRefused, find_named_program, find_program, own_interpreter
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.setting_tables import DEFAULTS
@@ -304,9 +304,9 @@ def _try_connection(url: str) -> Check:
     return Check("network", "ok", f"connected to {host}")
 
 
-def _rules(settings: Settings) -> Check:
+def _rules(settings: Settings, folder: Path) -> Check:
     try:
-        rule_set = read_rules(places(), project_root(working_folder()), rule_tools(), working_folder())
+        rule_set = read_rules(places(), project_root(folder), rule_tools(), folder)
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if rule_set.problems:
@@ -319,8 +319,8 @@ def _rules(settings: Settings) -> Check:
     return Check("rules", "ok", rule_counts or "none; `nexus rules add` adds a rule")
 
 
-def _mcp(settings: Settings) -> Check:
-    catalogue = Catalogue.read(working_folder())
+def _mcp(settings: Settings, folder: Path) -> Check:
+    catalogue = Catalogue.read(folder)
     names, missing = ", ".join(catalogue.entries), find_spec("mcp") is None
     if catalogue.files.problems:
         return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` describes the format")
@@ -423,8 +423,8 @@ CHECKS: tuple[Callable[..., Check], ...] = (
     _network,
     _terminal,
 )
-OF_MODEL = (_model, _network)
-"""Checks that take the model too; all others take the settings alone."""
+OF_MODEL, OF_FOLDER = (_model, _network), (_rules, _mcp)
+"""Checks that take the model or the folder too; all others take the settings alone."""
 
 PROGRAMS = {"git": "Without git, .gitignore files have no effect", "rg": "Searching is slower without ripgrep"}
 """Programs that nexus uses, and what is so without them."""
@@ -446,20 +446,19 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     return Check("instructions", "note" if notices else "ok", summary, hint)
 
 
-def price_instructions(model: str) -> InstructionsReport:
-    """Return the report on the instruction files of the working folder, for `model` or the default one."""
+def price_instructions(folder: Path, model: str) -> InstructionsReport:
+    """Return the report on the instruction files of a working folder, for `model` or the default one."""
     settings = own_settings()
     try:
         info = model_info(choose_model(model, settings, servers=tuple).model, settings.models)
     except NexusError:
         info = None
     count = TiktokenCounter(info.encoding if info else "o200k_base").count
-    folder = working_folder()
     return instructions_report(folder, info, count, _is_denied(settings, folder))
 
 
-def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) -> DoctorReport:
-    """Return the result of every check for work in the current folder, with `model` or the default one. `waiting` are
+def check_environment(folder: Path, model: str = "", waiting: Iterable[tuple[str, str]] = ()) -> DoctorReport:
+    """Return the result of every check for work in a folder, with `model` or the default one. `waiting` are
     other programs and their files that could be imported."""
     own_places = places()
     checks: list[Check] = []
@@ -471,11 +470,11 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     left_out = _config if checks else None
     for check in CHECKS:
         if check is not left_out:
-            checks.append(check(settings, model) if check in OF_MODEL else check(settings))
+            further = [model] * (check in OF_MODEL) + [folder] * (check in OF_FOLDER)
+            checks.append(check(settings, *further))
     for name, without in PROGRAMS.items():
         path = find_program(name)
         checks.append(Check(name, "ok", path) if path else Check(name, "note", "not found on the PATH", without))
-    folder = working_folder()
     project = project_root(folder)
     checks += [Check("project", "note", line) for line in list_gaps(project)]
     checks.append(_instructions(settings, folder))

@@ -83,8 +83,11 @@ def default_file_name(info: SessionInfo, form: str) -> str:
     return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
 
 
-def save_in(folder: Path, name: str, default: str, text: Iterable[str], *, inside: bool = False) -> Path:
+def save_in(
+    folder: Path, name: str, default: str, text: Iterable[str], *, inside: bool = False, beside: bool = True
+) -> Path:
     """Write `text` to a new file `name` in `folder`, or to `default` in the folder of that name; return its path.
+    `beside` as in `save_export`.
 
     With `inside`, raise `UsageError` for a file outside of `folder` or in a hidden folder.
     """
@@ -92,7 +95,7 @@ def save_in(folder: Path, name: str, default: str, text: Iterable[str], *, insid
     target = target / default if os.path.isdir(target) else target
     if inside:
         _require_inside(folder, target)
-    return save_export(text, target, beside=True)
+    return save_export(text, target, beside=beside)
 
 
 def _require_inside(folder: Path, target: Path) -> None:

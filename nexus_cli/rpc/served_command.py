@@ -136,8 +136,9 @@ class ServedContext:
     def attach(self, block: str, what: str) -> None:
         self._call("attach", block=block, what=what)
 
-    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         self._call("save", name=name, default=default, text=await asyncio.to_thread("".join, pieces))
+        return ""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what needs the person's terminal: no command that is served asks for it."""

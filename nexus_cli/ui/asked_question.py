@@ -81,6 +81,12 @@ class AskedQuestion:
     is_hidden: bool = False
     """True if typed text is shown as stars."""
 
+    @classmethod
+    def yes_or_no(cls, question: str, default: str = "n", *, escape: str) -> AskedQuestion:
+        """Return a question that is answered with yes (True) or no (False)."""
+        keys = (AnswerKey("y", "yes", True), AnswerKey("n", "no", False))
+        return cls(question, keys, words="", default=default, escape=escape)
+
     @property
     def approves(self) -> bool:
         """True if a key approves something: it is no choice of the model's question."""

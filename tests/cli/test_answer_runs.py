@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from nexus_cli.cli.run import runs
+from nexus_cli.commands import runs
 from nexus_cli.commands.verb import Report, Source
 from nexus_cli.core.run import DONE, FAILED, WAITING
 
@@ -34,9 +34,9 @@ def test_a_run_that_fails_does_not_keep_the_next_one_from_asking(
 
     waiting = [SimpleNamespace(id=name, key=name) for name in ("run-1", "run-2")]
     table = SimpleNamespace(waiting=lambda: waiting, is_own=lambda run: True, get=find)
-    source = SimpleNamespace(is_json=False, ledger=SimpleNamespace(runs=table), show=lambda report: None)
+    ledger = SimpleNamespace(runs=table)
+    source = SimpleNamespace(is_json=False, ledger=ledger, show=lambda report: None, approver=object, live=None)
     monkeypatch.setattr(runs, "build_list", lambda source: Report("runs", {}))
-    monkeypatch.setattr(runs, "_make_approver", lambda err: True)
     monkeypatch.setattr(runs, "asks_approval", lambda run: True)
     monkeypatch.setattr(runs, "resume_run", resume)
     report = runs.list_and_answer(cast("Source", source))

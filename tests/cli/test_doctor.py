@@ -112,7 +112,7 @@ def test_a_missing_sandbox_is_told_with_what_to_do(
 ) -> None:
     config.write_text(f'[sandbox]\nbackend = "{setting}"\n')
     monkeypatch.setattr(probe, "_candidates", lambda project, abi: [])
-    value = doctor.check_environment()
+    value = doctor.check_environment(config.parent)
     assert value["ok"] is (code == 0)
     (found,) = (check for check in value["checks"] if check["name"] == "sandbox")
     assert found["status"] == status and value["sandbox"]["walls"] == [] and found["hint"]
@@ -317,7 +317,7 @@ def test_a_server_whose_program_is_missing_is_a_note(nexus: Run) -> None:
     places().settings.parent.mkdir(parents=True, exist_ok=True)
     places().settings.write_text('[mcp.lost]\ncommand = ["/no/such/program"]\n[mcp.there]\ncommand = ["sh"]\n')
     settings = build_settings(DEFAULTS)
-    found = doctor._mcp(settings)
+    found = doctor._mcp(settings, Path.cwd())
     assert found.status == "note" and "program not found: /no/such/program (lost)" in found.detail
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.cli.setup.login import lacks_key
+from nexus_cli.cli.setup.offer_login import lacks_key
 from nexus_cli.config.paths import places
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

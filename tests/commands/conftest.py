@@ -140,9 +140,11 @@ class FakeContext:
         """See `CommandContext`."""
         return text + self.typed
 
-    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         """See `CommandContext`."""
-        self.say(f"Written to {save_in(self.session.folder, name, default, pieces)}")
+        path = save_in(self.session.folder, name, default, pieces)
+        self.say(f"Written to {path}")
+        return str(path)
 
     async def copy(self, text: str) -> str:
         """See `CommandContext`."""

@@ -13,7 +13,7 @@ from commands.conftest import FakeContext
 from search import sample
 
 from nexus_cli import commands
-from nexus_cli.cli.app import COMMANDS, find_command, find_noun
+from nexus_cli.cli.app import COMMANDS, TYPED, find_command, find_noun
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.commands.slash_command import read_arguments
@@ -75,6 +75,18 @@ def test_a_verb_that_writes_to_the_ledger_declares_what_it_may_change() -> None:
     verbs = [*shell, *(verb for command in discover().values() for verb in command.verbs)]
     writes = [verb for verb in verbs if verb.opens in ("write", "create")]
     assert len(writes) > 20 and all(verb.authority is not Authority.READS for verb in writes)
+
+
+def test_a_verb_of_the_shell_and_of_a_session_is_one_function() -> None:
+    slash = {command.name: {verb.name: verb for verb in command.verbs} for command in discover().values()}
+    pairs = [
+        (f"{name} {verb.name}".strip(), verb.run, slash.get(name, {}).get(verb.name))
+        for name in COMMANDS
+        if name not in TYPED and (noun := find_noun(name))
+        for verb in noun.verbs
+    ]
+    differing = {line for line, run, other in pairs if other and other.run is not run}
+    assert len(pairs) > 80 and differing == {"schedule run"}, "in a session it is queued for the server"
 
 
 def test_the_commands_of_the_first_days_are_there() -> None:

@@ -74,6 +74,21 @@ def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> Non
 ODD_KEY = "foobarkey-of-no-known-form"
 
 
+def test_a_second_key_has_a_name_and_the_first_one_stays_in_use(context: FakeContext) -> None:
+    context.secrets = [KEY]
+    context.run("login openai --as work")
+    assert [path.name for path in stored()] == ["OPENAI_API_KEY@work"] and os.environ["OPENAI_API_KEY"] == "x"
+    assert "To use this key: /model work:openai/MODEL." in context.said[-1]
+    with pytest.raises(NexusError, match="invalid key name"):
+        context.run("login openai --as 1")
+
+
+def test_a_secret_of_the_settings_is_stored_by_its_name(context: FakeContext) -> None:
+    context.secrets = ["any form"]
+    context.run("login HOOK_SECRET")
+    assert [path.read_text() for path in stored()] == ["any form"] and "HOOK_SECRET is stored in" in context.said[-1]
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("rest", [KEY, "banana", f"openai {KEY}", f"openai {ODD_KEY}", ODD_KEY])
 def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, context: FakeContext) -> None:

@@ -305,6 +305,31 @@ def test_a_name_is_one_line_and_finds_the_session(context: FakeContext) -> None:
         context.run(f"rename {'x' * 101}")
 
 
+def test_a_session_is_renamed_in_one_way_and_says_its_name(context: FakeContext) -> None:
+    context.turn("words")
+    for line in ("rename two words", f"sessions rename {context.session.id} 'two words'"):
+        assert context.run(line).said[-1] == 'Renamed to "two words".'
+        assert context.reported == {"version": 1, "ids": [context.session.id], "message": 'renamed to "two words".'}
+
+
+def test_an_export_takes_the_options_of_the_shell_and_another_session(context: FakeContext, tmp_path: Path) -> None:
+    context.turn("the first words")
+    first = context.session.id
+    context.run("rename first").run("clear").turn("the second words")
+    for line, name, words in (
+        ("export --jsonl -o open.txt", "open.txt", "the second words"),
+        ("export --format md", "", "the second words"),
+        (f"export {first}", "", "the first words"),
+        ("export first jsonl told.txt", "told.txt", "the first words"),
+        ("sessions export first md told.md", "told.md", "the first words"),
+    ):
+        path = Path(context.run(line).said[-1].removeprefix("Written to "))
+        assert words in path.read_text() and (path.name == name or not name) and path.parent == tmp_path, line
+        assert context.reported is not None and context.reported["file"] == str(path), line
+    with pytest.raises(NexusError, match="several formats: html, md"):
+        context.run("export md --html")
+
+
 @pytest.mark.matrix
 def test_exports_never_write_over_a_file(context: FakeContext, tmp_path: Path) -> None:
     context.turn("words\n```\nin a fence\n```")

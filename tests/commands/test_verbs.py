@@ -14,7 +14,7 @@ from commands.conftest import FakeContext
 
 from nexus_cli.cli.print_report import print_original
 from nexus_cli.commands import find
-from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.command import Choice, CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
 from nexus_cli.commands.verb import (
     Act,
@@ -93,6 +93,36 @@ def test_ctrl_c_ends_the_wait_for_a_verb_but_not_what_one_has_begun_to_change(co
 
     asyncio.run(both())
     assert context.said == ["changed"] and done
+
+
+def test_ctrl_c_closes_the_question_of_a_verb(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, closed, begun = threading.Event(), threading.Event(), threading.Event()
+
+    async def choose(title: str, choices: Sequence[Choice], search: object = None) -> str | None:
+        asked.set()
+        try:
+            await asyncio.sleep(SECONDS)
+        finally:
+            closed.set()
+        return None
+
+    def work(source: Source) -> Report[Any]:
+        assert source.confirm is not None
+        begun.set()
+        source.confirm("Go on?")
+        raise AssertionError("nobody has answered")
+
+    async def both() -> None:
+        running = asyncio.create_task(give(context, [Verb(work)]))
+        assert await asyncio.to_thread(asked.wait, SECONDS)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await asyncio.to_thread(closed.wait, SECONDS)
+
+    monkeypatch.setattr(context, "choose", choose)
+    asyncio.run(both())
+    assert begun.is_set() and not context.said
 
 
 def test_a_text_a_line_and_a_note_are_shown(context: FakeContext) -> None:

@@ -268,7 +268,7 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     assert context.session.status().allow == "auto" and "Permission level: auto." in context.said[-1]
     for words in (
         "look at shop.py",
-        "list",
+        "list the files",
         "add x --in 2h",
         "add tests for the parser",
         "remove the dead code",

@@ -263,8 +263,25 @@ def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_sessi
             for line in ("/export md talk.md", "/undo"):
                 await agent.prompt(opened.session_id, [text(line)])
             assert "Done." in (place.folder / "talk.md").read_text() and not (place.folder / "passed.txt").exists()
-            with pytest.raises(RequestError):
-                await agent.prompt(opened.session_id, [text("/clear")])
+            told = {
+                "/clear": "Start a new session in the editor",
+                "/new": "Start a new session in the editor",
+                "/resume": "Choose the session in the editor",
+                "/resume 01J": "Choose the session in the editor",
+                "/sessions": "Choose the session in the editor",
+                "/fork": f"nexus -r {opened.session_id}, then /fork",
+                "/edit": f"nexus -r {opened.session_id}, then /edit",
+                "/rewind 1": "Use /rewind N files",
+            }
+            for line, hint in told.items():
+                with pytest.raises(RequestError, match="only the editor can open another session") as refused:
+                    await agent.prompt(opened.session_id, [text(line)])
+                assert hint in str(refused.value), line
+            for line in ("/sessions list", "/resume --running"):
+                await agent.prompt(opened.session_id, [text(line)])
+            copy = await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
+            assert copy.session_id != opened.session_id and copy.modes is not None
+            assert (await agent.prompt(copy.session_id, [text("/doctor --instructions")])).stop_reason == "end_turn"
 
     live(work)
 

@@ -65,10 +65,8 @@ SERVED_LIVE = {
         "agents review",
         "agents steer",
         "reflect",
-        "worktree apply",
         "config",
         "drops recall",
-        "export",
         "goal clear",
         "goal done",
     ),
@@ -80,7 +78,6 @@ SERVED_LIVE = {
         "model",
         "permissions ask",
         "resume",
-        "runs",
         "sessions",
     ),
 }
@@ -88,7 +85,6 @@ SERVED_LIVE = {
 REFUSED = [
     "add-dir ..",
     "config permissions.allow all",
-    "doctor",
     "login openai",
     "logout openai",
     "mcp test notes",
@@ -104,7 +100,6 @@ REFUSED = [
     "mcp list --cd /etc",
     "sessions delete x --yes",
     "sessions stop run-1",
-    "sessions export x",
     "schedule add say hello --in '1 hour' --allow all",
     "permissions allow bash(*)",
     "permissions ask bash(*)",
@@ -138,12 +133,12 @@ def test_each_command_was_decided() -> None:
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
     assert {one.name for one in commands if one.is_served} >= SERVED
     own = [(f"{one.name} {verb.name}".strip(), verb) for one in commands for verb in one.verbs if verb.is_live]
-    served = {name for name, verb in own if not (verb.authority in PERSONAL or verb.is_local)}
+    served = {name for name, verb in own if verb.authority not in PERSONAL}
     assert served - AT_TERMINAL - {"help all"} == SERVED_LIVE
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
 
-OWN_VIEW = frozenset({"config show", "context", "diff", "pin list", "status", "status tools"})
+OWN_VIEW = frozenset({"config show", "context", "diff", "doctor", "pin list", "status", "status tools"})
 """Verbs whose value in the open session has what only it knows."""
 
 
@@ -152,6 +147,9 @@ async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Pa
     def script(request: Request) -> Reply:
         return [("bash", {"command": "touch made"})] if len(request.messages) < 3 else "done"
 
+    guide = tmp_path / ".claude" / "commands" / "tidy.md"
+    guide.parent.mkdir(parents=True)
+    guide.write_text("Tidy up.\n")
     async with serving(tmp_path, Answering(script), allow="edit") as served:
         session = (await served.client.create_agent("a"))["session"]
         await served.client.send("a", "begin")
@@ -160,9 +158,7 @@ async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Pa
             for verb in command.verbs:
                 name = f"{command.name} {verb.name}".strip()
                 required = [one for one in verb.parameters if one.default is Parameter.empty]
-                is_report = (
-                    verb.authority is Authority.READS and verb.has_report and not (verb.is_live or verb.is_local)
-                )
+                is_report = verb.authority is Authority.READS and verb.has_report and not verb.is_live
                 if required or not is_report or verb.only == "slash":
                     continue
                 named = ["--session", session] if verb.of_session else []
@@ -187,7 +183,7 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
             for verb in command.verbs if command.is_served else ():
                 if not verb.name and verb is not command.verbs[0]:
                     continue  # the line decides: `REFUSED` has some
-                if verb.authority in PERSONAL or verb.is_local:
+                if verb.authority in PERSONAL:
                     with pytest.raises(NexusError, match="--connect"):
                         find_served(command.name, verb.name, context)
                 elif verb.name:
@@ -299,7 +295,6 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
 MAKES_NOTHING = {
     *("continue", "init", "review"),  # a turn that starts
     *("copy", "editor", "exit", "help", "help all"),  # something at the terminal
-    "export",  # a file that the client writes
     "reload",  # what the files say, read again
 }
 """Verbs that act and have no value."""
@@ -325,6 +320,8 @@ ACTED = {
     "memory forget m1": "m1",
     "rename tea": SESSION,
     "sessions rename tea coffee": SESSION,
+    "export md talk.md": SESSION,
+    "sessions export coffee": "01",
     "sessions fork coffee": "01",
     "space create talk --agent helper": "space-1",
     "space join talk --as anna": "anna",
@@ -664,6 +661,20 @@ async def test_a_choice_that_nobody_makes_is_none(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(served_command, "CHOICE_SECONDS", 600.0)
         asked = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
         await served.client.destroy_agent("a")
+
+
+async def test_a_client_has_the_setup_of_the_servers_machine_checked(tmp_path: Path) -> None:
+    skill = tmp_path / ".claude" / "skills" / "release" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: release\ndescription: d\nfrobnicate: yes\n---\nDo it.\n")
+    (tmp_path / "NEXUS.md").write_text("Be brief.\n")
+    async with serving(tmp_path, allow="ask") as served:
+        await served.client.create_agent("a")
+        checks = (await run(served, "doctor"))["value"]["checks"]
+        assert {"model", "ledger", "sandbox", "rules"} <= {check["name"] for check in checks}
+        priced = (await run(served, "doctor --instructions"))["value"]
+        assert "NEXUS.md" in [file["path"] for file in priced["files"]], "in the folder of the agent"
+        assert "frobnicate" in (await run(served, "skill check"))["value"]["text"]
 
 
 @pytest.mark.matrix

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nexus_cli.cli.confirm import read_hidden_line
-from nexus_cli.cli.setup.login import ReadKey, ask_key
+from nexus_cli.cli.setup.offer_login import store_typed_key
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
-from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, parse_level
@@ -45,6 +44,8 @@ MEANINGS = {
 }
 """The calls that each level runs without asking, for a person."""
 
+ReadLine = Callable[[str], str]
+"""Writes a prompt and returns the typed line, "" at Esc or the end of input."""
 Parse = Callable[[str], str]
 """Parses a typed answer; raises `NexusError` if it is invalid."""
 
@@ -65,8 +66,8 @@ class FirstRun:
         self,
         settings: Settings,
         stream: Writable,
-        read_line: ReadKey,
-        read_key: ReadKey = read_hidden_line,
+        read_line: ReadLine,
+        read_key: ReadLine = read_hidden_line,
     ) -> None:
         self._settings = settings
         self._stream = stream
@@ -119,10 +120,12 @@ class FirstRun:
         ]
         self._put(*paragraphs(ways, "    ", "  - "))
         name = self._ask("Provider", providers[0], lambda text: _parse_provider(text, providers))
-        if key := ask_key(name, self._stream, self._read_key):
-            self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
-            return
-        raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
+        if not store_typed_key(name, self._ask_hidden, self._say):
+            raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
+
+    def _ask_hidden(self, text: str, prompt: str) -> str:
+        self._put(text)
+        return self._read_key(f"{prompt} (not shown): ")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._settings)) or "none"

@@ -21,12 +21,12 @@ from pathlib import Path
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.command_options import PICK, SharedOptions
-from nexus_cli.cli.confirm import read_hidden_line, read_line
+from nexus_cli.cli.confirm import read_line
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
 from nexus_cli.cli.run.run_turn import format_resume_line, has_entries, session_options
-from nexus_cli.cli.setup.login import offer_login
+from nexus_cli.cli.setup.offer_login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.crash_report import report_bug
@@ -72,7 +72,7 @@ def run_repl(shared: SharedOptions) -> int:
         if chosen.announce and not shared.quiet:
             write_stderr_line(f"nexus: {chosen.announce}")
         if os.isatty(0) and chosen.model and not shared.no_save:
-            offer_login(chosen.model, QuietStream(2), read_hidden_line)
+            offer_login(chosen.model)
         options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
         return _ReplRun(shared, options, settings, work, "/resume" if picks else "").run()
 

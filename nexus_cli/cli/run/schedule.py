@@ -10,7 +10,10 @@ from nexus_cli.commands.verb import Authority, Source, Verb
 
 
 def run(source: Source, name: Name) -> Annotated[int, ServeOnceReport]:
-    """Run a schedule now and print the result. Exit status 1 if it failed, 3 if a limit stopped it."""
+    """Run a schedule now, in this terminal, and print the result.
+
+    Exit status 1 if it failed, 3 if a limit stopped it. In a session, /schedule run queues the run for nexus serve.
+    """
     return run_plan(source.ledger, source.ledger.plans.find(name), json=source.is_json)
 
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.commands.command import YES_OR_NO, Choice, Command, Search
 from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.export import save_in
-from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.asked_question import AskedQuestion, ask
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.paste import Attachment
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
@@ -57,6 +57,9 @@ class TerminalContext:
         if not choices:
             return None
         with self.repl.jobs.wait_for_user():
+            if tuple(choices) == YES_OR_NO:
+                reply = await ask(self.repl.view, AskedQuestion.yes_or_no(title, escape="Esc cancel"))
+                return YES_OR_NO[reply.meaning].key if reply else None
             return await self.repl.view.choose(title, choices, search)
 
     async def ask_hidden(self, prompt: str) -> str | None:
@@ -85,8 +88,10 @@ class TerminalContext:
         with self.repl.jobs.wait_for_user():
             return await self.repl.view.outside(lambda: edit_text(text))
 
-    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
-        self.say(f"Written to {await asyncio.to_thread(save_in, self.repl.backend.folder, name, default, pieces)}")
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
+        path = await asyncio.to_thread(save_in, self.repl.backend.folder, name, default, pieces)
+        self.say(f"Written to {path}")
+        return str(path)
 
     async def copy(self, text: str) -> str:
         return await copy_to_clipboard(text, self._raw)

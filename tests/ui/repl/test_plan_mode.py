@@ -41,6 +41,31 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     return stage
 
 
+@pytest.mark.parametrize("words", ["list", "LIST", "pause plan-1", "remove plan-2"])
+def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, words: str) -> None:
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type(f"/plan {words}")
+        await stage.idle()
+
+    stage.play(scene())
+    assert stage.session.status().allow == "ask" and not stage.provider.seen
+    assert f"Type /schedule {words}." in " ".join(stage.text.split())
+
+
+@pytest.mark.matrix
+def test_a_task_that_begins_with_such_a_word_is_planned(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("/plan remove the old parser and run the tests")
+        await stage.until(lambda: "answer 1" in stage.text)
+
+    stage.play(scene())
+    assert "Plan mode is on" in stage.text
+
+
 @pytest.mark.parametrize(
     ("line", "level"), sample([("y", "edit"), ("Yes", "edit"), ("a", "auto"), ("auto", "auto")], 2)
 )

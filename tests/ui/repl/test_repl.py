@@ -512,6 +512,28 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
     assert "kept for when you resume the previous session: words behind /rename prices" in stage.text
 
 
+def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("hello")
+        await stage.until(lambda: "fine" in stage.text)
+        await stage.idle()
+        first = stage.session.id
+        stage.type("/clear")
+        await stage.idle()
+        for answer in ("n", None, "y"):
+            stage.view.answers.append(answer)
+            stage.type(f"/sessions delete {first}")
+            await stage.idle()
+
+    stage.play(scene())
+    asks = "Delete it permanently? [y]es \N{MIDDLE DOT} [N]o:"
+    assert len(stage.view.asked) == 3 and all(asked.endswith(asks) for asked in stage.view.asked)
+    no, cancelled = stage.text.index("Nothing was deleted."), stage.text.index("/sessions delete: cancelled")
+    assert no < cancelled < stage.text.rindex("was deleted")
+
+
 @pytest.mark.matrix
 def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
