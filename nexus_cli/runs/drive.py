@@ -220,7 +220,7 @@ class RunDriver:
                 self.ledger.runs.put_back(self.run, utc_now())
                 return
             await self.hooks.end(session, self.run, outcome)
-            problem = NexusError.of(error).sentences.removesuffix(".") if error is not None else ""
+            problem = f"{error['message'].rstrip('.')}. {error['hint']}".rstrip(". ") if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
                 problem = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {problem}"

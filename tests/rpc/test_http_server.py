@@ -29,6 +29,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.rpc import event_feed, http_server
 from nexus_cli.rpc.event_feed import EventFeed
 from nexus_cli.rpc.listening import bind_address, bind_file, remove_file
+from nexus_cli.rpc.trigger_door import BODY_SECONDS
 
 CALL = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "list_agents"})
 RIGHT = f"Bearer {TOKEN}"
@@ -165,7 +166,7 @@ async def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(tmp
         one = await connect(served)
         head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: {10**12}\r\n\r\n"
         one.writer.write(head.encode())
-        assert "413" in (await asyncio.wait_for(one.head(), http_server.BODY_SECONDS / 2)).split("\r\n")[0]
+        assert "413" in (await asyncio.wait_for(one.head(), BODY_SECONDS / 2)).split("\r\n")[0]
         one.writer.close()
 
 
