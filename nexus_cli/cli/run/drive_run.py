@@ -43,8 +43,8 @@ def make_approver(err: Writable) -> Approver | None:
     if not (os.isatty(0) and err.terminal):
         return None
     from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)
-    from nexus_cli.ui.screen.terminal_questions import TerminalQuestions  # noqa: PLC0415
     from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
+    from nexus_cli.ui.screen.terminal_questions import TerminalQuestions  # noqa: PLC0415
 
     questions, theme = TerminalQuestions(err), choose_theme("auto", err.colour)
     return PersonApprover(questions, describe_calls(questions, theme), escape="Esc later")
