@@ -476,12 +476,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (136, 0, 0),
+    "__main__": (187, 0, 0),
     "acp": (8_772, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_623, 0, 5),
+    "cli": (48_642, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (42_914, 0, 55),
+    "commands": (42_936, 0, 55),
     "config": (35_736, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_150, 0, 46),
@@ -496,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_752, 0, 48),
     "plugins": (8_131, 0, 22),
     "provider": (29_461, 0, 60),
-    "reports": (87_716, 8_414, None),
+    "reports": (87_721, 8_414, None),
     "rpc": (17_324, 0, 18),
     "rules": (31_588, 0, 20),
     "runs": (23_302, 0, 40),
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_083, 49_784)
+SUM = (973_180, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

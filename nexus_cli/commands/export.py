@@ -190,7 +190,7 @@ NOUN = Noun(
     "sessions",
     (
         Verb(export_session, only="shell"),
-        Verb(export_open_session, complete=lambda source: FORMATS),
+        Verb(export_open_session, complete=FORMATS),
     ),
 )
 NOUNS = (

@@ -76,7 +76,7 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
 NOUN = Noun(
     "login",
     "setup",
-    (Verb(log_in, authority=Authority.PERMITS, complete=lambda source: tuple(SHAPES)),),
+    (Verb(log_in, authority=Authority.PERMITS, complete=tuple(SHAPES)),),
     aliases=("connect",),
     is_idle=True,
 )
