@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (187, 0, 0),
     "acp": (8_772, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (48_642, 0, 7),
+    "cli": (48_644, 0, 7),
     "client": (2_261, 0, 2),
     "commands": (42_936, 0, 55),
     "config": (35_736, 0, None),
@@ -523,7 +523,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_180, 49_784)
+SUM = (973_182, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

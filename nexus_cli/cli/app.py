@@ -29,7 +29,6 @@ from nexus_cli.cli.command_options import (
     text_option,
 )
 from nexus_cli.cli.signal_result import json_form
-from nexus_cli.cli.start_table import read_rows
 from nexus_cli.config.program_words import split_arguments
 from nexus_cli.core.errors import NexusError, nearest_name, suggest_name
 from nexus_cli.core.surrogates import replace_surrogates
@@ -142,6 +141,8 @@ def find_command(word: str) -> str:
 
 def _find_in_table(word: str, kind: str) -> str:
     """Return the command that a word names as its `alias`, or as that of a `slash` command; "" if there is none."""
+    from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only for words that name no shell command)
+
     return next((value for *named, value, _ in read_rows("") if named == [kind, word]), "")
 
 
@@ -155,6 +156,8 @@ def list_verbs(name: str) -> list[str]:
 @cache
 def list_help_lines() -> dict[str, dict[str, str]]:
     """Return the commands of each section with their help lines, as the start table has them."""
+    from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only where all commands are listed)
+
     sections: dict[str, dict[str, str]] = {}
     lines: dict[str, str] = {}
     for kind, name, _, text in read_rows(""):
