@@ -1,11 +1,12 @@
-"""The entry point: takes the process in hand, answers `--version` and `--help` by itself, and hands everything else to
-the app.
+"""The entry point: takes the process in hand, answers `--version`, `--help` and shells that complete a line by itself,
+and hands everything else to the app.
 
 Nothing is imported from the working folder, and a signal ends the program cleanly while it still starts.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from nexus_cli.cli import process
@@ -23,10 +24,15 @@ def main() -> NoReturn:
 
         process.exit_process(0, version_line())
     if sys.argv[1:] in (["--help"], ["-h"]):
-        from nexus_cli.cli.help_page import read_help_page  # noqa: PLC0415  (nothing else needs it)
+        from nexus_cli.cli.start_table import HELP, read_block  # noqa: PLC0415  (nothing else needs it)
 
-        if page := read_help_page():
-            process.exit_process(0, page)
+        if page := read_block(HELP):
+            process.exit_process(0, f"{page}\n")
+    action, _, shell = os.environ.get("_NEXUS_COMPLETE", "").partition("_")
+    if action == "complete":
+        from nexus_cli.cli.completion import complete_line  # noqa: PLC0415  (nothing else needs it)
+
+        process.exit_process(*complete_line(shell))
     from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (not for `--version`)
     from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
 

@@ -18,6 +18,7 @@ TABLES = (
     "tests/cli/test_docs.py",
     "tests/cli/test_usage.py",
     "tests/cli/test_shell_command.py",
+    "tests/cli/test_start_table.py",
     "tests/tools/test_definitions.py",
     "tests/tools/test_registry.py",
     "tests/reports/text/test_report_forms.py",

@@ -160,7 +160,7 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/history.py ui/repl/clipboard.py
     """,
     "a new folder, pages of the package, or the commit of its checkout": """
-    cli/doc_pages.py cli/help_page.py cli/tour/__init__.py cli/tour/sandbox.py
+    cli/doc_pages.py cli/start_table.py cli/tour/__init__.py cli/tour/sandbox.py
     provider/light_import.py provider/litellm_backend.py
     provider/model_names.py provider/model_table.py reports/page/session_page.py sandbox/confinement.py cli/version.py
     """,

@@ -54,6 +54,20 @@ SECTIONS = {
     "setup": "Setup",
 }
 """Sections of these nouns, by group."""
+FIRST = {
+    "-c": "resume the newest session",
+    'ask "why ...?"': "one turn; stdin is added",
+    "undo, diff": "undo or show changes",
+    "sessions": "list, show, search, delete",
+    "context, cache, usage": "content and cost of requests",
+    "model, login": "models and keys",
+    "config, rules, trust": "settings and permissions",
+    "tour, doctor": "a demo; check the setup",
+    "docs WORDS": "search the documentation",
+}
+"""What the page of `nexus --help` names first."""
+FIRST_OPTIONS = ("model", "resume", "directory", "worktree", "allow")
+"""Options on this page, with the first words of their help."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = (".run", ".sessions", ".setup", ".serve")
 """Folders of this package with the modules of commands, as the help lists them."""
@@ -123,17 +137,14 @@ def load_command(name: str) -> Any:
 def find_command(word: str) -> str:
     """Return the name of the command that a word names, also by a former name or an alias; "" if there is none."""
     name = FORMER.get(word, word)
-    if name in COMMANDS or find_noun(name):
-        return name
-    name = _find_slash_command(word)
-    return name if name and find_noun(name) else ""
+    return name if name in COMMANDS or find_noun(name) else _find_in_table(word, "alias")
 
 
-def _find_slash_command(word: str) -> str:
-    """Return the name of the slash command that a word names, "" if there is none. Imports the nouns."""
-    from nexus_cli.commands import discover  # noqa: PLC0415  (only for words that name no shell command)
+def _find_in_table(word: str, kind: str) -> str:
+    """Return the command that a word names as its `alias`, or as that of a `slash` command; "" if there is none."""
+    from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only for words that name no shell command)
 
-    return next((command.name for command in discover().values() if word in (command.name, *command.aliases)), "")
+    return next((value for *named, value, _ in read_rows("") if named == [kind, word]), "")
 
 
 def list_verbs(name: str) -> list[str]:
@@ -145,21 +156,17 @@ def list_verbs(name: str) -> list[str]:
 
 @cache
 def list_help_lines() -> dict[str, dict[str, str]]:
-    """Return the commands of each section with their help lines; imports the nouns."""
-    from nexus_cli.commands import discover  # noqa: PLC0415  (only where all commands are listed)
+    """Return the commands of each section with their help lines, as the start table has them."""
+    from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only where all commands are listed)
 
-    lines = {title: {name: _describe(name) for name in names} for title, names in GROUPS.items()}
-    for command in discover().values():
-        if command.name not in COMMANDS and (noun := find_noun(command.name)):
-            lines[SECTIONS[noun.group]][noun.name] = _describe(noun.name)
-    return lines
-
-
-def _describe(name: str) -> str:
-    """Return the summary of a command: that of its noun, else the first sentence of its help."""
-    noun = None if name in TYPED else find_noun(name)
-    text: str = (noun and noun.summary) or load_command(name).help.partition("\n\n")[0]
-    return " ".join(text.split()).partition(". ")[0].rstrip(".") + "."
+    sections: dict[str, dict[str, str]] = {}
+    lines: dict[str, str] = {}
+    for kind, name, _, text in read_rows(""):
+        if kind == "section":
+            lines = sections[name] = {}
+        elif kind == "command":
+            lines[name] = text
+    return sections
 
 
 class LazyGroup(TyperGroup):
@@ -195,12 +202,11 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        is_typed = ctx.resilient_parsing  # a line that a shell completes
-        if args and not args[0].startswith("-") and not is_typed and not find_command(args[0]):
+        if args and not args[0].startswith("-") and not find_command(args[0]):
             raise _unknown_command(args[0], self.list_commands(ctx))
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
-        verbs = list_verbs(args[0]) if args and is_bare and not is_typed else []
+        verbs = list_verbs(args[0]) if args and is_bare else []
         if further == "--json" and args[2:] and args[2] in verbs:
             args = [args[0], args[2], further, *args[3:]]
         elif verbs:
@@ -210,7 +216,7 @@ class LazyGroup(TyperGroup):
 
 def _unknown_command(word: str, commands: list[str]) -> NexusError:
     hint = f"Use `{PEER_WORDS[word]}`" if word in PEER_WORDS else ""
-    if not hint and (slash := _find_slash_command(word)):
+    if not hint and (slash := _find_in_table(word, "slash")):
         hint = f"/{slash} works only in a session: start one with `nexus`"
     if not hint and (near := nearest_name(word, commands, NEAR)):
         hint = f"Did you mean `nexus {near}`?"
@@ -283,7 +289,7 @@ def _misplaced_error(context: typer.Context, options: list[str]) -> NexusError:
 
 @cache
 def build(*, completion: bool) -> Any:
-    """Build the click command; with `completion`, add the options for shell completion."""
+    """Build the click command; with `completion`, add the options that install the completion of a shell."""
     app = typer.Typer(
         cls=LazyGroup,
         name="nexus",
@@ -292,6 +298,7 @@ def build(*, completion: bool) -> Any:
         pretty_exceptions_enable=False,
         invoke_without_command=True,
         context_settings={"help_option_names": ["--help", "-h"]},
+        short_help="A coding agent for the terminal. Without a command it starts a session in this folder.",
         epilog="Shell completion: nexus --install-completion",
     )
     app.callback()(take_options(root))

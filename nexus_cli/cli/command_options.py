@@ -61,12 +61,15 @@ def _switch_plugins(value: bool) -> bool:
 
 
 def text_option(*names: str, metavar: str, help: str, values: Sequence[str] = ()) -> Any:
-    """Declare an option whose text must not be empty; a shell completes the `values`."""
+    """Declare an option whose text must not be empty; a shell completes the `values` (`complete_with`)."""
+    completion = complete_with(values)
+    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty, autocompletion=completion)
 
-    def list_values(incomplete: str) -> list[str]:
-        return [value for value in values if value.startswith(incomplete)]
 
-    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty, autocompletion=list_values)
+def complete_with(values: Sequence[str]) -> Callable[[], list[str]]:
+    """Return typer's declaration of the values that complete an option or argument. `?NOUN VERB` stands for those of
+    this verb (`cli/completion.py`)."""
+    return lambda: [*values]
 
 
 PICK = "?"
@@ -80,6 +83,7 @@ SessionKey = Annotated[
         "--session",
         metavar="ID",
         help="Session id (or its start or end) or name; default: the newest of this folder.",
+        values=("?sessions show",),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -89,7 +93,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 class SharedOptions:
     """The options that `nexus` and `nexus ask` share. A default value means that the option was not given."""
 
-    model: Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")] = ""
+    model: Annotated[
+        str,
+        text_option("--model", "-m", metavar="NAME", help="A litellm model, or an alias.", values=("?model show",)),
+    ] = ""
     effort: Annotated[
         str,
         text_option(
@@ -114,6 +121,7 @@ class SharedOptions:
             "-r",
             metavar="ID",
             help="Resume a session by its id, the start or end of its id, or its name; `nexus -r` lists sessions.",
+            values=("?sessions show",),
         ),
     ] = ""
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
@@ -139,6 +147,7 @@ class SharedOptions:
             "-w",
             metavar="NAME",
             help="Work in this git worktree; a new worktree starts from the project's current state.",
+            values=("?worktree diff",),
         ),
     ] = ""
     add_dirs: Annotated[

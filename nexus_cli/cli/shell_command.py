@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature
@@ -12,9 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
+from nexus_cli.cli.command_options import (
+    Json,
+    SessionKey,
+    check_amount,
+    complete_with,
+    refuse_empty,
+    whole_number,
+)
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
-from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.start_table import ASKED
 from nexus_cli.commands.verb import TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
@@ -100,10 +107,10 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
     first = next((parameter for parameter in verb.parameters if parameter.option.is_argument), None)
     for parameter in verb.parameters:
-        every[parameter.name] = (
-            _declare(parameter, verb if parameter is first and not verb.at_terminal else None),
-            parameter.default,
-        )
+        values = parameter.option.choices
+        if parameter is first and not (values or verb.at_terminal):
+            values = [f"{ASKED}{noun.name} {verb.name}".rstrip()] if callable(verb.complete) else verb.complete
+        every[parameter.name] = (_declare(parameter, values), parameter.default)
     every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
@@ -223,24 +230,15 @@ def _read_stdin() -> str:
     return Reader(0, "stdin").read().text.rstrip("\n")
 
 
-def _declare(parameter: VerbParameter, verb: Verb | None) -> Any:
-    """Return the type of a parameter, annotated with typer's declaration of its `Option`. The `verb` completes it, if
-    one is given."""
-    kind, option = parameter.kind, parameter.option
-
-    def list_values(incomplete: str) -> list[str]:
-        choices: Iterable[str] = option.choices
-        if verb and verb.complete and not choices:
-            with suppress(Exception):  # a line that is being typed has no place for an error
-                choices = verb.complete(make_source(cache(open_unchanged_ledger), of_session=verb.of_session))
-        return [value for value in choices if value.startswith(incomplete) and " " not in value]
-
+def _declare(parameter: VerbParameter, values: Sequence[str]) -> Any:
+    """Return the type of a parameter, annotated with typer's declaration of its `Option`; the `values` complete it."""
+    kind, option, completion = parameter.kind, parameter.option, complete_with(values)
     callback: Any = refuse_empty if kind in TEXTS and option.least else None
     callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
         flag = typer.Option(
-            *parameter.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=list_values
+            *parameter.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=completion
         )
         return Annotated[kind, flag]
     shown = not (option.metavar or "").startswith("[")
@@ -249,6 +247,6 @@ def _declare(parameter: VerbParameter, verb: Verb | None) -> Any:
         help=option.help,
         callback=callback,
         show_default=shown,
-        autocompletion=list_values,
+        autocompletion=completion,
     )
     return Annotated[kind, argument]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import apply_settings, read_source, show_report
@@ -157,19 +156,16 @@ async def _apply(context: CommandContext) -> None:
         await apply_settings(context)
 
 
-def _complete_keys(source: Source) -> Sequence[str]:
-    return list(SETTINGS)
-
-
+_KEYS = tuple(SETTINGS)
 NOUN = Noun(
     "config",
     "setup",
     (
-        Verb(configure, complete=_complete_keys),
+        Verb(configure, complete=_KEYS),
         Verb(show_settings, "show", opens="nothing"),
-        Verb(get_setting, "get", opens="nothing", complete=_complete_keys),
-        Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply, complete=_complete_keys),
-        Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply, complete=_complete_keys),
+        Verb(get_setting, "get", opens="nothing", complete=_KEYS),
+        Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply, complete=_KEYS),
+        Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply, complete=_KEYS),
         Verb(print_path, "path", opens="nothing"),
     ),
     "Show the settings, or change a setting.",

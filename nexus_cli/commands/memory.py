@@ -154,7 +154,7 @@ NOUN = Noun(
     (
         Verb(build_list, "list"),
         Verb(build_search, "search"),
-        Verb(add_fact, "add", Authority.KEEPS, "create", complete=lambda source: SLOTS),
+        Verb(add_fact, "add", Authority.KEEPS, "create", complete=SLOTS),
         Verb(accept_facts, "accept", Authority.KEEPS, "write", complete=_complete_waiting),
         Verb(forget_facts, "forget", Authority.KEEPS, "write", complete=_complete_known),
     ),

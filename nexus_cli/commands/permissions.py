@@ -212,7 +212,7 @@ PERMISSIONS = Noun(
     "permissions",
     "setup",
     (
-        Verb(set_level, complete=lambda source: (PLAN, *LEVELS)),
+        Verb(set_level, complete=(PLAN, *LEVELS)),
         Verb(list_rules, "list", opens="nothing"),
         Verb(test_command, "test", opens="nothing"),
         ADD,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from inspect import Parameter
 from typing import Any, get_args
 
@@ -334,10 +335,15 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
     source: Source | CommandContext | None = None
     with suppress(NexusError):
         source = context if verbs[0].at_terminal else read_source(context)
+
+    @cache  # several verbs offer the same
+    def list_values(complete: Callable[[Any], Sequence[str]]) -> Sequence[str]:
+        return () if source is None else complete(source)
+
     default = _find_default(verbs)
     for verb in verbs:
         values = [word for parameter in verb.parameters for word in parameter.option.choices]
-        values += verb.complete(source) if verb.complete and source is not None else ()
+        values += list_values(verb.complete) if callable(verb.complete) else verb.complete
         words += values if verb is default and verb.name else ()
         words += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
         flags += [

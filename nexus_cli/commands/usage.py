@@ -48,13 +48,7 @@ def _parse_date(text: str, *, local: bool) -> datetime:
 NOUN = Noun(
     "usage",
     "context",
-    (
-        Verb(
-            build_usage,
-            of_session=True,
-            complete=lambda source: [f"--by {name}" for name in GROUPINGS],
-        ),
-    ),
+    (Verb(build_usage, of_session=True, complete=[f"--by {name}" for name in GROUPINGS]),),
     "Show tokens and cost of one or all sessions.",
     aliases=("cost", "stats"),
     is_first=True,

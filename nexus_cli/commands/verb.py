@@ -280,9 +280,9 @@ class Verb:
     """The word shown while it runs, such as `undoing`, if that takes long. It is not interrupted."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
-    complete: Callable[[Any], Sequence[str]] | None = None
-    """Takes a `Source`, or the `CommandContext` where it is `at_terminal`, and returns possible values of its first
-    argument. Must be fast."""
+    complete: Callable[[Any], Sequence[str]] | Sequence[str] = ()
+    """Possible values of its first argument. Those that are not always the same are returned by a function, which takes
+    a `Source`, or the `CommandContext` where it is `at_terminal`, and must be fast."""
     only: Place | None = None
     """The one place that offers it, where its other form differs; None for both."""
     at_terminal: bool = False

@@ -51,9 +51,8 @@ def help_text(value: JsonObject) -> Blocks:
         yield ""
         for group in value["more"]:
             yield Paragraph(" ".join(group["names"]), " " * 10, f"{group['name']}:".ljust(10))
-        foot = "/help NAME explains a command; /help all explains all commands and the keys."
-        foot += " ? on an empty line lists the keys; " if value.get("has_keys", True) else " "
-        yield from ["", f"{foot}nexus docs WORDS in a shell searches the docs."]
+        keys_hint = "? for keys; " if value.get("has_keys", True) else ""
+        yield from ["", f"More: /help NAME or /help all; {keys_hint}nexus docs WORDS in a shell."]
 
 
 def _call(command: JsonObject) -> str:

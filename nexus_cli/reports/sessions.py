@@ -6,7 +6,7 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError, UsageError
@@ -23,7 +23,9 @@ from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 PERSON = "person"
 TITLE = 200

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
@@ -19,7 +20,9 @@ from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
 from nexus_cli.reports.text.lines import dollars, plural, when
 from nexus_cli.reports.workers import worker_lines
-from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 INDENT = "    "
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from benchmarks.measure import NEXUS, PASS, in_turns, milliseconds, scene
 from benchmarks.row import Benchmark, Row
 
+TAB = ("env", "_NEXUS_COMPLETE=complete_bash", "COMP_WORDS=nexus ", "COMP_CWORD=1", NEXUS)
 COMMANDS = (
     ("nexus --version", (NEXUS, "--version"), 0, 2.0),
     ("python -m nexus_cli --version", (sys.executable, "-m", "nexus_cli", "--version"), 0, None),
     ("nexus --help", (NEXUS, "--help"), 0, 4.0),
+    ("nexus <Tab> in a shell", TAB, 0, 4.0),
     ("nexus ask, up to `no model`", (NEXUS, "ask", "hi"), 2, 8.0),
     ("nexus doctor", (NEXUS, "doctor"), 0, None),
 )

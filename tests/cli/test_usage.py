@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from search import sample
 
-from nexus_cli.cli import help_page
 from nexus_cli.cli.app import COMMANDS, build, list_verbs
 from nexus_cli.cli.process import SIGNALS
+from nexus_cli.cli.start_table import HELP, read_block
 from nexus_cli.core.errors import EXIT_STATUS
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -141,17 +141,19 @@ def test_the_help_names_every_command_and_shared_option(nexus: Run) -> None:
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_the_help_is_one_screen_and_all_it_names_exists(nexus: Run, option: str) -> None:
     done = nexus(option)
-    assert (done.returncode, done.stdout, done.stderr) == (0, Path(help_page.PAGE).read_bytes(), b"")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{read_block(HELP)}\n".encode(), b"")
     text = done.stdout.decode()
-    assert len(text.splitlines()) <= 24 - 2 and max(map(len, text.splitlines())) <= 60, (
-        f"{help_page.PAGE}: with two prompts a screen"
-    )
+    assert len(text.splitlines()) <= 24 - 2 and max(map(len, text.splitlines())) <= 60, "with two prompts a screen"
     named = [
         word for line in re.findall(r"^  nexus ([a-z, ]+?)(?:  | [A-Z\"]|$)", text, re.M) for word in line.split(", ")
     ]
-    assert len(named) >= 12 and not set(named) - set(COMMANDS), f"{help_page.PAGE} names a command that is not there"
+    assert len(named) >= 12 and not set(named) - set(COMMANDS), (
+        "`FIRST` of cli/app.py names a command that is not there"
+    )
     known = {name for param in build(completion=False).params for name in (*param.opts, "--help")}
-    assert not set(re.findall(r"(?<!\S)--?[a-z]+", text)) - known, f"{help_page.PAGE} names an option that is not there"
+    assert not set(re.findall(r"(?<!\S)--?[a-z]+", text)) - known, (
+        "`FIRST` of cli/app.py names an option that is not there"
+    )
     assert "nexus --help all" in text
 
 
@@ -181,8 +183,45 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
     assert nexus(env={**words, "COMP_WORDS": "nexus goal done x", "COMP_CWORD": "3"}).stderr == b""
     nothing = nexus(env={**words, "COMP_WORDS": "nexus drops show x", "COMP_CWORD": "3"})
     assert (nothing.stdout.strip(), nothing.stderr) == (b"", b""), "there is no session"
+    quoted = "nexus\nask\n'a b'\n--allow\nal"
+    lines = {
+        "nexus --no-tools --no": b"--no-save\n--no-plugins\n",
+        "nexus --allow = al": b"all\n",
+        quoted: b"all\n",
+        "nexus plan res": b"resume\n",
+        "nexus sessions --ru": b"--running\n",
+        "nexus sessions list --all --limit 3 --wo": b"--worktree\n",
+        "nexus sessions x ": b"\n",
+        "nexus nonsense ": b"\n",
+    }
+    for line, value in lines.items():
+        place = str(len(line.split("\n" if line == quoted else " ")) - 1)
+        assert nexus(env={**words, "COMP_WORDS": line, "COMP_CWORD": place}).stdout == value, line
     named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # else typer looks for a shell among our ancestors
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash", env=named).stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "line", "text"),
+    [
+        ("zsh", "nexus key", '_arguments \'*: :(("key":"List provider keys, never their values."))\'\n'),
+        ("zsh", "nexus ask --allow=al", "_arguments '*: :((\"all\"))'\n"),
+        ("zsh", "nexus nonsense ", "_files\n"),
+        ("fish", "nexus key", "key\tList provider keys, never their values.\n"),
+        ("fish", "nexus ask --allow  al", "all\n"),
+        ("powershell", "nexus key", "key:::List provider keys, never their values.\n"),
+        ("powershell", "nexus ask --allow", "ask::: \nedit::: \nauto::: \nall::: \n"),
+    ],
+)
+def test_every_shell_gets_its_own_form(nexus: Run, shell: str, line: str, text: str) -> None:
+    typed = "" if line.endswith("--allow") else line.split()[-1]
+    typed_word = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": typed}
+    done = nexus(env={"_NEXUS_COMPLETE": f"complete_{shell}", **typed_word})
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, text, b"")
+    if shell == "fish":
+        asked = {"_NEXUS_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "is-args"}
+        statuses = [nexus(env={**asked, "_TYPER_COMPLETE_ARGS": typed}).returncode for typed in (line, "nexus zzz ")]
+        assert statuses == [0, 1], "files are offered where there is no word"
 
 
 def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
@@ -224,11 +263,13 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
         "process.exit_process = end\n"
         "from nexus_cli.__main__ import main; main()"
     )
-    for arguments in (["--version"], ["--help"], ["ask", "hi"]):
-        command = [sys.executable, "-c", code.format(arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    tab = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus runs --", "COMP_CWORD": "2"}
+    for arguments, added in ((["--version"], {}), (["--help"], {}), ([], tab), (["ask", "hi"], {})):
+        unwanted = heavy | ({"typer", "typing", "re", "json"} if added else set())
+        command, env = [sys.executable, "-c", code.format(arguments)], os.environ | added
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL)
         (line,) = [line for line in done.stderr.splitlines() if line.startswith("MODULES ")]
-        assert not heavy & set(line.split()), arguments
+        assert not unwanted & set(line.split()), arguments
         assert "http.client" not in line.split() or "ask" in arguments, "servers of this machine are looked for"
 
 

@@ -75,7 +75,11 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     assert run(*nexus, "zebra", "list", "--tall") == "Zoe (tall)\n" and run(*nexus, "zebra") == "Zoe (any)\n"
     assert json.loads(run(*nexus, "zebra", "--json")) == {"version": 1, "zebras": ["Zoe"], "tall": False}
     assert "--tall" in run(*nexus, "zebra", "list", "--help")
+    run(str(TESTS / "cli" / "test_start_table.py"))
     assert "List the zebras of this folder." in run(*nexus, "--help", "all")
+    env |= {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus zebra list --t", "COMP_CWORD": "3"}
+    assert run(*nexus) == "--tall\n"
+    del env["_NEXUS_COMPLETE"]
     assert "`nexus zebra list --json`" in run(*nexus, "docs", "json")
     assert run("-c", SLASH).split("\n")[0] == "[list [--tall]] List the zebras of this folder. True True"
     assert run("-c", UNWRITTEN) == "zebra list [--json]\n"

@@ -1661,14 +1661,14 @@ def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
         stage.type("/help all")
         await stage.until(lambda: "F5" in stage.text and "!COMMAND" in stage.text)
         stage.type("/help")
-        await stage.until(lambda: "? on an empty line lists" in " ".join(stage.text.split()))
+        await stage.until(lambda: "? for keys" in " ".join(stage.text.split()))
         shown = len(stage.text)
         stage.view.echoes = True
         stage.type("/help")
-        await stage.until(lambda: "searches the docs" in " ".join(stage.text[shown:].split()))
+        await stage.until(lambda: "nexus docs WORDS" in " ".join(stage.text[shown:].split()))
         stage.type("/help all")
         await stage.until(lambda: "!COMMAND" in stage.text[shown:])
         listed = stage.text[shown:]
-        assert "? on an" not in listed and "F5" not in listed and "Shift+Tab" not in listed and "Ctrl+D" in listed
+        assert "? for keys" not in listed and "F5" not in listed and "Shift+Tab" not in listed and "Ctrl+D" in listed
 
     stage.play(scene())
