@@ -64,8 +64,8 @@ MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The gate looks at fewer examples than the full matrix; only a search tries the constants of every file, which
-    takes ten seconds to parse them in a fresh clone."""
+    """The gate looks at fewer examples than the full matrix; only a search draws from the constants of all files, which
+    have to be parsed for that."""
     if "HYPOTHESIS_PROFILE" in os.environ:
         return
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
