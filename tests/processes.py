@@ -82,6 +82,7 @@ def _import_model_library() -> None:
     """
     from hypothesis import strategies
     from preload import import_run
+    from program.nursery import use_huge_pages
 
     from nexus_cli.conversation.tokens import counter
 
@@ -90,6 +91,7 @@ def _import_model_library() -> None:
     strategies.text().validate()
     gc.enable()
     gc.freeze()
+    use_huge_pages()
 
 
 class Worker:

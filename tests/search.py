@@ -28,6 +28,11 @@ FROZEN_ROWS = {
     "test_a_history_keeps_the_wire_rules_of_every_provider": "(gemini|mistral|deepseek|ollama_chat)/m",
     "test_the_context_of_a_session_is_what_it_sends_through_truncation_compaction_and_resuming": "oldest_first-False",
     "test_a_request_that_the_provider_refuses_as_too_long_is_sent_once_more_and_shorter": "2",
+    "test_with_a_tiktoken_that_is_broken_the_simple_rule_counts": "Encoding = None|body1[12]",
+    "test_counts_are_those_of_tiktoken_itself": "cl100k_base|p50k_edit",
+    "test_a_million_times_one_character_is_counted": ".*-cl100k",
+    "test_a_real_tokenizer_is_known_better_the_more_it_is_like_ours": "cl100k_base-.*",
+    "test_no_text_makes_redaction_slow": "eyJ-|a://",
 }
 """Frozen tests (README), whose decorators must not change, with a pattern for the ids of the rows that the full matrix
 alone runs."""

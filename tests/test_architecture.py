@@ -379,8 +379,9 @@ def test_imports_inside_functions_are_listed() -> None:
     for path in product():
         if room(path) in LAZY_ROOMS:
             continue
+        imported = [*imports(path)]
         for function in functions(path):
-            for line, module in imports(path):
+            for line, module in imported:
                 inside = function.lineno <= line <= (function.end_lineno or 0)
                 if inside and module.split(".")[0] not in LAZY.get(name(path), set()):
                     wrong.append(f"{name(path)}:{line} imports {module} in {function.name}")
@@ -391,7 +392,7 @@ def _writes_to_terminal(node: ast.AST) -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "input"):
         return f"calls {node.func.id}"
     streams = ("stdout", "stderr", "stdin", "__stdout__", "__stderr__", "__stdin__")
-    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "sys" and node.attr in streams:
+    if isinstance(node, ast.Attribute) and node.attr in streams and ast.unparse(node.value) == "sys":
         return f"uses sys.{node.attr}"
     if isinstance(node, ast.ImportFrom) and node.module == "sys":
         named = {alias.name for alias in node.names} & {"stdout", "stderr", "stdin"}
@@ -426,7 +427,8 @@ _STARTERS = {
 
 
 def _starts_a_program(node: ast.AST, types: set[ast.AST]) -> str:
-    if isinstance(node, ast.Attribute) and node not in types and _STARTS.match(ast.unparse(node)):
+    is_dotted = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute)
+    if is_dotted and node not in types and _STARTS.match(ast.unparse(node)):
         return f"uses {ast.unparse(node)}"
     if isinstance(node, ast.ImportFrom) and node.module in (*_STARTERS, "os", "asyncio"):
         named = {alias.name for alias in node.names} - _STARTERS.get(node.module, set())
@@ -468,7 +470,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
         name(path)
         for path in product()
         for node in nodes(path)
-        if (isinstance(node, ast.Attribute) and ast.unparse(node) == "shutil.which")
+        if (isinstance(node, ast.Attribute) and node.attr == "which" and ast.unparse(node) == "shutil.which")
         or (isinstance(node, ast.ImportFrom) and node.module == "shutil" and "which" in str(ast.unparse(node)))
     }
     assert found == FINDS_PROGRAMS.keys(), "find it by nexus_cli/config/programs.py"

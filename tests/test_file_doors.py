@@ -274,7 +274,11 @@ def why_refused(call: ast.Call, known: set[str]) -> str:
         return call.func.id if opens or call.func.id == "read_beginning" else ""
     if not isinstance(call.func, ast.Attribute):
         return ""
-    name, owner = call.func.attr, ast.unparse(call.func.value)
+    name, value = call.func.attr, call.func.value
+    is_module = isinstance(value, ast.Name) and value.id in ("os", "shutil")
+    if not is_module and name not in METHODS | {"open", "replace"}:
+        return ""
+    owner = ast.unparse(value)
     if owner == "os":
         by_path = name in CHANGES | LISTS and not given & {"dir_fd", "src_dir_fd", "dst_dir_fd"}
         return f"os.{name}" if by_path and not is_opened(first, known) else ""
@@ -290,7 +294,7 @@ def find_paths(path: Path) -> Iterator[tuple[str, int, str]]:
     """Yield function, line and call for each that opens a path."""
     for name, function in functions(ast.parse(path.read_text(encoding="utf-8"))):
         nodes = list(ast.walk(function))
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and why_refused(node, set())]
         known = find_descriptors(nodes) if calls else set()
         for node in calls:
             if what := why_refused(node, known):

@@ -54,6 +54,7 @@ def test_a_setup_of_another_program_that_was_not_imported_is_a_note(nexus: Run) 
     assert checks(nexus("doctor", "--json"))["codex"]["detail"].startswith("not imported: ")
 
 
+@pytest.mark.matrix
 def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
     assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr
@@ -242,6 +243,7 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     assert b"s3cr3t" not in done.stdout + gone.stdout + gone.stderr and not places().data.exists()
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_was_replaced_is_named_by_each_command_that_misses_its_sessions(nexus: Run) -> None:
     Ledger.open(places().ledger).close()
     assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"

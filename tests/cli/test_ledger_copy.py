@@ -164,6 +164,7 @@ def test_an_empty_ledger_is_copied_too(nexus: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and b"0 sessions, 0 entries" in done.stdout, done.stderr
 
 
+@pytest.mark.matrix
 def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path, urls: list[str]) -> None:
     assert nexus("ledger", "copy", str(filled), urls[0]).returncode == 0
     for place in (filled, urls[0]):

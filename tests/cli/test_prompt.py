@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from images import png
+from search import sample
 
 from nexus_cli.cli.run import ask
 from nexus_cli.core.errors import NexusError
@@ -47,6 +48,7 @@ def test_a_file_that_the_prompt_mentions_is_not_attached_and_the_way_to_do_it_is
     assert first == "nexus: @a.py is sent as text; to attach the file, add -f a.py" and second.endswith("-f 'a b.py'")
 
 
+@pytest.mark.matrix
 def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine: Run) -> None:
     reader, writer = os.pipe()
     done = engine("echo", "ask", "--timeout", "0.2", "hi", preexec_fn=lambda: os.dup2(reader, 0))
@@ -57,7 +59,7 @@ def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine
     assert "limit timeout reached: stdin was open for 0.2 s" in lines[1]
 
 
-@pytest.mark.parametrize("words", [["hi"], [], ["-"]])
+@pytest.mark.parametrize("words", sample([["hi"], [], ["-"]], 3))
 def test_a_stdin_that_begins_and_does_not_end_ends_with_the_timeout(engine: Run, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"x")

@@ -145,6 +145,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way
     assert done.returncode == 1 and b"stdout cannot be written: No space left" in error and b"Resume" in resume
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 4, 3))
 def test_a_closed_descriptor_is_trouble_only_if_it_is_stdout(engine: Run, nexus: Run, closed: tuple[int, ...]) -> None:
     def close() -> None:

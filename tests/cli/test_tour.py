@@ -25,7 +25,7 @@ from nexus_cli.config.paths import PACKAGE
 SECONDS = 60
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 WATCHED = """
-import sys
+import os, sys
 reached = set()
 def hook(event, args):
     if event == "socket.connect" and isinstance(args[1], tuple):
@@ -38,7 +38,8 @@ process.exit_on_signals()
 status = app.run(sys.argv[1:])
 sys.stdout.flush()
 sys.stderr.write(f"\\nlitellm: {'litellm' in sys.modules} reached: {sorted(reached)}\\n")
-sys.exit(status)
+sys.stderr.flush()
+os._exit(status)
 """
 BROKEN = """
 import sys
@@ -83,17 +84,12 @@ def person(root: Path) -> tuple[dict[str, str], Path, Path]:
     return {**ours, "NEXUS_HOME": str(home), "TMPDIR": str(tmp), "COLUMNS": "80"}, home, tmp
 
 
-def begun(
-    root: Path, *arguments: str, bug: str = "", command: tuple[str, ...] = (), **more: str
-) -> tuple[Any, Path, Path]:
-    """The tour, forked (`program.nursery`) after `bug` has run in it, or started by `command`."""
+def begun(root: Path, *arguments: str, code: str = "", kind: str = "whole", **more: str) -> tuple[Any, Path, Path]:
+    """The tour, forked (`program.nursery`) after `code` has run in it."""
     env, home, tmp = person(root)
     env |= more
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    if not command:
-        return born(["tour", *arguments], env=env, cwd=root, code=bug, **pipes), home, tmp
-    child = subprocess.Popen([*command, "tour", *arguments], env=env, cwd=root, stdin=subprocess.DEVNULL, **pipes)
-    return child, home, tmp
+    return born(["tour", *arguments], env=env, cwd=root, code=code, kind=kind, **pipes), home, tmp
 
 
 def ended(child: Any, home: Path, tmp: Path) -> Seen:
@@ -108,7 +104,7 @@ def ended(child: Any, home: Path, tmp: Path) -> Seen:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     """Two at once: one at 80 columns, watched; one at 20, whose folder is kept."""
-    wide = begun(tmp_path_factory.mktemp("wide"), command=(sys.executable, "-c", WATCHED))
+    wide = begun(tmp_path_factory.mktemp("wide"), code=WATCHED, kind="light")
     narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", COLUMNS="20")
     return ended(*wide), ended(*narrow)
 
@@ -203,7 +199,7 @@ def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
 
 @pytest.mark.matrix
 def test_a_test_that_still_fails_is_not_said_to_pass(tmp_path: Path) -> None:
-    seen = ended(*begun(tmp_path, bug=BROKEN))
+    seen = ended(*begun(tmp_path, code=BROKEN))
     assert seen.status == 1 and "the tour has stopped" in seen.err
     assert "I stop here" in seen.flat and "tests pass" not in seen.flat
     assert list(seen.tmp.iterdir()) == []

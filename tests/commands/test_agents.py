@@ -230,6 +230,7 @@ def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
     return crewed(crew, project, interactive=True, front="chat")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("pick", sample(["apply", "discard", "later", None], 4))
 def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     pick: str | None, context: FakeContext, tmp_path: Path

@@ -205,6 +205,7 @@ def test_a_turn_in_which_nexus_was_killed_stays_and_is_told_of(context: FakeCont
     assert "files that later turns changed stay: c." in sent(context)
 
 
+@pytest.mark.matrix
 def test_a_turn_whose_changes_were_lost_with_its_process_is_listed(context: FakeContext, work: World) -> None:
     kill_turn(work, 3, "c", "ruined\n")
     shutil.rmtree(work.data / "undo/looks")

@@ -136,6 +136,7 @@ def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching
     assert caching.session.status().used < small + 300
 
 
+@pytest.mark.matrix
 def test_a_larger_window_offers_what_was_left_out(caching: FakeContext) -> None:
     caching.turn("hello")
     log = caching.session.engine.conversation.log

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands.conftest import FakeContext, answering
 from guide_files import AGENT
+from search import sample
 from session.played import Played
 
 from nexus_cli.config.foreign_items import KINDS
@@ -17,7 +18,7 @@ from nexus_cli.guides.skills import find_guides
 ROLE = "---\nname: {0}\ndescription: Reads.\n---\nYou are {0}.\n"
 
 
-@pytest.mark.parametrize(("answers", "known"), [(["yes", "yes"], 2), (["yes", "no"], 1), (["no", "yes"], 1)])
+@pytest.mark.parametrize(("answers", "known"), sample([(["yes", "yes"], 2), (["yes", "no"], 1), (["no", "yes"], 1)], 3))
 def test_trust_asks_for_the_root_and_for_the_folders_below(
     answers: list[str], known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

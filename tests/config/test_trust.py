@@ -256,7 +256,7 @@ def _all_of_it(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", sample([_link_out, _link_folder_out, _circle, _broken_link, _large, _pipe, _many, _deep, _all_of_it], 3)
+    "spoil", sample([_link_out, _link_folder_out, _circle, _broken_link, _large, _pipe, _many, _deep, _all_of_it], 3, 1)
 )
 def test_hostile_files_are_named_and_never_take_effect(project: Path, spoil: object) -> None:
     trust(project)

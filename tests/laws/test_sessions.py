@@ -21,6 +21,8 @@ from search import SEARCHES
 from nexus_cli.core.event import CompactionDone, ContextDrop
 
 CHUNK = 12
+FEW = 5
+"""So many of a chunk the gate plays."""
 FIRST = 19
 """The cheapest in which everything happens."""
 SESSIONS = 1000 if SEARCHES else CHUNK
@@ -29,7 +31,7 @@ ELSEWHERE = 16
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SESSIONS, CHUNK))
-def test_every_law_holds_over_random_sessions(first: int, place: Path) -> None:
+def test_every_law_holds_over_random_sessions(first: int, place: Path, in_gate: bool) -> None:
     happened: Counter[str] = Counter()
 
     def elsewhere(world: World, session: str, words: list[str]) -> None:
@@ -37,7 +39,7 @@ def test_every_law_holds_over_random_sessions(first: int, place: Path) -> None:
         assert status == 0
         world.clock.moment += timedelta(hours=1)
 
-    for seed in range(first, first + CHUNK):
+    for seed in range(first, first + (FEW if in_gate else CHUNK)):
         chosen = random_world(seed)
         with world(place / str(seed), chosen.pop("script"), **chosen) as around:  # type: ignore[arg-type]
             played = asyncio.run(Person(around, seed).live(elsewhere if seed % ELSEWHERE == 3 else None))
@@ -54,4 +56,4 @@ def test_every_law_holds_over_random_sessions(first: int, place: Path) -> None:
         happened.update(retries=sum(request.status in (429, 500, 503) for request in around.server.requests))
     wanted = ("elsewhere", "interrupts", "retries", "compacted True", "compacted False", "truncation", "output_cap")
     tame = [what for what in (*wanted, "input_cap") if not happened[what]]
-    assert not tame, f"none of {tame} in {CHUNK} sessions"
+    assert in_gate or not tame, f"none of {tame} in {CHUNK} sessions"

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import AT, calling, drop, epoch, fixed, in_child, new, result, user
+from search import sample
 
 from nexus_cli.core.entry import Epoch, Manifest, Memo
 from nexus_cli.core.errors import NexusError
@@ -142,7 +143,7 @@ LANES = {("lanes", "id"), ("lanes", "parent"), ("sessions", "main")}
 WINDOWS = list(combinations(range(len(ACTS) + 1), 2))
 
 
-@pytest.mark.parametrize(("at", "windows"), [("COMMIT", WINDOWS[::15]), ("BEGIN IMMEDIATE", WINDOWS[7::15])])
+@pytest.mark.parametrize(("at", "windows"), sample([("COMMIT", WINDOWS[::15]), ("BEGIN IMMEDIATE", WINDOWS[7::15])], 2))
 def test_the_file_is_that_of_a_session_that_never_failed(
     tmp_path: Path, at: str, windows: list[tuple[int, int]]
 ) -> None:
@@ -221,6 +222,7 @@ def test_the_file_is_tried_again_at_most_every_few_seconds_and_at_the_end(
     live.close()
 
 
+@pytest.mark.matrix
 def test_two_thousand_entries_return_in_linear_time(tmp_path: Path) -> None:
     def measure(entries: int) -> float:
         live = Live(tmp_path / f"{entries}.db")

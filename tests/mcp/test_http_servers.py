@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from mcp_play import Play
 from programs import need
+from search import sample
 from server.firm_proxy import FirmProxy, make_ca
 
 from nexus_cli.config.paths import places
@@ -300,7 +301,7 @@ def test_a_login_is_shown_stored_privately_and_refreshed(play: Play) -> None:
         assert len(shown) == 1
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", sample([False, True], 2))
 def test_a_token_that_is_refused_before_its_time_is_refreshed_once(play: Play, restarts: bool) -> None:
     revoked = 0
 

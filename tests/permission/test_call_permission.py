@@ -463,6 +463,7 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     assert not results(say(opened(project, third), "go")[0])[0].ran
 
 
+@pytest.mark.matrix
 def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -487,6 +488,7 @@ def test_for_the_session_stores_nothing(project: Path) -> None:
     assert [value.get("answer") for value in decisions(session)] == ["session", None]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("level", "asks"), sample([("ask", True), ("auto", True), ("all", False)], 3))
 def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
     write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
@@ -571,6 +573,7 @@ def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_plac
     assert ran(f"read_file({secret})") == [False, False, False, True]
 
 
+@pytest.mark.matrix
 def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(project: Path) -> None:
     (project / ".nexus").mkdir()
     (project / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(touch *)"]\ndeny = ["bash(ls *)"]\n')
@@ -680,6 +683,7 @@ def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_
     assert outcome.error is not None and outcome.error["kind"] == "config" and not (project / "made").exists()
 
 
+@pytest.mark.matrix
 def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
     (project / "a").write_text("one")
     session = opened(
@@ -968,6 +972,7 @@ def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: 
     assert "[sandbox: " in results(events)[0].text
 
 
+@pytest.mark.matrix
 def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(project: Path) -> None:
     for number in range(30):
         (project / f"d{number}").mkdir()

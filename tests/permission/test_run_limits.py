@@ -266,7 +266,7 @@ def test_a_result_that_changes_begins_the_count_again(tmp_path: Path) -> None:
     assert told == [False, False, False, True, False, False, True, False]
 
 
-@pytest.mark.parametrize("option", ["max_steps", "max_total_tokens", "timeout", "max_iterations"])
+@pytest.mark.parametrize("option", sample(["max_steps", "max_total_tokens", "timeout", "max_iterations"], 4))
 def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(tmp_path: Path, option: str) -> None:
     value = {"max_steps": "1", "max_total_tokens": "1100", "timeout": "0.2", "max_iterations": "1"}[option]
     recipes = places().config / "recipes"

@@ -200,6 +200,7 @@ def test_a_full_disk_ends_a_run_that_must_be_saved_before_the_next_request(seen:
     assert done.told[-1].startswith("Resume with: ")
 
 
+@pytest.mark.matrix
 def test_a_session_whose_later_work_was_not_saved_still_says_how_to_resume_what_is_saved(seen: Seen) -> None:
     stopped, left = seen["stopped_on_full_disk"]["stopped"], seen["stopped_on_full_disk"]["left"]
     assert any("kept in memory only" in line for line in stopped.told) and stopped.status == 3, stopped

@@ -193,6 +193,7 @@ def test_instructions_without_text_count_as_absent(seen: Seen, name: str) -> Non
     assert done.status == 0 and tokens == 0 and clean(done)
 
 
+@pytest.mark.matrix
 def test_instructions_in_another_encoding_are_decoded(seen: Seen) -> None:
     done, tokens = seen["instructions"]["latin"]
     assert done.status == 0 and tokens > 100 and clean(done)

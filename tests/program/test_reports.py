@@ -207,6 +207,7 @@ def test_settings_are_written_read_and_traced(seen: Seen) -> None:
     assert limits["max_steps"] == 7
 
 
+@pytest.mark.matrix
 def test_models_and_health_are_told_without_a_key_too(seen: Seen) -> None:
     shown = seen["settings"]
     assert shown["models"].status == 0 and "openai/scripted" in shown["models"].text

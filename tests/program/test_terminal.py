@@ -92,6 +92,7 @@ def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
     assert "␛" in lines and "works" in lines and "Done" in lines and "**works**" not in lines
 
 
+@pytest.mark.matrix
 def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
     resumed = ("Resume with: nexus ask -r ", "nexus: run-1 was interrupted. Resume with: nexus runs resume run-1")
     for (rest, status), line in zip(seen["interrupted"]["ends"], resumed, strict=True):

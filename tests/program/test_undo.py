@@ -40,6 +40,7 @@ ChangeJournal.record_edit = lambda *arguments: os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.matrix
 def test_an_edit_whose_process_was_killed_before_its_record_is_taken_back(place: Stage) -> None:
     (place.folder / "a.py").write_text("old\n")
     edits = [calls(("edit_file", {"path": "a.py", "edits": [{"old": "old", "new": "new"}]}))]
@@ -214,6 +215,7 @@ def test_what_the_person_saved_while_a_command_ran_stays_and_goes_when_told(plac
     assert place.run("redo").status == 0 and mine.read_text() == "mine\n"
 
 
+@pytest.mark.matrix
 def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran(place: Stage) -> None:
     mine = place.folder / "mine.txt"
     mine.write_text("old\n")

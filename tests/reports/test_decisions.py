@@ -169,6 +169,7 @@ def test_calls_that_the_level_granted_are_listed_and_one_that_could_not_run_is_e
     assert "not decided" in find_form("decision")(unknown, 80)
 
 
+@pytest.mark.matrix
 def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
     session = played(tmp_path, [run("ls"), run("pwd")])
     first, second = (row["id"] for row in decided(session))

@@ -354,6 +354,7 @@ ACTED_ELSEWHERE = {
 """Verbs whose value has its test where there are workers, long sessions, servers, proposals and worktrees."""
 
 
+@pytest.mark.matrix
 async def test_what_acts_returns_what_it_made_or_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     every = [(f"{name} {verb.name}".strip(), verb) for name, one in discover().items() for verb in one.verbs]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rpc.serving import MODEL, SETTINGS, Answering, until
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
@@ -127,7 +128,7 @@ async def test_without_a_loader_an_agent_begins_like_any_session(tmp_path: Path)
         assert ledger.session(agent.session.id).folder == str(tmp_path)
 
 
-@pytest.mark.parametrize("prompt", ["", "  ", "\0 a\ud800 ", "x" * 300_000, "[nexus: not ours]\n"])
+@pytest.mark.parametrize("prompt", sample(["", "  ", "\0 a\ud800 ", "x" * 300_000, "[nexus: not ours]\n"], 3))
 async def test_any_text_can_be_a_system_prompt(tmp_path: Path, prompt: str) -> None:
     settings = replace(SETTINGS, models={MODEL: {"window": 1_000_000}})
     pool = AgentPool(SharedComponents(provider=Answering(), config=settings, cwd=tmp_path))

@@ -108,6 +108,7 @@ def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -
     assert row["hint"] == "the input ended before an answer"
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("locked")
 def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path) -> None:
     way = "start nexus with another recipe: --recipe NAME."
@@ -193,6 +194,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     assert [row["subject"] for row in refused(project, *calls)] == ["curl x"], "the rules let them run"
 
 
+@pytest.mark.matrix
 def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     project.mkdir()
@@ -250,6 +252,7 @@ def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_
     assert (row["level"], row["option"]) == ("all", None)
 
 
+@pytest.mark.matrix
 def test_beside_a_rule_that_cannot_be_read_no_level_or_rule_is_named_that_would_not_do(tmp_path: Path) -> None:
     places().config.mkdir(parents=True)
     places().settings.write_text('[rules]\ndeny = ["bash(rm"]\n')

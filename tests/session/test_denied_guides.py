@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from permission.test_call_permission import SETTINGS
+from search import sample
 from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.config.paths import places
@@ -27,11 +28,14 @@ GUIDES = {
 
 @pytest.mark.parametrize(
     ("rules", "hidden"),
-    [
-        (["skill(charts)", "agent(Reviewer)"], {"charts", "reviewer"}),
-        (["skill(cha*)", "agent"], {"charts", "reviewer", "builder"}),
-        ([], set()),
-    ],
+    sample(
+        [
+            (["skill(charts)", "agent(Reviewer)"], {"charts", "reviewer"}),
+            (["skill(cha*)", "agent"], {"charts", "reviewer", "builder"}),
+            ([], set()),
+        ],
+        3,
+    ),
 )
 def test_the_model_is_not_offered_what_it_may_not_use(tmp_path: Path, rules: list[str], hidden: set[str]) -> None:
     for file, said in GUIDES.items():

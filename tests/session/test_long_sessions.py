@@ -174,6 +174,7 @@ def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(tmp_pat
     logger.close()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_resumed", sample([True, False], 2))
 def test_a_session_whose_ledger_has_lost_its_past_is_compacted(
     is_resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def test_a_folder_of_a_tool_that_is_too_deep_to_search_may_have_changed(world: W
         subprocess.run(["rm", "-rf", "node_modules"], cwd=world.project, check=True)
 
 
+@pytest.mark.matrix
 def test_folders_that_are_too_deep_are_named_and_what_is_above_comes_back(world: World) -> None:
     """In the project and in git's own folder, which is copied but for them; nobody is stopped by them."""
     git(world.project, "init", "-q")

@@ -159,6 +159,7 @@ def test_a_look_of_git_between_two_commands_of_a_turn_keeps_nothing_from_coming_
     assert read(world.project) == before
 
 
+@pytest.mark.matrix
 def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World) -> None:
     fill(world.project)
     shell(world.project, "git reset -q --hard")
@@ -189,6 +190,7 @@ def test_references_of_a_repository_inside_come_back_too(world: World) -> None:
     assert "  restored  branch feat of api" in text and "  restored  .git/index of api" in text
 
 
+@pytest.mark.matrix
 def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: World, tmp_path: Path) -> None:
     fill(tmp_path / "lib")
     fill(world.project)
@@ -298,6 +300,7 @@ def test_a_name_with_a_line_of_git_in_it_moves_no_other_branch(world: World) -> 
     assert shell(world.project, "git rev-parse feat").strip() == old
 
 
+@pytest.mark.matrix
 def test_the_steps_of_several_roots_of_a_killed_process_are_all_found(world: World, tmp_path: Path) -> None:
     second = Path(os.path.realpath(tmp_path)) / "second"
     for folder in (world.project, second):
@@ -337,6 +340,7 @@ def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> No
     assert {one["name"] for one in world.undo()["references"]} == {"refs/heads/main", "index"}
 
 
+@pytest.mark.matrix
 def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: World) -> None:
     fill(world.project)
     before = read(world.project)

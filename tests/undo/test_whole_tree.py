@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search import SEARCHES, in_turn
+from search import SEARCHES, in_turn, sample
 from undo.test_attacks import bind, run_killed
 from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
@@ -195,7 +195,7 @@ TURNS: dict[str, Callable[[World], object]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "has_looks"), in_turn(TURNS))
+@pytest.mark.parametrize(("name", "has_looks"), sample(in_turn(TURNS), 12))
 def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_looks: bool) -> None:
     set_up(world)
     before = whole(world)

@@ -240,6 +240,7 @@ def test_a_rename_follows_into_a_file_that_the_person_changed(project: Path) -> 
     assert not result.conflicts and "theirs" in text and "mine" in text and not (project / "app.py").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", sample(["", "mine"], 2))
 def test_a_file_that_moves_keeps_the_rights_that_the_person_gave_it(project: Path, text: str) -> None:
     def close(folder: Path) -> None:
@@ -381,6 +382,7 @@ def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> Non
     assert "its commits:" in remove_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(project: Path) -> None:
     (project / "box").mkdir()
     (project / "app.py").rename(project / "box/app.py")
@@ -455,6 +457,7 @@ def test_a_reviewed_state_of_which_a_part_was_applied_meanwhile_is_not_applied(p
     assert not apply_worktree(read_record(record.folder) or record, reviewed=seen.tree).conflicts
 
 
+@pytest.mark.matrix
 def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     shutil.rmtree(record.folder)
@@ -494,6 +497,7 @@ def test_one_that_is_killed_at_any_step_is_gone_on_with(
     assert not apply_worktree(record).conflicts and read_tree(project) == read_tree(record.folder)
 
 
+@pytest.mark.matrix
 def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path) -> None:
     def link(folder: Path) -> None:
         (folder / "OLD.txt").hardlink_to(folder / "old.txt")

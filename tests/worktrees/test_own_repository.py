@@ -211,6 +211,7 @@ def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
         apply_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_clone_with_the_objects_of_another_repository_is_told_how_to_have_its_own(project: Path) -> None:
     git(project, "clone", "-q", "--shared", ".", "../shared")
     clone = project.parent / "shared"
@@ -353,6 +354,7 @@ def test_what_is_no_small_file_of_the_repository_is_not_copied_into_a_worktree(
     assert stay.leave() == ""
 
 
+@pytest.mark.matrix
 def test_a_log_of_commits_that_is_too_long_counts_as_a_commit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stay = enter_worktree(project, "fix")
     git(stay.record.folder, "commit", "-q", "--allow-empty", "-m", "one")

@@ -133,6 +133,7 @@ def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(pr
     assert kept.value.hint == f"To delete it: nexus worktree remove {record.name} --force"
 
 
+@pytest.mark.matrix
 def test_an_empty_worktree_goes_with_the_last_one_who_works_in_it(project: Path) -> None:
     refs = snapshot(project)
     first, second = enter_worktree(project, "fix"), enter_worktree(project, "fix")
@@ -711,6 +712,7 @@ def test_a_branch_may_stand_where_the_name_is_a_folder(project: Path) -> None:
     assert made(project).branch == "worktree-fix-2"
 
 
+@pytest.mark.matrix
 def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path) -> None:
     record = made(project)
     (record.folder / "made").write_text("work")

@@ -219,7 +219,9 @@ def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way:
     assert before["counted"]["total"] == sum(before["counted"][name] for name in layers)
 
 
-@pytest.mark.parametrize(("effort", "switches"), [("", False), ("high", False), ("low", True), ("default", True)])
+@pytest.mark.parametrize(
+    ("effort", "switches"), sample([("", False), ("high", False), ("low", True), ("default", True)], 2)
+)
 def test_another_process_shows_a_switch_of_the_effort(here: Path, wire: Wire, effort: str, switches: bool) -> None:
     model = "openai/o3"
     turn(session := opened(wire, here, model=model, effort="high"))

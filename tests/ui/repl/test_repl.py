@@ -470,6 +470,7 @@ def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
