@@ -478,41 +478,41 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (136, 0, 0),
-    "acp": (9_062, 0, 1),
+    "__main__": (187, 0, 0),
+    "acp": (9_056, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_722, 0, 5),
+    "cli": (47_321, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (42_941, 0, 55),
-    "config": (35_742, 0, None),
+    "commands": (44_473, 0, 48),
+    "config": (35_740, 0, None),
     "context": (8_918, 0, 17),
-    "conversation": (47_150, 0, 46),
-    "core": (44_876, 0, None),
+    "conversation": (47_145, 0, 46),
+    "core": (44_869, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_474, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
-    "imports": (14_501, 0, 10),
-    "ledger": (53_300, 0, 32),
-    "mcp": (19_547, 0, 22),
-    "permission": (13_769, 0, 48),
-    "plugins": (8_131, 0, 22),
-    "provider": (29_461, 0, 60),
-    "reports": (87_710, 8_414, None),
-    "rpc": (17_310, 0, 18),
-    "rules": (31_588, 0, 20),
-    "runs": (23_302, 0, 40),
-    "sandbox": (38_702, 0, 27),
-    "sections": (35_058, 0, 37),
+    "imports": (14_499, 0, 10),
+    "ledger": (53_275, 0, 32),
+    "mcp": (19_538, 0, 22),
+    "permission": (13_768, 0, 48),
+    "plugins": (8_125, 0, 22),
+    "provider": (29_440, 0, 60),
+    "reports": (87_815, 8_414, None),
+    "rpc": (17_335, 0, 18),
+    "rules": (31_585, 0, 20),
+    "runs": (23_250, 0, 40),
+    "sandbox": (38_728, 0, 27),
+    "sections": (35_055, 0, 37),
     "service_list": (303, 0, 2),
-    "session": (50_759, 0, 36),
-    "spaces": (10_376, 0, 20),
+    "session": (50_736, 0, 36),
+    "spaces": (10_365, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
-    "tree undo worktrees": (68_006, 0, 63),
-    "ui": (95_899, 0, 46),
-    "workers": (10_377, 0, 1),
+    "tree undo worktrees": (67_993, 0, 63),
+    "ui": (96_101, 0, 46),
+    "workers": (10_356, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_447, 49_784)
+SUM = (973_220, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
