@@ -534,7 +534,8 @@ the format of a record, or a feature, to go. The opening of a ledger in few roun
 and a shell command for every noun owed 4,350; the provider, the folds of events and the types of reports paid 8,200.
 Early answers, reasons of questions, levels of resumed sessions and pins of a second terminal owe 2,500; items of
 plugins that a session would not load, rows of the bench, and files that the sandbox hides, 3,000. Completion from a
-table and forks of editors owe 1,100. Parity has taken all of its allowance. Without what is owed the sum goes back to 952,200.
+table and forks of editors owe 1,100. Parity has taken all of its allowance. Without what is owed the sum goes back to
+952,200.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
