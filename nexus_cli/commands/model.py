@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.price import price_input
-from nexus_cli.provider.available_models import resolve_alias
+from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model, describe_unknown_window, model_info
@@ -38,9 +38,16 @@ def list_models(source: Source) -> Report[reports.ModelsReport]:
     return Report("models", reports.list_models(source.settings()))
 
 
-def show_model(source: Source, name: Name) -> Report[reports.ModelReport]:
+def show_model(
+    source: Source,
+    name: Annotated[str, Argument("[NAME]", "A litellm model name, or an alias; default: the model in use.")] = "",
+) -> Report[reports.ModelReport]:
     """Print the endpoint, context window and prices of a model."""
-    return Report("model", reports.show_model(replace_surrogates(name), source.settings()))
+    settings = source.settings()
+    shown = replace_surrogates(name) or (source.live.model if source.live else unnamed_model(settings))
+    if not shown:
+        raise UsageError("model show", "no model is set", "Give a NAME; `nexus model list` lists usable models")
+    return Report("model", reports.show_model(shown, settings))
 
 
 def use_model(source: Source, name: Name) -> Act:

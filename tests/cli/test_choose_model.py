@@ -241,6 +241,10 @@ def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:
     assert "provider" in shown and "anthropic" in shown and "per million tokens" in shown
     unknown = nexus("model", "show", "openai/not-in-any-table").stdout.decode()
     assert "128,000?" in unknown and "unknown" in unknown
+    in_use = json.loads(nexus("model", "show", "--json", env={"NEXUS_MODEL": "fast"}).stdout)
+    assert in_use["name"] == value["name"]
+    unset = nexus("model", "show")
+    assert unset.returncode == 2 and b"no model is set" in unset.stderr
     nobody = nexus("model", "show", "not-a-model-at-all")
     assert nobody.returncode == 2 and b"is not from a known provider" in nobody.stderr
 
