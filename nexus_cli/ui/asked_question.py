@@ -103,6 +103,11 @@ class AskedQuestion:
         return not (self.keys or self.words)
 
     @property
+    def is_of_command(self) -> bool:
+        """True if only its keys answer it: a command asks it, which the person has just given."""
+        return bool(self.keys) and not self.words
+
+    @property
     def marked(self) -> int | None:
         """The position of the key that is marked at first, None for none."""
         return next((place for place, key in enumerate(self.keys) if key.key == self.default), None)

@@ -261,6 +261,6 @@ def test_in_a_session_that_is_not_saved_nothing_is_planned(tmp_path: Path) -> No
 
 def test_no_plan_goes_beyond_the_persons_settings(ledger: Ledger, tmp_path: Path) -> None:
     new = NewPlan("x", within="1h", options={"folder": str(tmp_path), "allow": "all"})
-    with pytest.raises(NexusError, match="limit unattended runs to level auto"):
+    with pytest.raises(NexusError, match="unattended runs may have at most the level auto"):
         add_plan(ledger, new, RunSettings())
     assert add_plan(ledger, new, replace(RunSettings(), allow="all")).options["allow"] == "all"

@@ -119,7 +119,7 @@ def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_
         "java.net.SocketException: Operation not permitted",
     ):
         assert "no Unix or raw sockets" in describe_denial(WRITE, "make", output, Backend.BWRAP)
-        assert "no loopback" in describe_denial(WRITE, "make", output, Backend.LANDLOCK)
+        assert "not even loopback" in describe_denial(WRITE, "make", output, Backend.LANDLOCK)
     assert describe_denial(SandboxProfile("none", Path("/p"), Path("/p")), "make", SOCKET, Backend.LANDLOCK) == ""
 
 

@@ -322,10 +322,10 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
-    is no draft either. Return at once for a hidden line, which the person has asked for and whose text belongs nowhere
-    else, and for the next question of several; if that approves, as soon as it has been drawn."""
+    is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
+    and for the next question of several; if that approves, as soon as it has been drawn."""
     follows = panel.follows and not panel.has_draft()
-    if panel.asked.is_hidden or (follows and not panel.asked.approves):
+    if panel.asked.is_hidden or panel.asked.is_of_command or (follows and not panel.asked.approves):
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
     quiet = 0.0 if follows else quiet

@@ -210,6 +210,8 @@ class Screen:
     async def _open(self) -> None:
         await wait_for_quiet(self._panel, lambda: self._key_at)
         self._panel.take_keys()
+        if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
+            self._panel.note_return(asyncio.get_running_loop().time())
         self._take_keys(self._panel.buffer)
 
     def _box_has_keys(self) -> bool:
