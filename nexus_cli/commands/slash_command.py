@@ -6,7 +6,6 @@ import asyncio
 import math
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -65,12 +64,17 @@ def make_slash_command(noun: Noun) -> Command:
 async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, values: JsonObject) -> None:
     """Run a verb in a thread, which may ask the person, and show its report."""
     loop = asyncio.get_running_loop()
-    waits: list[Future[Any]] = []
+    waits: set[asyncio.Future[Any]] = set()
+    is_over = asyncio.Event()
+
+    async def follow(work: Coroutine[Any, Any, T]) -> T:
+        waits.add(task := asyncio.ensure_future(work))
+        if is_over.is_set():
+            task.cancel()
+        return await task
 
     def wait(work: Coroutine[Any, Any, T]) -> T:
-        waits.append(asyncio.run_coroutine_threadsafe(work, loop))
-        result: T = waits[-1].result()
-        return result
+        return asyncio.run_coroutine_threadsafe(follow(work), loop).result()
 
     def confirm(question: str) -> bool:
         statement, _, asks = question.rpartition(". ")
@@ -105,7 +109,8 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
         running = asyncio.to_thread(verb.run, asking_source, **values)
         try:
             show_report(context, await (wait_settled(running) if verb.busy else running))
-        finally:  # a question that is still open once the command is stopped
+        finally:  # a question that is open once the command is stopped, or is asked after it
+            is_over.set()
             for waiting in waits:
                 waiting.cancel()
 

@@ -125,6 +125,37 @@ def test_ctrl_c_closes_the_question_of_a_verb(context: FakeContext, monkeypatch:
     assert begun.is_set() and not context.said
 
 
+def test_a_stopped_verb_asks_nothing_any_more(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, stopped, ended, asked = threading.Event(), threading.Event(), threading.Event(), threading.Event()
+
+    async def choose(title: str, choices: Sequence[Choice], search: object = None) -> str | None:
+        asked.set()
+        return None
+
+    def work(source: Source) -> Report[Any]:
+        assert source.confirm is not None
+        begun.set()
+        assert stopped.wait(SECONDS)
+        try:
+            source.confirm("Go on?")
+        finally:
+            ended.set()
+        raise AssertionError("nobody has answered")
+
+    async def both() -> None:
+        running = asyncio.create_task(give(context, [Verb(work)]))
+        assert await asyncio.to_thread(begun.wait, SECONDS)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        stopped.set()
+        assert await asyncio.to_thread(ended.wait, SECONDS)
+
+    monkeypatch.setattr(context, "choose", choose)
+    asyncio.run(both())
+    assert not asked.is_set()
+
+
 def test_a_text_a_line_and_a_note_are_shown(context: FakeContext) -> None:
     acts = [report_act("changed x.", "x"), report_act("", "x", line="x"), report_act("")]
     reports: list[Report[Any]] = [report_text("x", "a\nb\n"), *acts]
