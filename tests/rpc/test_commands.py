@@ -159,7 +159,7 @@ async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Pa
                 name = f"{command.name} {verb.name}".strip()
                 required = [one for one in verb.parameters if one.default is Parameter.empty]
                 is_report = verb.authority is Authority.READS and verb.has_report and not verb.is_live
-                if required or not is_report or verb.only == "slash":
+                if required or not is_report or verb.only == "slash" or name == "model show":  # the session's model
                     continue
                 named = ["--session", session] if verb.of_session else []
                 shell = await asyncio.to_thread(run_born, [*name.split(), *named, "--json"], cwd=tmp_path, kind="light")
