@@ -121,9 +121,10 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
 
 
 def _refuse_in_session(noun: Noun, verb: Verb) -> None:
-    """Raise `NexusError("denied", ...)` for a verb that permits, if a command or hook of a session gives it."""
-    if verb.authority is Authority.PERMITS and os.environ.get(IN_SESSION):
-        why = "commands and hooks of a session cannot change what is permitted"
+    """Raise `NexusError("denied", ...)` for a verb that permits or approves, if a command or hook of a session gives
+    it."""
+    if (verb.authority is Authority.PERMITS or verb.approves) and os.environ.get(IN_SESSION):
+        why = "commands and hooks of a session cannot change what is permitted, or approve"
         hint = f"Run it in your own shell ({IN_SESSION} is set here)"
         raise NexusError("denied", f"{noun.name} {verb.name}".rstrip(), why, hint)
 

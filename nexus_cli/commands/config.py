@@ -49,7 +49,7 @@ def show_settings(
     """Print all settings that have a value. In a session, also print where values other than defaults come from."""
     loaded = _load(source)
     settings = {
-        key: {"value": redact(value) if isinstance(value, str) else value, "origin": loaded.origins[key]}
+        redact(key): {"value": _redact_value(value), "origin": loaded.origins[key]}
         for key, value in loaded.values.items()
         if name.casefold() in key
     }
@@ -63,6 +63,12 @@ def show_settings(
         setting["origin"] = with_tilde(str(setting["origin"])) if source.live else setting["origin"]
     path = with_tilde(places().settings) if source.live else ""
     return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
+
+
+def _redact_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_redact_value, value)]
+    return redact(value) if isinstance(value, str) else value
 
 
 def get_setting(source: Source, key: Key) -> Report[ConfigReport]:

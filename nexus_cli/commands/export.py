@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,9 @@ def export_session(
     it. FILE is relative to the working folder; for a folder nexus chooses a name. Without FILE a shell prints the text,
     and a session writes to the working folder. No file is overwritten: in a session the new file gets a number.
     """
-    key, named_form, file = _read_words(source, words or ())
+    key, named_form, file = _read_words(source, words or (), output)
+    if output and file:
+        raise UsageError("wrong usage", f"two files: {file}, {output}", "Use one of them")
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     output = output or file
     form = _choose_form({form, named_form, *(name for name, is_set in flags.items() if is_set)}, output, raw=raw)
@@ -73,9 +76,11 @@ def export_session(
     try:
         info = source.ledger.session(source.find(key))
     except NexusError as error:
-        if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
+        hint = f"To write to a file: nexus export -o {key}" if Path(key).suffix.casefold() in (*SUFFIXES, ".md") else ""
+        hint = f"Name the session first: nexus export ID {key}" if key.split()[0].casefold() in FORMATS else hint
+        if output or not hint:
             raise
-        raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
+        raise NexusError(error.kind, error.what, error.why, hint) from error
     pieces = export_pieces(source, info, form, raw=raw, escaped=not (to_file or source.is_piped))
     if not to_file:
         text: Any = "".join(pieces) if source.is_json else pieces
@@ -85,6 +90,15 @@ def export_session(
     note = "" if source.live else f"written to {saved}{expects if form == CLAUDE else ''}"
     value: ExportReport = {"version": 1, "session": info.id, "format": form, "file": saved or output, "text": ""}
     return Report("", value, note=note)
+
+
+@wraps(export_session)
+def export_named_session(source: Source, words: Sequence[str] | None = None, **options: Any) -> Report[ExportReport]:
+    """Export a session whose name comes first, also in the open session. Its text is that of `export_session`."""
+    if source.live and words:
+        count = next((place for place, word in enumerate(words) if place and word.casefold() in FORMATS), len(words))
+        words = [source.find(" ".join(words[:count])), *words[count:]]
+    return export_session(source, list(words or ()), **options)
 
 
 def _choose_form(forms: set[str], output: str, *, raw: bool) -> str:
@@ -101,9 +115,9 @@ def _choose_form(forms: set[str], output: str, *, raw: bool) -> str:
     return form
 
 
-def _read_words(source: Source, words: Sequence[str]) -> tuple[str, str, str]:
+def _read_words(source: Source, words: Sequence[str], output: str) -> tuple[str, str, str]:
     """Return the session, the format and the file that words name, "" each without one. In a shell the first word is a
-    session; in the open session other words than a format are a session, else a file."""
+    session; in the open session other words than a format are a session, else a file unless `output` is one."""
     before = 0 if source.live else 1
     place = next((place for place, word in enumerate(words) if place >= before and word.casefold() in FORMATS), None)
     if place is not None:
@@ -114,7 +128,7 @@ def _read_words(source: Source, words: Sequence[str]) -> tuple[str, str, str]:
     try:
         return source.find(text), "", ""
     except NexusError as error:
-        if error.kind != "usage":
+        if error.kind != "usage" or output or "matches" in error.why:
             raise
         if not _bare(text) or os.path.isdir(source.folder() / text):
             return "", "", text

@@ -155,7 +155,7 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_search, "search"),
         Verb(add_fact, "add", Authority.KEEPS, "create", complete=SLOTS),
-        Verb(accept_facts, "accept", Authority.KEEPS, "write", complete=_complete_waiting),
+        Verb(accept_facts, "accept", Authority.KEEPS, "write", complete=_complete_waiting, approves=True),
         Verb(forget_facts, "forget", Authority.KEEPS, "write", complete=_complete_known),
     ),
     "Show, add, accept or forget remembered facts.",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import read_log, read_source, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.export import EXPORT
+from nexus_cli.commands.export import EXPORT, export_named_session
 from nexus_cli.commands.runs import cancel_run
 from nexus_cli.commands.verb import (
     Act,
@@ -426,7 +426,7 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
-        replace(EXPORT, name="export", complete=_complete_sessions),
+        replace(EXPORT, run=export_named_session, name="export", complete=_complete_sessions),
         Verb(stop_session, "stop", Authority.OPERATES, "write"),
         Verb(fork, "fork", Authority.KEEPS, "write", complete=_complete_sessions),
         Verb(rename, "rename", Authority.KEEPS, "write", complete=_complete_sessions),

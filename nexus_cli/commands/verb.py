@@ -291,6 +291,8 @@ class Verb:
     """False if it runs during a turn, though its noun waits for the end."""
     is_alone: bool = False
     """True if words behind its name are not meant for it: such a line is that of a verb before it."""
+    approves: bool = False
+    """True if it is the yes of a person: no command or hook of a session may give it."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
 

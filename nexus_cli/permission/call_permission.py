@@ -361,8 +361,7 @@ class CallPermission:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
         option = self._write_ahead(exact, call, decision.level)
         if not (rule or option) and len(decision.offers) == 1:
-            rule = self._find_enough(decision.offers, call, decision.level)
-            option = self._write_ahead((rule,), call, decision.level)
+            rule = self._find_enough(decision.offers, call, decision.level)  # wider than the command
         return NarrowWay(rule, option)
 
     def _write_ahead(self, rules: tuple[str, ...], call: CheckedCall, level: str) -> str:

@@ -21,6 +21,7 @@ from nexus_cli.text.cells import one_line
 _UNDO = " \N{MIDDLE DOT} undo: "
 NAMED, SUBJECT = 2, 40
 """Most calls, rules and reasons that the line about refused calls names, and most characters of a call."""
+NO_NETWORK = ", without network"
 
 
 def describe_event(event: Event) -> str:
@@ -197,14 +198,15 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
 
     if options:
-        yield f"{name_first([*dict.fromkeys(options)], 2 * NAMED, ' ')} lets {which(len(options))} run."
+        walls = NO_NETWORK if all(call["level"] == AUTO for call in by_way if call.get("option")) else ""
+        yield f"{name_first([*dict.fromkeys(options)], 2 * NAMED, ' ')} lets {which(len(options))} run{walls}."
     if rules:
         added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
         always = "always allow" if options else "allow"
         yield f"To {always} {which(len(rules))} here: {name_first(added, 1 if options else NAMED, '; ')}."
     if confined:
         level = max(confined, key=LEVELS.index)
-        walls = ", without network" if level == AUTO else ""
+        walls = NO_NETWORK if level == AUTO else ""
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}{walls}."
     if alone:
         calls = which(len(alone))

@@ -30,7 +30,7 @@ def test_neither_a_command_of_the_model_nor_a_hook_changes_what_is_permitted(tmp
         for level in ("all", "auto"):
             assert place.ask("--allow", level, "edit it").status == 0
         said = (
-            "nexus: rules remove: commands and hooks of a session cannot change what is permitted. Run it in your own"
+            "nexus: rules remove: commands and hooks of a session cannot change what is permitted, or approve. Run it"
         )
         assert all(result.startswith(said) for result in results)
         assert len(results) == 2 and (place.folder / "hook").read_text().startswith(said)

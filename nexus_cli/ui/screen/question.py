@@ -41,6 +41,8 @@ QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""
 ALONE = 1.0
 """Seconds after which a letter is an answer: words are typed faster."""
+STOPPED = 4.0
+"""Seconds after which a letter answers no more by itself: the process was stopped (Ctrl+Z) meanwhile."""
 ALONE_ANSWERS = ("y", "n", *"123456789")
 """Answers that store nothing and apply only to this call, and the numbers of choices."""
 LOOK = 0.5
@@ -178,7 +180,14 @@ class QuestionPanel:
         self.marked = self.asked.keys.index(typed) if typed else None if self._text else self.asked.marked
         is_alone = self._is_paused and not before and not self.has_draft()
         if is_alone and typed and typed.key in ALONE_ANSWERS and not typed.lasts:
-            self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, typed.key)
+            self._settling = asyncio.get_running_loop().call_later(ALONE, self._settle, typed.key)
+
+    def _settle(self, key: str) -> None:
+        """Answer with a letter, unless the process was stopped meanwhile: then the pause was none of the person's."""
+        if asyncio.get_running_loop().time() - self._key_at < STOPPED:
+            self.give(key)
+        else:
+            self.hold()
 
     @property
     def _typed_key(self) -> AnswerKey | None:
@@ -269,6 +278,7 @@ def field_bindings(
             enter()
 
     @bindings.add("escape", "enter", filter=here)
+    @bindings.add("escape", "c-j", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
         """Do nothing: as two keys it would stop the turn and then answer."""
 
@@ -295,7 +305,11 @@ def field_bindings(
     @bindings.add("c-c", filter=here)
     @bindings.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
-        stop(gently=event.key_sequence[0].key == Keys.Escape)
+        is_gentle = event.key_sequence[0].key == Keys.Escape
+        if is_gentle and panel.asked.is_of_command:
+            panel.give(None)
+        else:
+            stop(gently=is_gentle)
 
     @bindings.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:

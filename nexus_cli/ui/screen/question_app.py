@@ -15,6 +15,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.input.vt100 import raw_mode
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
@@ -49,7 +50,9 @@ class QuestionApp:
         self._is_drawn = stream.colour and bool(question.keys)
         self._panel = panel = QuestionPanel(stream.colour, lambda: False, str)
         self._keys = _SingleKeys(descriptor)
-        rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, MOST_ROWS))))
+        if question.is_expected:
+            self._keys.stdin_reader = _ByteReader(descriptor)
+        rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, self._most_rows))))
         output = _StreamOutput(stream, descriptor, is_drawn=self._is_drawn)
         self._app: Application[str | None] = Application(
             Layout(HSplit([Window(rows, dont_extend_height=True), panel.container]), panel.buffer),
@@ -67,6 +70,10 @@ class QuestionApp:
         self._app.ttimeoutlen = ESCAPE_SECONDS
         hasten_escape(self._app.key_processor)
         self._app.key_processor.before_key_press += lambda _: panel.note_key(asyncio.get_running_loop().time())
+
+    @property
+    def _most_rows(self) -> int:
+        return max(1, min(MOST_ROWS, size_of(self._keys.fileno()).rows - 1))
 
     async def run(self) -> str | None:
         """Ask once nobody types, and return the answer; None at the end of input."""
@@ -156,7 +163,11 @@ class QuestionApp:
 
 
 class _SignallingMode(raw_mode):
-    """Single keys, but for those that send a signal."""
+    """Single keys, but for those that send a signal. Enter is a newline, as for a shell that is in front meanwhile."""
+
+    @classmethod
+    def _patch_iflag(cls, attrs: int) -> int:
+        return attrs
 
     @classmethod
     def _patch_lflag(cls, attrs: int) -> int:
@@ -167,6 +178,13 @@ class _SingleKeys(TerminalInput):
     """The keys of a terminal in that mode."""
 
     mode = _SignallingMode
+
+
+class _ByteReader(PosixStdinReader):
+    """Reads one byte at once: what follows a line that was asked for is for the next reader."""
+
+    def read(self, count: int = 1) -> str:
+        return super().read(1)
 
 
 class _StreamOutput(TerminalOutput):

@@ -467,6 +467,29 @@ def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() ->
     assert "Run this? [y]es · [a]lways this exact command · [n]o, or type" in seen
 
 
+async def _ask_line(hidden: bool) -> tuple[str | None, bytes, bool]:
+    """Ask for a line in a terminal, type two at once, and return the answer, what is left, and if Enter was a newline
+    meanwhile."""
+    typist, kept = Keys(), Kept(True)
+    try:
+        question = AskedQuestion("Key: ", words="", is_hidden=hidden)
+        asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))
+        await asyncio.sleep(0.5)
+        is_newline = bool(termios.tcgetattr(typist.slave)[0] & termios.ICRNL)
+        typist("sk-1\necho é >rest\n")
+        async with asyncio.timeout(20):
+            answer = await asking
+        return answer, os.read(typist.slave, 100), is_newline
+    finally:
+        typist.close()
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_what_follows_a_line_that_was_asked_for_is_left_to_the_next_reader(hidden: bool) -> None:
+    """Another program in front, as after Ctrl+Z, still gets Enter as the end of a line."""
+    assert asyncio.run(_ask_line(hidden)) == ("sk-1", "echo é >rest\n".encode(), True)
+
+
 # The whole program
 
 
