@@ -26,11 +26,8 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any
     typer."""
     is_given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if is_given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
-        name = (
-            option.opts[0]
-            if option.opts[0].startswith("-")
-            else option.human_readable_name.partition(" ")[0].strip("[].")
-        )
+        shown = option.human_readable_name.partition(" ")[0].strip("[].")
+        name = option.opts[0] if option.opts[0].startswith("-") else shown
         hint = "Give a value" if option.required else f"Give a value, or omit {name}"
         raise UsageError(name, "the value is empty", hint)
     return value

@@ -199,9 +199,10 @@ def _read_line(verb: Verb, line: str) -> JsonObject:
             raise _WrongWords(flag, "there is no such option", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
-            value = next(map(_unquote, words), None)
-            if value is None:
+            following = next(words, None)
+            if following is None:
                 raise _WrongWords(flag, "the value is missing")
+            value = _unquote(following)
         _take(values, chosen, value)
     _take_words(verb, values, arguments, free_words)
     missing = [

@@ -74,7 +74,7 @@ def locked() -> None:
 
 @pytest.mark.matrix
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
-    way = "--rule 'bash(touch made)' lets it run. To always allow it here: "
+    way = "--rule 'bash(touch made)' lets it run, without network. To always allow it here: "
     way += "nexus rules add --here 'allow bash(touch made)'. --allow auto lets it run too, without network."
     assert told(tmp_path, RUN) == f"1 call was refused: bash touch made. {way}"
     both = told(tmp_path, RUN, WRITE, switch="/permissions")
@@ -154,7 +154,10 @@ def test_many_refused_calls_are_told_in_a_few_lines() -> None:
     lines = [f"python3 tools/step_{number}.py --with a --long=list of --further arguments" for number in range(7)]
     rows = [{"tool": "bash", "subject": line, "level": "auto", "rule": f"bash({line[:20]} *)"} for line in lines]
     line = describe_denials([{**row, "option": f"--rule '{row['rule']}'"} for row in rows], "--allow")
-    assert line.count("--rule 'bash(") == 4 and " and 3 more lets them run. To always allow them here: " in line
+    assert (
+        line.count("--rule 'bash(") == 4
+        and " and 3 more lets them run, without network. To always allow them here: " in line
+    )
     assert line.count("nexus rules add") == 1 and len(line) <= 5 * 100, line
     line = describe_denials(rows, "--allow")
     assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
