@@ -79,7 +79,8 @@ def test_a_key_that_settings_name_is_stored_by_its_name_and_hidden_everywhere(ne
     secret = "8f742231b10e8888abcd99yyyzzz85a5"
     done = nexus("login", "HOOK_SECRET", stdin=f"{secret}\n".encode())
     assert done.returncode == 0 and b"HOOK_SECRET is stored" in done.stdout and secret.encode() not in done.stdout
-    assert nexus("login", "HOOK_SECRET", stdin=b"\n").returncode == 2
+    for none in (b"\n", b"a\0b", b"a" * 70_000):
+        assert nexus("login", "HOOK_SECRET", stdin=none).returncode == 2
     assert nexus("config", "set", "services.ci.secret", secret).returncode == 2
     assert nexus("config", "set", "services.ci.secret", "HOOK_SECRET").returncode == 0
     assert nexus("logout", "HOOK_SECRET").returncode == 0 and nexus("logout", "HOOK_SECRET").returncode == 2

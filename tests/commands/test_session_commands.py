@@ -326,8 +326,17 @@ def test_an_export_takes_the_options_of_the_shell_and_another_session(context: F
         path = Path(context.run(line).said[-1].removeprefix("Written to "))
         assert words in path.read_text() and (path.name == name or not name) and path.parent == tmp_path, line
         assert context.reported is not None and context.reported["file"] == str(path), line
-    with pytest.raises(NexusError, match="several formats: html, md"):
-        context.run("export md --html")
+    for line, why in (
+        ("export md --html", "several formats: html, md"),
+        ("export md a.md -o b.md", "two files: a.md, b.md"),
+        ("export other -o c.md", "no such session"),
+        ("sessions export other name", "no such session"),
+        ("sessions export other.md", "no such session"),
+        ("export -o", "the value is missing"),
+    ):
+        with pytest.raises(NexusError, match=why):
+            context.run(line)
+    assert not {"a.md", "b.md", "c.md", "other name", "other.md"} & {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.matrix
