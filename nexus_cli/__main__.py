@@ -32,7 +32,11 @@ def main() -> NoReturn:
     if action == "complete":
         from nexus_cli.cli.completion import complete_line  # noqa: PLC0415  (nothing else needs it)
 
-        process.exit_process(*complete_line(shell))
+        try:
+            answer = complete_line(shell)
+        except Exception:  # the person is typing: a traceback would be written into the line
+            answer = 1, ""
+        process.exit_process(*answer)
     from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (not for `--version`)
     from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
 

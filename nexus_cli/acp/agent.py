@@ -362,7 +362,9 @@ class EditorAgent:
     ) -> schema.ForkSessionResponse:
         """Open a copy of a session of the ledger, which stays as it is."""
         with _as_request_error():
-            _find_folder(cwd)
+            folder = _find_folder(cwd)  # all is checked first: a refused fork leaves no copy
+            check_folders(tuple(additional_directories or ()), project_root(folder))
+            make_entries(mcp_servers or (), folder)
             ledger = self._pool.open_ledger()
             original = ledger.find_session(session_id or NO_SESSION).id
             copy = (await asyncio.to_thread(undo_files.fork_session, ledger, original)).id
@@ -635,7 +637,7 @@ class EditorAgent:
 
 def _refuse_others(command: Command, arguments: str, session: str) -> None:
     """Raise `UsageError` for a line that opens another session than `session` in its place."""
-    words = arguments.split()
+    words = arguments.casefold().split()
     is_verb = words[:1] and words[0] in (verb.name for verb in command.verbs)
     name = "resume" if command.name == "sessions" and not is_verb else command.name
     stays = words[-1:] == ["files"] if name == "rewind" else "--running" in words

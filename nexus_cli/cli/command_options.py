@@ -121,7 +121,7 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session by its id, the start or end of its id, or its name; `nexus -r` lists sessions.",
+            help="Resume a session; no ID: list, only with `nexus -r`; ID is an id, its start or end, or a name.",
             values=("?sessions show",),
         ),
     ] = ""
@@ -147,7 +147,7 @@ class SharedOptions:
             "--worktree",
             "-w",
             metavar="NAME",
-            help="Work in this git worktree; a new worktree starts from the project's current state.",
+            help="Work in a git worktree; a new worktree starts from the project's current state.",
             values=("?worktree diff",),
         ),
     ] = ""

@@ -1,7 +1,7 @@
 """Complete a line in a shell, for the scripts that `nexus --install-completion` installs.
 
-The words are those of the start table. Imports only modules that Python itself has loaded, unless a verb has to be
-asked for values, such as the names of sessions.
+The words are those of the start table. Imports only modules that Python itself has loaded, unless the line has quotes
+or a verb has to be asked for values, such as the names of sessions.
 """
 
 from __future__ import annotations
@@ -44,12 +44,21 @@ def complete_line(shell: str) -> tuple[int, str]:
 
 def _read_words(shell: str) -> list[str]:
     """Return the words behind the name of the program; the last one is typed, and may be empty. The value of
-    `--option=value` is a word of its own. Quotes are not read: a quoted text counts as several words."""
+    `--option=value` is a word of its own. Bash has split the line itself; for other shells quotes and backslashes are
+    read, unless a quote is open: then each text between spaces is a word."""
     given = os.environ.get
     line = given("COMP_WORDS") or given("_TYPER_COMPLETE_ARGS", "")
     if shell in POWERSHELL and not given("_TYPER_COMPLETE_WORD_TO_COMPLETE"):
         line += " "
     words = line.split("\n" if "\n" in line else " ")[1:]
+    if shell != "bash" and any(sign in line for sign in "\"'\\"):
+        import shlex  # noqa: PLC0415  (most lines have no quotes)
+
+        try:
+            words = shlex.split(f"{line}_")[1:]  # the added sign keeps an empty word at the end
+            words[-1:] = [word[:-1] for word in words[-1:]]
+        except ValueError:
+            pass
     if shell == "bash":  # it passes what follows too, and has split the words at each `=`
         words = [*words, ""][: int(given("COMP_CWORD", "1"))]
     parts = [part for word in words for part in (word.split("=", 1) if word[:1] == "-" else [word.removeprefix("=")])]
@@ -62,6 +71,8 @@ def _list_words(before: Sequence[str], typed: str) -> list[tuple[str, str]]:
     given: list[list[str]] = []
     count, words = 0, iter(before)
     for word in words:
+        if word == "--":
+            rows = [row for row in rows if row[0] not in OPTIONS]
         kind, _, values, _ = row = next((row for row in rows if word in row[1].split()), [""] * 4)
         if kind in ("command", "alias"):
             command = values or f"{command} {word}".lstrip()

@@ -20,7 +20,7 @@ def read_block(name: str) -> str:
     try:
         with open(TABLE, encoding="utf-8") as file:
             return file.read().partition(f"\n[{name}]\n")[2].partition("\n\n[")[0]
-    except OSError:
+    except (OSError, ValueError):  # also bytes that are no text
         return ""
 
 
@@ -29,6 +29,7 @@ def read_rows(command: str) -> list[list[str]]:
 
     Kinds are `section` (of the commands that follow), `command`, `alias` (its value is the command), `slash` (a name of
     a command that works only in a session: its value), `flag`, `option` and `argument`, `options` and `arguments` that
-    may be given several times.
+    may be given several times. Lines that are no row are left out.
     """
-    return [line.split("\t") for line in read_block(command).splitlines()]
+    rows = [line.split("\t") for line in read_block(command).splitlines()]
+    return [row for row in rows if len(row) == 4]

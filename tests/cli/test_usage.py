@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from search import sample
 
+from nexus_cli.cli import start_table
 from nexus_cli.cli.app import COMMANDS, build, list_verbs
+from nexus_cli.cli.completion import complete_line
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.cli.start_table import HELP, read_block
 from nexus_cli.core.errors import EXIT_STATUS
@@ -155,6 +157,7 @@ def test_the_help_is_one_screen_and_all_it_names_exists(nexus: Run, option: str)
         "`FIRST` of cli/app.py names an option that is not there"
     )
     assert "nexus --help all" in text
+    assert "resume a session; no ID: list\n" in text and "work in a git worktree\n" in text
 
 
 def test_the_whole_help_fits_a_narrow_terminal(nexus: Run) -> None:
@@ -209,6 +212,11 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
         ("zsh", "nexus nonsense ", "_files\n"),
         ("fish", "nexus key", "key\tList provider keys, never their values.\n"),
         ("fish", "nexus ask --allow  al", "all\n"),
+        ("zsh", 'nexus -C "my dir" ask --allow=al', "_arguments '*: :((\"all\"))'\n"),
+        ("fish", 'nexus -C "my dir" ses', "sessions\tList, read, search, stop or delete sessions.\n"),
+        ("fish", 'nexus ask "a b" --allow al', "all\n"),
+        ("fish", r"nexus -C my\ dir key", "key\tList provider keys, never their values.\n"),
+        ("fish", "nexus ask 'a b --allow al", "all\n"),
         ("powershell", "nexus key", "key:::List provider keys, never their values.\n"),
         ("powershell", "nexus ask --allow", "ask::: \nedit::: \nauto::: \nall::: \n"),
     ],
@@ -222,6 +230,25 @@ def test_every_shell_gets_its_own_form(nexus: Run, shell: str, line: str, text: 
         asked = {"_NEXUS_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "is-args"}
         statuses = [nexus(env={**asked, "_TYPER_COMPLETE_ARGS": typed}).returncode for typed in (line, "nexus zzz ")]
         assert statuses == [0, 1], "files are offered where there is no word"
+
+
+def test_no_option_is_offered_behind_the_end_of_options(nexus: Run) -> None:
+    for line, value in {"nexus ask -- --al": b"\n", "nexus -- ask --al": b"--allow\n"}.items():
+        words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": "3"}
+        assert nexus(env=words).stdout == value, line
+
+
+def test_tab_writes_no_error_into_the_line(nexus: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus ses", "COMP_CWORD": "x"}
+    done = nexus(env=words)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    monkeypatch.setattr(start_table, "TABLE", str(tmp_path / "table.txt"))
+    for name, value in {**words, "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    rows = b"\n[]\ncommand\ncommand\tsessions\t\tList.\n"
+    for damaged, answer in {b"\xff\xfe\x00": "\n", rows: "sessions\n"}.items():
+        (tmp_path / "table.txt").write_bytes(damaged)
+        assert complete_line("bash") == (0, answer)
 
 
 def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:

@@ -277,8 +277,11 @@ def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_sessi
                 with pytest.raises(RequestError, match="only the editor can open another session") as refused:
                     await agent.prompt(opened.session_id, [text(line)])
                 assert hint in str(refused.value), line
-            for line in ("/sessions list", "/resume --running"):
+            for line in ("/sessions list", "/sessions LIST", "/resume --running"):
                 await agent.prompt(opened.session_id, [text(line)])
+            with pytest.raises(RequestError, match="there is no such folder"):
+                await agent.fork_session(opened.session_id, str(place.folder), ["/nope/nope"], mcp_servers=[])
+            assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "a refused fork leaves no copy"
             copy = await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
             assert copy.session_id != opened.session_id and copy.modes is not None
             assert (await agent.prompt(copy.session_id, [text("/doctor --instructions")])).stop_reason == "end_turn"
