@@ -121,7 +121,7 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session; no ID: list, only with `nexus -r`; ID is an id, its start or end, or a name.",
+            help="Resume a session; no ID: list, in `nexus -r` alone. ID is an id, its start or end, or a name.",
             values=("?sessions show",),
         ),
     ] = ""
