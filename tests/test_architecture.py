@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_463, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_890, 0, 48),
+    "commands": (44_896, 0, 48),
     "config": (35_740, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_145, 0, 46),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_116, 49_784)
+SUM = (974_122, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

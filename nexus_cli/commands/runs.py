@@ -26,7 +26,6 @@ from nexus_cli.reports.runs import (
     run_report,
     runs_report,
 )
-from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
 
 OFFERED = 20
 """Most runs that completion offers."""
@@ -158,6 +157,7 @@ def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
 def _list_asking(source: Source) -> list[Run]:
     """Return the runs whose questions the person can be asked now."""
     from nexus_cli.runs.away_report import waiting_runs  # noqa: PLC0415  (few projects have runs)
+    from nexus_cli.runs.run_approvals import asks_approval  # noqa: PLC0415  (as above)
 
     runs = source.ledger.runs
     if source.is_json or source.approver() is None:
@@ -168,6 +168,8 @@ def _list_asking(source: Source) -> list[Run]:
 
 def find_resumable(source: Source, run: str) -> Run:
     """Return a run of the person that can go on; raise `NexusError` for another one."""
+    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
+
     target_run = source.ledger.runs.find(run)
     if target_run.has_ended and target_run.state != FAILED:
         hint = (
@@ -201,6 +203,8 @@ def resume_run(
     Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of the selected runs; nexus serve
     then continues them.
     """
+    from nexus_cli.runs.run_approvals import ANSWERS, asks_approval  # noqa: PLC0415  (few sessions resume runs)
+
     if answer and answer not in ANSWERS:
         raise UsageError(f"--answer {answer}", f"must be one of {', '.join(ANSWERS)}")
     if not run:
@@ -229,6 +233,8 @@ def _signal(source: Source, run: Run, answer: str) -> bool:
     """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
     asks nobody. Return False if they gave no answer: then there is no signal. Raises `UsageError` for a
     run that cannot be resumed so, and if nobody can be asked."""
+    from nexus_cli.runs.run_approvals import asks_approval  # noqa: PLC0415  (few sessions resume runs)
+
     resume = f"nexus runs resume {run.id}"
     if asks_approval(run):
         return _answer(source, run, answer, resume)
@@ -244,6 +250,8 @@ def _signal(source: Source, run: Run, answer: str) -> bool:
 
 def _answer(source: Source, run: Run, answer: str, resume: str) -> bool:
     """Record the answer to the questions of a run, or that of the person, who is asked; return False without one."""
+    from nexus_cli.runs.run_approvals import answer_run, ask_person, name_person  # noqa: PLC0415  (as above)
+
     assert run.waits is not None
     ledger, questions = source.ledger, run.waits.value["questions"]
     name = name_person(ledger, source.settings())

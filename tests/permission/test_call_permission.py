@@ -402,13 +402,13 @@ def test_under_landlock_the_first_command_has_a_loopback_where_the_system_makes_
         assert asked == [Backend.LANDLOCK], "once in a session"
         if is_refused or permission.network is None:
             assert not any(one.notes for one in made)
-            assert "no loopback" in made[0].describe_denial("make", "connection refused", 1)
+            assert "not even loopback" in made[0].describe_denial("make", "connection refused", 1)
             return
         assert [one.confinement and one.confinement.network for one in (*made, reader)] == [
             *[permission.network] * 2,
             None,
         ]
-        assert "no loopback" not in made[0].describe_denial("make", "connection refused", 1)
+        assert "not even loopback" not in made[0].describe_denial("make", "connection refused", 1)
 
 
 @pytest.mark.matrix
