@@ -10,6 +10,7 @@ import pytest
 from nexus_cli.commands import runs
 from nexus_cli.commands.verb import Report, Source
 from nexus_cli.core.run import DONE, FAILED, WAITING
+from nexus_cli.runs import run_approvals
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_run_that_fails_does_not_keep_the_next_one_from_asking(
     ledger = SimpleNamespace(runs=table)
     source = SimpleNamespace(is_json=False, ledger=ledger, show=lambda report: None, approver=object, live=None)
     monkeypatch.setattr(runs, "build_list", lambda source: Report("runs", {}))
-    monkeypatch.setattr(runs, "asks_approval", lambda run: True)
+    monkeypatch.setattr(run_approvals, "asks_approval", lambda run: True)
     monkeypatch.setattr(runs, "resume_run", resume)
     report = runs.list_and_answer(cast("Source", source))
     assert resumed == asked and report.status == ends[asked[-1]][1]
