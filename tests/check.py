@@ -3,6 +3,7 @@
     python tests/check.py          the gate: all but the tests that are marked `matrix`
     python tests/check.py --all    the full matrix, then the gate in a clone whose path is long and has a blank
     python tests/check.py quick    the tests that import what changed, and those of tables, until a minute is over
+    python tests/check.py renew    write the recordings anew (all of RECORDINGS, or those that are named)
 
 Owns the order and the exit status: every step runs, and any step that fails fails the whole. mypy runs beside the
 suite. Further arguments go to pytest. `tests/README.md` says what to run when.
@@ -38,6 +39,15 @@ QUICK_PROCESSES = str(min(4, 2 * (os.cpu_count() or 1)))
 """Fewer than in the gate, so that the nearest tests end first on a busy machine."""
 QUICK_FILES = 100
 """So many files of tests are collected at most: the others would not run in time."""
+RECORDINGS = {
+    "start": ("tests/cli/test_start_table.py",),
+    "mistakes": ("tests/program/test_mistakes.py",),
+    "outputs": ("tests/recorded/outputs.py", "write"),
+    "requests": ("tests/recorded/record.py",),
+    "budget": ("tests/test_architecture.py",),
+}
+"""What the tests compare the product with and a script writes, in the order of writing: the table that is read at the
+start, the answers to mistakes, what each command prints, the requests of recorded sessions, the weight of each room."""
 README = ROOT / "tests" / "README.md"
 LAST_RUN = re.compile(
     r"^The full matrix (?:has not passed yet|last passed on (\S+) at commit ([0-9a-f]+))\.$", re.MULTILINE
@@ -49,6 +59,8 @@ LONG = 200
 
 def main(arguments: list[str]) -> int:
     """Run every step with this interpreter; `arguments` go to pytest. Returns 1 when any of them failed."""
+    if arguments[:1] == ["renew"]:
+        return renew(arguments[1:] or list(RECORDINGS))
     if arguments[:1] == ["quick"]:
         chosen = choose_tests(changed_files(ROOT), ROOT)
         if far := chosen[QUICK_FILES:]:
@@ -73,6 +85,17 @@ def check(mode: str, given: list[str]) -> int:
     if mode == "gate" and (line := describe_age()):
         print(line)
     print(f"failed: {', '.join(failed)}" if failed else "passed", flush=True)
+    return 1 if failed else 0
+
+
+def renew(names: list[str]) -> int:
+    """Write these recordings anew, and print which files changed. Returns 2 for a name that is none of `RECORDINGS`."""
+    if unknown := [name for name in names if name not in RECORDINGS]:
+        print(f"{unknown[0]} is not a recording; there are: {', '.join(RECORDINGS)}", file=sys.stderr)
+        return 2
+    failed = [name for name, words in RECORDINGS.items() if name in names and not run(name, words)]
+    print(_git("status", "--short", "--", "tests", "nexus_cli/cli/start_table.txt") or "nothing changed")
+    print(f"failed: {', '.join(failed)}" if failed else "read what changed: git diff", flush=True)
     return 1 if failed else 0
 
 
