@@ -13,7 +13,12 @@ def test_every_recording_has_its_script() -> None:
 
 def test_only_the_named_recordings_are_written_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    monkeypatch.setattr(check, "run", lambda name, words: begun.append(name) or True)
+
+    def note(name: str, words: object) -> bool:
+        begun.append(name)
+        return True
+
+    monkeypatch.setattr(check, "run", note)
     assert check.main(["renew", "budget", "start"]) == 0 and begun == ["start", "budget"]
     assert check.main(["renew"]) == 0 and begun[2:] == list(check.RECORDINGS)
 
