@@ -37,6 +37,9 @@ FROZEN_ROWS = {
 """Frozen tests (README), whose decorators must not change, with a pattern for the ids of the rows that the full matrix
 alone runs."""
 
+PROMISED = re.compile(r"^\|[^|]*\|(?P<gate>[^|]*?)(?:; in the full matrix (?P<matrix>[^|]*))?\|$", re.MULTILINE)
+"""A row of `PROMISES.md` with the tests that it names."""
+
 SEARCHES = os.environ.get("HYPOTHESIS_PROFILE") == "search"
 
 
@@ -60,6 +63,13 @@ def variant(row: Any) -> Any:
     """Return a row of a parametrization, or a parameter of a fixture, that only the full matrix runs."""
     given = _parameter(row)
     return pytest.param(*given.values, marks=[*given.marks, pytest.mark.matrix], id=given.id)
+
+
+def list_promised(page: str) -> tuple[set[str], set[str]]:
+    """Return the tests that `PROMISES.md` names for the gate, and those that it names for the full matrix alone."""
+    rows = [row.groupdict("") for row in PROMISED.finditer(page)]
+    gate, matrix = ({*re.findall(r"`(test_\w+)`", " ".join(row[side] for row in rows))} for side in ("gate", "matrix"))
+    return gate, matrix - gate
 
 
 def is_frozen_variant(name: str) -> bool:

@@ -55,6 +55,10 @@ def test_words_are_searched_in_all_pages_and_the_best_sections_come_first(nexus:
     first, *_, last = done.stdout.decode().splitlines()
     assert first.startswith("network ") and "HTTPS_PROXY=" in first
     assert "nexus docs PAGE" in last
+
+
+def test_the_sections_that_fit_best_come_first_in_a_search() -> None:
+    assert search_pages(["proxy", "password"])[0][0] == "network"
     assert search_pages(["undo"])[0][0] == "commands" and len(search_pages(["a"])) == 12
     assert search_pages(["SHIFT+tab"]) and not search_pages(["hift+tab"]), "the beginning of a word, in any case"
     for topic, heading, line in search_pages(["max_cost"]):
