@@ -1,4 +1,4 @@
-"""`PROMISES.md` and `SEEDS.md`: the tests that they name are there; each promise has one in the gate, and none is missing."""
+"""`PROMISES.md` and `SEEDS.md`: the tests they name are there, each promise has one in the gate, and all have a row."""
 
 from __future__ import annotations
 
