@@ -17,10 +17,13 @@ T = TypeVar("T")
 
 FROZEN_ROWS = {
     "test_a_file_that_a_project_gives_in_another_way_is_never_a_trap": (
-        r"True-(import|rule|skill|command|own command)"
-        r"|False-(import without a suffix|rule by path|file of a skill|own skill)"
+        r"True-(?!rule by path).*|False-(?!import$|rule$|command$).*"
     ),
     "test_an_instruction_file_that_is_a_trap_is_named_and_never_sent": "True",
+    "test_the_result_is_one_object_with_all_its_keys": (
+        r"(?!(done|network|provider|opening_bug|allow|config|no_key|max_steps|length|refused|overflow|denied|rate_limit"
+        r"|overloaded)$).*"
+    ),
     "test_one_change_at_a_time_is_named_as_the_cause": "section|tool|expired",
     "test_a_fork_at_any_entry_goes_on_with_whole_groups_and_replays": "[12356]",
     "test_the_first_request_says_the_level_and_what_asks": "None-(edit|auto|plan)|person1-(ask|auto|all)",

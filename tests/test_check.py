@@ -179,6 +179,7 @@ def test_a_run_in_processes_reports_what_one_process_would(tmp_path: Path) -> No
     assert "as it should" in done.stdout and "the process of this test ended with 3" in done.stdout
 
 
+@pytest.mark.matrix
 def test_no_test_begins_when_the_time_is_over(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(PLAIN)
     done = run_pytest(tmp_path, "--processes", "2", "--seconds", "0")
@@ -186,6 +187,7 @@ def test_no_test_begins_when_the_time_is_over(tmp_path: Path) -> None:
     assert "they run with: python -m pytest test_plain.py\n" in done.stdout, done.stdout
 
 
+@pytest.mark.matrix
 def test_a_first_failure_that_is_to_be_the_last_ends_the_run(tmp_path: Path) -> None:
     names = ("fails", "later", "left_out")
     (tmp_path / "test_plain.py").write_text("".join(f"def test_{name}():\n    assert 0\n\n\n" for name in names))

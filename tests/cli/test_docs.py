@@ -83,6 +83,7 @@ def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length(
         assert not long, f"docs/{topic}.md: wrap these lines at 120 characters: {long}"
 
 
+@pytest.mark.matrix
 def test_a_long_page_goes_through_the_pager_of_a_terminal(tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\n")
