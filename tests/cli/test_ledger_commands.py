@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from search import sample
 from session.recorded_usage import spend
 
 from nexus_cli.config.paths import places
@@ -294,21 +293,18 @@ def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, se
 
 @pytest.mark.parametrize(
     "arguments",
-    sample(
-        [
-            ("--session", "nope"),
-            ("--session", ""),
-            ("--last", "0"),
-            ("--last", "x"),
-            ("--space", "nope"),
-            ("--run", "9"),
-            ("--run", "x\x1b[2J"),
-            ("--space", ""),
-            ("--space", "a", "--run", "1"),
-            ("--as", "Husam"),
-        ],
-        4,
-    ),
+    [
+        ("--session", "nope"),
+        ("--session", ""),
+        ("--last", "0"),
+        ("--last", "x"),
+        ("--space", "nope"),
+        ("--run", "9"),
+        ("--run", "x\x1b[2J"),
+        ("--space", ""),
+        ("--space", "a", "--run", "1"),
+        ("--as", "Husam"),
+    ],
 )
 def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
     done = nexus("timeline", *arguments)
