@@ -51,7 +51,7 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
-GATE_EXAMPLES = 5
+GATE_EXAMPLES = 6
 settings.register_profile("gate", settings.get_profile("ci"), max_examples=GATE_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
