@@ -36,7 +36,7 @@ def notices(messages: list[Any]) -> list[int]:
 
 
 def test_the_model_is_told_once_before_its_messages_are_summed_up(tmp_path: Path) -> None:
-    provider = counting(48)
+    provider = counting(60)
     _, events, ends = lived(provider, tmp_path, "look", window=WINDOW, limits=Limits(max_steps=80))
     assert ends[0].ok and len(compactions(events)) >= 2, "it has to be summed up"
     sent = [messages for messages in provider.seen if "about to be replaced" not in str(messages[-1]["content"])]
