@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from ledger.postgres import Server, run_server
 from programs import describe_left_out
-from search import is_frozen_variant
+from search import is_frozen_variant, list_promised
 from surroundings import replace_inherited
 
 from nexus_cli.ledger import database, schema
@@ -51,14 +51,13 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
-GATE_EXAMPLES = 8
+GATE_EXAMPLES = 6
 settings.register_profile("gate", settings.get_profile("ci"), max_examples=GATE_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 TESTS = Path(__file__).parent
 STORIES = ("jobs", "terminal")
-"""Folders of which the gate runs what these pages name; the rest of a story is for the full matrix."""
-PROMISES = ("PROMISES.md", "SEEDS.md")
+"""Folders of which the gate runs what `PROMISES.md` and `SEEDS.md` name for it; the rest is for the full matrix."""
 
 MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
@@ -286,10 +285,12 @@ def look_at_fewer(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
     the beginning, and end together."""
-    named = set(re.findall(r"`(test_\w+)`", "".join((TESTS / page).read_text("utf-8") for page in PROMISES)))
+    promised, left = list_promised((TESTS / "PROMISES.md").read_text("utf-8"))
+    seeds = set(re.findall(r"`(test_\w+)`", (TESTS / "SEEDS.md").read_text("utf-8")))
     for item in items:
+        name = getattr(item, "originalname", item.name)
         is_story = item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in STORIES
-        if is_frozen_variant(item.name) or (is_story and getattr(item, "originalname", item.name) not in named):
+        if is_frozen_variant(item.name) or name in left - seeds or (is_story and name not in promised | seeds):
             item.add_marker("matrix")
         if settings.default is settings.get_profile("gate"):
             look_at_fewer(item)

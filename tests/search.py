@@ -17,10 +17,13 @@ T = TypeVar("T")
 
 FROZEN_ROWS = {
     "test_a_file_that_a_project_gives_in_another_way_is_never_a_trap": (
-        r"True-(import|rule|skill|command|own command)"
-        r"|False-(import without a suffix|rule by path|file of a skill|own skill)"
+        r"True-(?!rule by path).*|False-(?!import$|rule$|command$).*"
     ),
     "test_an_instruction_file_that_is_a_trap_is_named_and_never_sent": "True",
+    "test_the_result_is_one_object_with_all_its_keys": (
+        r"(?!(done|network|provider|opening_bug|allow|config|no_key|max_steps|length|refused|overflow|denied|rate_limit"
+        r"|overloaded)$).*"
+    ),
     "test_one_change_at_a_time_is_named_as_the_cause": "section|tool|expired",
     "test_a_fork_at_any_entry_goes_on_with_whole_groups_and_replays": "[12356]",
     "test_the_first_request_says_the_level_and_what_asks": "None-(edit|auto|plan)|person1-(ask|auto|all)",
@@ -36,6 +39,9 @@ FROZEN_ROWS = {
 }
 """Frozen tests (README), whose decorators must not change, with a pattern for the ids of the rows that the full matrix
 alone runs."""
+
+PROMISED = re.compile(r"^\|[^|]*\|(?P<gate>[^|]*?)(?:; in the full matrix (?P<matrix>[^|]*))?\|$", re.MULTILINE)
+"""A row of `PROMISES.md` with the tests that it names."""
 
 SEARCHES = os.environ.get("HYPOTHESIS_PROFILE") == "search"
 
@@ -60,6 +66,13 @@ def variant(row: Any) -> Any:
     """Return a row of a parametrization, or a parameter of a fixture, that only the full matrix runs."""
     given = _parameter(row)
     return pytest.param(*given.values, marks=[*given.marks, pytest.mark.matrix], id=given.id)
+
+
+def list_promised(page: str) -> tuple[set[str], set[str]]:
+    """Return the tests that `PROMISES.md` names for the gate, and those that it names for the full matrix alone."""
+    rows = [row.groupdict("") for row in PROMISED.finditer(page)]
+    gate, matrix = ({*re.findall(r"`(test_\w+)`", " ".join(row[side] for row in rows))} for side in ("gate", "matrix"))
+    return gate, matrix - gate
 
 
 def is_frozen_variant(name: str) -> bool:

@@ -137,6 +137,7 @@ def test_every_import_is_a_declared_dependency() -> None:
     assert undeclared(ROOT / "nexus_cli", requirements()) == []
 
 
+@pytest.mark.matrix
 def test_an_undeclared_import_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "room.py").write_text("import json\nimport pytest\nfrom rich.text import Text\n")
     assert [line.split()[0] for line in undeclared(tmp_path, requirements())] == ["room.py:2"]

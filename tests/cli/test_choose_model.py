@@ -190,6 +190,7 @@ def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexu
             assert f"--model {provider}/NAME" in refused and "a local server answered" in refused
 
 
+@pytest.mark.matrix
 def test_doctor_names_a_server_that_refuses_its_list_of_models(nexus: Run) -> None:
     import json
     import threading

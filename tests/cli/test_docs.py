@@ -55,6 +55,10 @@ def test_words_are_searched_in_all_pages_and_the_best_sections_come_first(nexus:
     first, *_, last = done.stdout.decode().splitlines()
     assert first.startswith("network ") and "HTTPS_PROXY=" in first
     assert "nexus docs PAGE" in last
+
+
+def test_the_sections_that_fit_best_come_first_in_a_search() -> None:
+    assert search_pages(["proxy", "password"])[0][0] == "network"
     assert search_pages(["undo"])[0][0] == "commands" and len(search_pages(["a"])) == 12
     assert search_pages(["SHIFT+tab"]) and not search_pages(["hift+tab"]), "the beginning of a word, in any case"
     for topic, heading, line in search_pages(["max_cost"]):
@@ -79,6 +83,7 @@ def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length(
         assert not long, f"docs/{topic}.md: wrap these lines at 120 characters: {long}"
 
 
+@pytest.mark.matrix
 def test_a_long_page_goes_through_the_pager_of_a_terminal(tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\n")

@@ -134,6 +134,7 @@ def test_rules_that_cannot_be_read_are_told_with_file_and_line(nexus: Run, confi
     assert checks(nexus("doctor", "--json"))["rules"]["detail"] == "1 deny"
 
 
+@pytest.mark.matrix
 def test_checks_after_edits_are_those_of_a_trusted_project_too(nexus: Run, tmp_path: Path) -> None:
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "config.toml").write_text('[[check]]\nglob = "*.md"\ncommand = "true"\n')
@@ -263,6 +264,7 @@ def test_a_ledger_that_was_replaced_is_named_by_each_command_that_misses_its_ses
     assert b"damaged" not in nexus("sessions", "list").stderr
 
 
+@pytest.mark.matrix
 def test_damage_inside_the_ledger_is_found_and_errors_name_the_file(
     nexus: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: st
     assert done.returncode == 2 and KEY.encode() not in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_key_in_place_of_a_model_is_shown_by_no_report(nexus: Run, config: Path) -> None:
     config.write_text(f'model = "{KEY}"\n[alias]\nfast = "{KEY}"\n')
     for words in (("config", "show"), ("config", "show", "--json"), ("doctor",), ("doctor", "--json"), ("status",)):

@@ -137,6 +137,7 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
     assert done.returncode == 2 and b"neither a file nor a PostgreSQL database" in done.stderr, done.stderr
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["text", "empty", "foreign", "damaged"], 2))
 def test_a_file_that_is_no_ledger_is_left_as_it_is(kind: str, filled: Path, tmp_path: Path) -> None:
     other = tmp_path / "else" / "other.db"

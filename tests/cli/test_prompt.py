@@ -59,6 +59,7 @@ def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine
     assert "limit timeout reached: stdin was open for 0.2 s" in lines[1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("words", sample([["hi"], [], ["-"]], 3))
 def test_a_stdin_that_begins_and_does_not_end_ends_with_the_timeout(engine: Run, words: list[str]) -> None:
     reader, writer = os.pipe()

@@ -150,11 +150,13 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         assert re.search(evidence, seen.flat), f"{evidence!r} is not in it:\n{seen.out}"
 
 
+@pytest.mark.matrix
 def test_there_are_five_scenes_and_the_last_words_are_what_to_type_next(two: tuple[Seen, Seen]) -> None:
     assert re.findall(r"^(\d+)\. [A-Z]", two[0].out, re.MULTILINE)[-1] == "5"
     assert re.search(r"\n    nexus\n\nand then what you want.*\n?.*\n\Z", two[0].out)
 
 
+@pytest.mark.matrix
 def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:
     figures = re.search(r"compacted: ([\d,]+) -> ([\d,]+) tokens", two[0].flat)
     assert figures is not None
@@ -162,11 +164,13 @@ def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:
     assert after < before / 2
 
 
+@pytest.mark.matrix
 def test_a_pipe_gets_plain_text(two: tuple[Seen, Seen]) -> None:
     for seen in two:
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", seen.out)
 
 
+@pytest.mark.matrix
 def test_it_needs_no_network_and_no_model_library(two: tuple[Seen, Seen]) -> None:
     told = two[0].err.strip().splitlines()[-1]
     assert told == "litellm: False reached: []", two[0].err
@@ -177,6 +181,7 @@ def test_the_persons_own_folders_are_not_touched(two: tuple[Seen, Seen]) -> None
         assert [path.name for path in seen.home.rglob("*") if path.is_file()] == ["config.toml"]
 
 
+@pytest.mark.matrix
 def test_nothing_is_left_of_it(two: tuple[Seen, Seen]) -> None:
     assert list(two[0].tmp.iterdir()) == [] and working_in(two[0].tmp) == []
 

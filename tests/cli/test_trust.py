@@ -46,6 +46,7 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert nexus("config", "get", "allow").stdout == b"ask\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", [["show", "--json"], ["--json", "show"]])
 def test_trust_show_shows_the_same_and_trusts_nothing(nexus: Run, project: Path, line: list[str]) -> None:
     shown = json.loads(nexus("trust", *line).stdout)

@@ -206,20 +206,23 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
 
 @pytest.mark.parametrize(
     ("shell", "line", "text"),
-    [
-        ("zsh", "nexus key", '_arguments \'*: :(("key":"List provider keys, never their values."))\'\n'),
-        ("zsh", "nexus ask --allow=al", "_arguments '*: :((\"all\"))'\n"),
-        ("zsh", "nexus nonsense ", "_files\n"),
-        ("fish", "nexus key", "key\tList provider keys, never their values.\n"),
-        ("fish", "nexus ask --allow  al", "all\n"),
-        ("zsh", 'nexus -C "my dir" ask --allow=al', "_arguments '*: :((\"all\"))'\n"),
-        ("fish", 'nexus -C "my dir" ses', "sessions\tList, read, search, stop or delete sessions.\n"),
-        ("fish", 'nexus ask "a b" --allow al', "all\n"),
-        ("fish", r"nexus -C my\ dir key", "key\tList provider keys, never their values.\n"),
-        ("fish", "nexus ask 'a b --allow al", "all\n"),
-        ("powershell", "nexus key", "key:::List provider keys, never their values.\n"),
-        ("powershell", "nexus ask --allow", "ask::: \nedit::: \nauto::: \nall::: \n"),
-    ],
+    sample(
+        [
+            ("zsh", "nexus key", '_arguments \'*: :(("key":"List provider keys, never their values."))\'\n'),
+            ("zsh", "nexus ask --allow=al", "_arguments '*: :((\"all\"))'\n"),
+            ("zsh", "nexus nonsense ", "_files\n"),
+            ("fish", "nexus key", "key\tList provider keys, never their values.\n"),
+            ("fish", "nexus ask --allow  al", "all\n"),
+            ("zsh", 'nexus -C "my dir" ask --allow=al', "_arguments '*: :((\"all\"))'\n"),
+            ("fish", 'nexus -C "my dir" ses', "sessions\tList, read, search, stop or delete sessions.\n"),
+            ("fish", 'nexus ask "a b" --allow al', "all\n"),
+            ("fish", r"nexus -C my\ dir key", "key\tList provider keys, never their values.\n"),
+            ("fish", "nexus ask 'a b --allow al", "all\n"),
+            ("powershell", "nexus key", "key:::List provider keys, never their values.\n"),
+            ("powershell", "nexus ask --allow", "ask::: \nedit::: \nauto::: \nall::: \n"),
+        ],
+        4,
+    ),
 )
 def test_every_shell_gets_its_own_form(nexus: Run, shell: str, line: str, text: str) -> None:
     typed = "" if line.endswith("--allow") else line.split()[-1]

@@ -32,6 +32,7 @@ def said(context: FakeContext) -> str:
     return next(event.text for event in reversed(context.fed) if isinstance(event, Notice))
 
 
+@pytest.mark.matrix
 def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,7 @@ def run(context: FakeContext, line: str) -> None:
         assert len(error.line) < 6000
 
 
+@pytest.mark.matrix
 def test_a_command_takes_no_argument_and_any_nonsense(context: FakeContext, command: Command) -> None:
     context.turn("words")
     for rest in ["", *NONSENSE]:

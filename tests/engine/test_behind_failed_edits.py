@@ -122,6 +122,7 @@ def test_a_declined_edit_withdraws_the_question_about_the_command_behind_it(proj
     assert answers[-1].answer == Deny("an earlier edit was not approved", said=False)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "edit", [WRONG, ("edit_file", {"path": "a.txt"}), ("write_file", {"path": "kept/b", "content": ""})]
 )

@@ -432,6 +432,7 @@ def test_a_session_in_which_the_ledger_fails_is_not_there_by_half(
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_huge_message_is_shortened_and_the_rest_can_be_recalled(tmp_path: Path) -> None:
     text = "".join(f"line {number} of a long output\n" for number in range(30_000))
     talk = Session("s", "/srv/a").user("Look").reply("", ("t1", "Bash", {"command": "cat a"})).result("t1", text)

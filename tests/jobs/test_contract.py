@@ -118,6 +118,11 @@ def test_a_price_that_is_not_known_is_null_and_needs_no_key(place: Stage) -> Non
     assert price(place, "hi", env={"OPENAI_API_KEY": None})["cost_usd"] is None
 
 
+def test_a_broken_contract_is_exit_4_and_nothing_is_sent(place: Stage) -> None:
+    assert " too many " in refused(place, "--max-input", "100", "hi")
+    assert "does not contain this section" in refused(place, "--require-section", "skills", "hi")
+
+
 def test_input_that_does_not_fit_is_refused_before_anything_is_sent(place: Stage) -> None:
     said = refused(place, "--require-full-input", "Why did it fail?", stdin=LOG.encode())
     assert "stdin has about" in said and "exceeds its limit" in said and "Nothing was sent" in said

@@ -84,7 +84,7 @@ def test_one_flipped_byte_in_any_text_of_a_session_is_noticed(place: Path, in_ga
     raw = sqlite3.connect(path)
     blobs = raw.execute("SELECT id, data FROM blobs WHERE length(data) > 0").fetchall()
     unseen = []
-    for blob, data in some(blobs, 8 if in_gate else 4):
+    for blob, data in some(blobs, 16 if in_gate else 4):
         raw.execute("UPDATE blobs SET data = ? WHERE id = ?", (flip_one_bit(data), blob))
         raw.commit()
         if passes(path, session):

@@ -264,6 +264,7 @@ def test_a_file_that_was_created_or_changed_stays_so(ledger: Ledger, make: Simpl
     assert ledger.log(info.id).digest("/p/new") == "2"
 
 
+@pytest.mark.matrix
 def test_figures_outlive_the_process(place: LedgerPlace, make: SimpleNamespace) -> None:
     ledger = Ledger.open(place)
     info = make.new(ledger)

@@ -143,6 +143,7 @@ LANES = {("lanes", "id"), ("lanes", "parent"), ("sessions", "main")}
 WINDOWS = list(combinations(range(len(ACTS) + 1), 2))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("at", "windows"), sample([("COMMIT", WINDOWS[::15]), ("BEGIN IMMEDIATE", WINDOWS[7::15])], 2))
 def test_the_file_is_that_of_a_session_that_never_failed(
     tmp_path: Path, at: str, windows: list[tuple[int, int]]

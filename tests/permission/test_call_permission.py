@@ -257,6 +257,7 @@ def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -
     assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2))
 def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_whole(
     project: Path, backend: str

@@ -167,6 +167,7 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
         assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True, False, False]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("yes", "iterations", "kind", "says"),
     sample(

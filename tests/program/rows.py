@@ -53,7 +53,7 @@ def fault(value: Any) -> dict[str, Any]:
 NOWHERE: dict[str, str | None] = {"OPENAI_API_BASE": "http://127.0.0.1:9/v1"}
 KEYLESS: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None, "NEXUS_MODEL": None}
 
-ROWS = (
+LISTED = (
     Row("done", 0, "", installed=True),
     Row("network", 1, "network", env=NOWHERE, requests=0, says="the connection to 127.0.0.1:9 was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
@@ -149,3 +149,7 @@ ROWS = (
     ),
     Row("overloaded", 75, "overloaded", fault(529), requests=2),
 )
+ROWS = tuple(sorted(LISTED, key=lambda row: row is not next(one for one in LISTED if one.kind == row.kind)))
+"""The first row of each kind, which the gate runs, then the others."""
+OF_EACH_KIND = len({row.kind for row in LISTED})
+"""So many rows are the first of their kind."""

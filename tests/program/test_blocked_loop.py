@@ -96,6 +96,7 @@ def test_the_time_limit_ends_a_turn_that_no_cancellation_ends(ended: Callable[[s
     assert (done.status, done.kind, resumes(done)) == (3, "limit", True)
 
 
+@pytest.mark.matrix
 @EACH
 def test_a_silence_that_the_loop_cannot_see_is_a_stall(ended: Callable[[str, str, int], Ended], block: str) -> None:
     done = ended("stall", block, 0).done

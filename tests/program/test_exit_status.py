@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from program.rows import ROWS, Row
+from program.rows import OF_EACH_KIND, ROWS, Row
 from program.stage import NEXUS, Done, Stage, clean, stage, together
+from search import variant
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 
 NAMES = [row.name for row in ROWS]
+EACH = [*NAMES[:OF_EACH_KIND], *map(variant, NAMES[OF_EACH_KIND:])]
+"""The same, one of each kind for the gate."""
 TOGETHER = 8
 LINE = re.compile(r"nexus: [^:]+: .+\.")
 KEYS = [
@@ -90,7 +93,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return Table(tmp_path_factory.mktemp)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_the_row_ends_with_its_status_and_its_kind(ended: Table, name: str) -> None:
     each = ended[name]
     assert (each.done.status, each.done.kind) == (each.row.status, each.row.kind), each.done
@@ -107,7 +110,7 @@ def test_the_result_is_one_object_with_all_its_keys(ended: Table, name: str) -> 
         assert set(result["error"]) == {"kind", "message", "hint"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_stderr_has_one_clear_line_and_no_traceback(ended: Table, name: str) -> None:
     each = ended[name]
     assert clean(each.done), each.done.told
@@ -121,7 +124,7 @@ def test_stderr_has_one_clear_line_and_no_traceback(ended: Table, name: str) -> 
         assert not lines
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_the_command_that_resumes_comes_last_whenever_there_is_a_session(ended: Table, name: str) -> None:
     each = ended[name]
     session = each.done.result["session"]
@@ -131,7 +134,7 @@ def test_the_command_that_resumes_comes_last_whenever_there_is_a_session(ended: 
     assert not expected or each.done.told[-1] == expected[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_no_more_is_sent_than_the_row_needs_and_all_of_it_can_be_rebuilt(ended: Table, name: str) -> None:
     each = ended[name]
     assert each.row.requests is None or each.requests == each.row.requests

@@ -97,7 +97,7 @@ def test_an_answer_is_a_line_or_two_with_the_next_step_and_a_status_of_the_table
         assert not any(line.startswith("answer") for line in lines)
 
 
-ROWS = sample([pytest.param(mistake, id=mistake.name) for mistake in MISTAKES if not mistake.dear], 3)
+ROWS = sample([pytest.param(mistake, id=mistake.name) for mistake in MISTAKES if not mistake.dear], 6)
 DEAR = [variant(pytest.param(mistake, id=mistake.name)) for mistake in MISTAKES if mistake.dear]
 
 

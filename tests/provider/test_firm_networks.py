@@ -112,6 +112,7 @@ def test_a_certificate_of_another_host_or_an_expired_one_is_not_blamed_on_the_ca
             assert "the certificate of 127.0.0.1 is not valid" in error.why and "SSL_CERT_FILE" not in error.hint
 
 
+@pytest.mark.matrix
 @PROVIDERS
 def test_a_proxy_that_refuses_or_is_away_is_named_and_not_the_provider(
     provider: str, ask: Callable[..., tuple[ProviderError | None, int, str]], model_server: ScriptedServer

@@ -56,7 +56,7 @@ def say(text: str) -> list[dict[str, Any]]:
     return [{"role": "system", "content": f"Be brief about {text}."}, {"role": "user", "content": text}]
 
 
-@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 2))
+@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 5))
 def test_the_third_process_sends_what_litellm_would_and_hears_the_same(model: str, person: Processes) -> None:
     answer = {"text": "größe", "thinking": "let me see", "calls": [{"name": "look", "arguments": {"at": "ü"}}]}
     person.server.load({"default": answer})
@@ -446,6 +446,7 @@ def test_never_after_a_redirect(model: str, learned: bool, person: Processes) ->
             assert heard.error is None and not early
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("model", sample([CHAT, "hosted_vllm/m"], 2, 1))
 def test_an_encrypted_connection_is_begun_early_and_holds_its_certificate(
     model: str, person: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

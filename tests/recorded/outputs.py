@@ -160,10 +160,10 @@ class Recorder:
         status, out, told = self._run([self._ids.get(word, word).replace("HOME", self._ids["HOME"]) for word in words])
         self.add(name, f"nexus {shlex.join(words)}", f"[exit {status}]\n{out}", told)
 
-    def read(self, name: str, lines: str) -> None:
-        """Run these command lines, which change nothing: each, or one of each command."""
+    def read(self, name: str, lines: str, depth: int = 2) -> None:
+        """Run these command lines, which change nothing: each, or one of each command with so many words."""
         written = list_written(lines)
-        for words in list_one_of_each(written) if self._is_short else written:
+        for words in list_one_of_each(written, depth) if self._is_short else written:
             self.run(name, words)
 
     def change(self, name: str, lines: str) -> None:
@@ -193,14 +193,13 @@ def list_written(lines: str) -> list[list[str]]:
     return written
 
 
-def list_one_of_each(lines: Iterable[list[str]]) -> list[list[str]]:
-    """Return one line of each command with each first option: the first, or where it has a verb or an option the first
+def list_one_of_each(lines: Iterable[list[str]], depth: int = 2) -> list[list[str]]:
+    """Return one line of each command, told by its first `depth` words: the first, or where it has a verb the first
     with `--json`."""
     chosen: dict[str, list[str]] = {}
     for words in lines:
-        names = [word for word in words[:2] if re.fullmatch("[a-z]+", word)]
-        options = [word for word in words if re.match("--(?!json$)", word)]
-        kind = shlex.join(words if " ".join(names) == MARKING else [*names, *options[:1]])
+        names = [word for word in words[:depth] if re.fullmatch("[a-z]+", word)]
+        kind = shlex.join(words if " ".join(names) == MARKING else names)
         if kind not in chosen or (" " in kind and "--json" in words and "--json" not in chosen[kind]):
             chosen[kind] = words
     return [*chosen.values()]
@@ -242,7 +241,7 @@ def _json(value: Any) -> str:
 PARTS: dict[str, Callable[[Recorder], None]] = {
     "help": record_help,
     "shell": lambda recorder: recorder.read("shell", READS + recorder.inside("unwritten")),
-    "mistakes": lambda recorder: recorder.read("mistakes", MISTAKES),
+    "mistakes": lambda recorder: recorder.read("mistakes", MISTAKES, depth=1),
     "server": record_server,
     "slash": record_slash,
     "changes": lambda recorder: recorder.change("changes", WRITES),
@@ -254,7 +253,7 @@ def record(names: Iterable[str] = PARTS, *, is_short: bool = False) -> dict[str,
     """Return the texts of the files by their names, up to the last of `names`: what one records is seen by those after
     it.
 
-    A short recording has one line of each command that changes nothing.
+    A short recording has one line of each command that changes nothing, and one mistake with each of the first words.
     """
     with Forked() as forked, Person(forked, slow=STANDING) as person:
         make_world(person)

@@ -129,6 +129,7 @@ def test_only_what_was_sent_before_in_the_epoch_is_called_cached(tmp_path: Path)
     assert not any(one["cached"] for one in shown(tmp_path, made.id, 1)["sections"])
 
 
+@pytest.mark.matrix
 def test_a_switch_of_model_shows_the_epoch_that_it_begins_with_the_lines_that_it_sends(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("\n".join(f"Rule {number}: be exact." for number in range(900)))
     made = opened(Played(lambda request: "well"), tmp_path)

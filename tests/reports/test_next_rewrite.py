@@ -15,6 +15,7 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.reports.context_summary import context_summary
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("at", sample([0.5, 1.0], 2))
 def test_older_messages_are_summarized_where_it_says(tmp_path: Path, at: float) -> None:
     async def live() -> None:

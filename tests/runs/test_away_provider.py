@@ -220,6 +220,7 @@ def test_a_failed_run_is_resumed_with_its_rights_where_it_was(folder: Path) -> N
     assert done.options["allow"] == "ask" and len(provider.seen) == 1
 
 
+@pytest.mark.matrix
 def test_a_run_that_had_reported_is_told_that_it_was_resumed_and_has_its_limits_again(folder: Path) -> None:
     run = queue("look", folder, max_steps=2)
     provider = fails()

@@ -238,6 +238,7 @@ def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger,
     assert [one.id for one in ledger.plans.list_plans()] == [theirs.id]
 
 
+@pytest.mark.matrix
 def test_agents_make_so_many_plans_and_no_more(tmp_path: Path) -> None:
     results, ledger = plans_of(
         [{"action": "add", "prompt": f"x{n}", "in": "1h"} for n in range(MOST_OF_AGENTS + 1)], tmp_path

@@ -121,6 +121,7 @@ def test_a_run_is_told_its_budget_once_in_its_first_message(ledger: Ledger, fold
     assert [text.count(words) for text in told] == [1, 1], told
 
 
+@pytest.mark.matrix
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=9.0))
     for name in (*["dear"] * 101, "cheap"):

@@ -71,6 +71,7 @@ def test_an_odd_line_is_refused_or_fails_as_bash_says(tmp_path: Path, name: str)
     assert "not permitted" in result and not (tmp_path / "made").exists()
 
 
+@pytest.mark.matrix
 def test_a_project_with_pipes_and_sockets_holds_nothing_up(tmp_path: Path, backend: str) -> None:
     (tmp_path / ".git/hooks").mkdir(parents=True)
     for name in (".envrc", "NEXUS.md", ".git/config", ".git/hooks/pre-commit", "pipe"):

@@ -337,6 +337,7 @@ def test_folders_above_the_working_folder_take_no_place_of_others(
     assert has_more and found.keys() == {*chain, *(str(tmp_path / name) for name in (".", "a", "b"))}
 
 
+@pytest.mark.matrix
 def test_a_folder_in_the_place_of_a_file_that_was_too_large_is_taken_away_whole(tmp_path: Path) -> None:
     place = tmp_path / ".envrc"
     place.write_bytes(bytes(MOST_BYTES + 1))

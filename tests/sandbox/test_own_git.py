@@ -389,6 +389,7 @@ def test_git_waits_for_no_pipe_that_the_repository_names(
         replace(own(project), seconds=60.0).run("status", "--porcelain")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("setting", "named"),
     sample(

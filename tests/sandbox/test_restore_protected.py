@@ -362,6 +362,7 @@ def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: G
     assert seen["failed"] == seen["unchecked"]
 
 
+@pytest.mark.matrix
 @once_each
 def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground: Ground) -> None:
     def act() -> dict[str, Any]:

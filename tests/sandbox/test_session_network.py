@@ -137,6 +137,7 @@ def test_descriptors_are_released(tmp_path: Path) -> None:
             os.fstat(handle)
 
 
+@pytest.mark.matrix
 def test_a_server_in_the_network_is_reached_by_a_socket_that_was_made_there(confinement: Confinement) -> None:
     network = confinement.network
     assert network is not None

@@ -213,7 +213,7 @@ def cases() -> Iterator[Any]:
                 continue
             case = pytest.param(ground, profile, id=f"{ground.name}-{profile}")
             is_usual = ground.abi in (0, 7) and ground.name.startswith("root") == (profile == "write")
-            yield case if is_usual or (ground.abi, profile) == (1, "write") else variant(case)
+            yield case if is_usual else variant(case)
 
 
 @pytest.mark.parametrize(("ground", "profile"), list(cases()))
@@ -235,7 +235,7 @@ def test_every_attempt_fails_where_a_wall_stands_and_succeeds_where_none_does(gr
 
 @pytest.mark.parametrize(
     "ground",
-    [ground if ground.abi in (0, 1, 7) else variant(ground) for ground in GROUNDS],
+    [ground if ground.abi in (0, 7) else variant(ground) for ground in GROUNDS],
     ids=lambda ground: ground.name,
 )
 def test_nothing_outside_is_changed_by_all_of_them(ground: Ground) -> None:

@@ -56,6 +56,7 @@ def test_no_model_assesses_a_task_unless_the_settings_name_one(tmp_path: Path) -
     assert len(provider.seen) == 1 and "You assess a task" not in str(provider.seen)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "answer", sample(["", "no JSON", "{broken", "[1]", '{"recommended_iterations": true}', "{" * 9999], 3)
 )

@@ -25,6 +25,7 @@ PRICES: dict[str, float | int | bool] = {"window": 24_000, "input_price": 3.0, "
 PRICES |= {"cache_read_price": 0.3, "cache_write_price": 3.75}
 
 
+@pytest.mark.matrix
 def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(
@@ -66,6 +67,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("of_status_line", sample([False, True], 2))
 def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
     of_status_line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

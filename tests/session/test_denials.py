@@ -235,6 +235,7 @@ def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp
     assert left["subject"] == calls[1][1]["command"] and outside.exists() and not Path(f"{outside}2").exists()
 
 
+@pytest.mark.matrix
 def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_sandbox(tmp_path: Path) -> None:
     inside = ("bash", {"command": "touch one && ls && touch two"})
     (row,) = refused(tmp_path, inside)

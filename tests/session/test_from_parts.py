@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,35 @@ def test_a_fork_of_a_cut_request_has_a_drop_of_its_own_and_a_contract_counts_the
     engine, contract = session.engine, ContextContract(full_input=False, max_input=None, max_drop=0, sections=())
     with pytest.raises(NexusError, match="the request omits"):
         check_contract(contract, engine.settings, engine.context, engine.window_request(), True)
+
+
+NOTHING_ASKED = ContextContract(full_input=False, max_input=None, max_drop=None, sections=())
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "contract"),
+    [
+        ("contract", "too many", replace(NOTHING_ASKED, max_input=1)),
+        (
+            "contract",
+            "the input exceeds the maximum size by 7 bytes",
+            replace(NOTHING_ASKED, full_input=True, uncounted=7),
+        ),
+        ("contract", "does not contain this section", replace(NOTHING_ASKED, sections=("instructions.project",))),
+        ("usage", "Did you mean instructions.project?", replace(NOTHING_ASKED, sections=("instructons.project",))),
+    ],
+)
+def test_a_contract_that_the_request_breaks_is_named_before_it_is_sent(
+    kind: str, says: str, contract: ContextContract
+) -> None:
+    session = Session(answering(200), ContextManager(ContextConfig(40_000, 4_000)))
+    say(session, "hello")
+    engine = session.engine
+    kept = replace(contract, max_input=40_000, max_drop=0, uncounted=0, sections=())
+    check_contract(kept, engine.settings, engine.context, engine.window_request(), True)
+    with pytest.raises(NexusError) as caught:
+        check_contract(contract, engine.settings, engine.context, engine.window_request(), True)
+    assert caught.value.kind == kind and says in f"{caught.value}. {caught.value.hint}"
 
 
 def test_the_model_is_that_of_the_log_where_the_provider_names_none(tmp_path: Path) -> None:

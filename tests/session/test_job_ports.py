@@ -164,6 +164,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
     ], "the second answer was for all"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("options", "why"),
     sample(

@@ -164,6 +164,7 @@ def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_wit
     live(work())
 
 
+@pytest.mark.matrix
 def test_the_record_of_the_work_says_how_jobs_ended(tmp_path: Path) -> None:
     def recorded(session: Session) -> list[str]:
         for _ in session.engine.work.read(session.engine.conversation):

@@ -26,6 +26,7 @@ def test_goals_of_the_settings_are_goals_like_others(team: Team) -> None:
     with pytest.raises(NexusError, match="there is no such open goal"):
         finish_goals(team.ledger, agent, ["g1"])
     assert find_form("agent_goals")(goals_report(agent), 80).splitlines()[1].split() == ["g2", "3", "Reply", "fast"]
+    assert "done" not in goals_report(agent) and goals_report(agent, "finished")["done"] == "finished"
 
 
 @pytest.mark.matrix

@@ -102,7 +102,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-@pytest.mark.parametrize(("name", "style"), sample(list(cases()), 16))
+@pytest.mark.parametrize(("name", "style"), sample(list(cases()), 26))
 def test_a_task_is_done_or_refused_and_taken_back(place: Stage, name: str, style: str) -> None:
     task = load(name)
     for program in ("git", *task.programs):

@@ -119,6 +119,7 @@ def test_stray_bytes_can_be_stored_and_names_are_one_line() -> None:
     assert unified_diff("a\n", "b\n", "na\nme\x1b").startswith("--- a/na me\x1b\n")
 
 
+@pytest.mark.matrix
 def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = ("".join(f"{word} {n}\n" for n in range(20_000)) for word in ("old", "new"))
 

@@ -178,6 +178,7 @@ def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: s
         assert (result.output, result.error) == (output, ""), arguments
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("git", sample([True, False], 2))
 def test_stored_keys_are_searched_only_where_they_are_asked_for(
     desk: Any, monkeypatch: pytest.MonkeyPatch, git: bool

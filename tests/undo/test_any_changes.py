@@ -128,6 +128,7 @@ def test_each_path_is_as_before_or_the_persons_with_ours_beside(
         assert files(tree(world.project)) == files(undone), "undo, redo, undo is undo"
 
 
+@pytest.mark.matrix
 @given(start=changes, turns=st.lists(changes, min_size=1, max_size=5))
 def test_turns_go_back_one_by_one_and_forward_again(start: Changes, turns: list[Changes]) -> None:
     with tempfile.TemporaryDirectory() as place:

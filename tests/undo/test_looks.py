@@ -515,6 +515,7 @@ def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
     assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
+@pytest.mark.matrix
 def test_what_was_linked_in_one_look_and_copied_in_the_next_is_no_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

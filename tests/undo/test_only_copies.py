@@ -68,6 +68,7 @@ def test_what_was_moved_in_from_where_nothing_is_followed_stays(world: World, tm
             world.path(path).unlink()
 
 
+@pytest.mark.matrix
 def test_what_was_moved_or_copied_inside_is_undone(world: World) -> None:
     repository(world.project)
     world.write("big.bin", os.urandom(6_000_000))

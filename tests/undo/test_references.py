@@ -93,7 +93,7 @@ LOSSES = (
 )
 
 
-@pytest.mark.parametrize("line", sample(LOSSES, 8))
+@pytest.mark.parametrize("line", sample(LOSSES, 16))
 def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: World, line: str) -> None:
     fill(world.project)
     before = read(world.project)
@@ -126,6 +126,7 @@ def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world:
     assert not world.undo()["kept"] and shell(world.project, named) == "commit\n"
 
 
+@pytest.mark.matrix
 def test_what_keeps_the_objects_of_a_worktree_is_no_change_of_a_turn(world: World) -> None:
     fill(world.project)
     hold = f"{HOLDS}project-1/w/1"
@@ -447,6 +448,7 @@ def test_an_emptied_log_of_a_repository_without_a_copy_names_no_copy(
     assert line.endswith(EMPTIED_LOG)
 
 
+@pytest.mark.matrix
 def test_an_undo_names_the_remote_branch_that_keeps_what_a_turn_pushed(world: World, tmp_path: Path) -> None:
     fill(world.project)
     remote = tmp_path / "r"

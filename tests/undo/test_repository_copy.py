@@ -159,6 +159,7 @@ def test_an_undo_that_is_shown_or_cut_short_loses_no_repository(world: World, mo
     assert not world.redo()["kept"] and not world.path("src").exists() and world.path(".git/HEAD").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line",
     sample(

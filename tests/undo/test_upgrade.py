@@ -45,6 +45,7 @@ def upgraded(world: World, session: str, line: str) -> None:
         (folder / place.name).write_text(place.read_text().replace("ROOT", str(world.project)))
 
 
+@pytest.mark.matrix
 def test_turns_of_before_and_after_an_upgrade_are_taken_back(world: World) -> None:
     upgraded(world, "01OLD", f"{BEFORE} {FIRST} {SECOND}")
     before = files(tree(world.project))

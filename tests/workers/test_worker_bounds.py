@@ -115,6 +115,7 @@ def test_a_session_that_reads_no_files_gets_none_by_naming_them_to_a_worker(tmp_
     assert "inside = 1" not in sent and "a.py: not shown (this run is not allowed to read files)" in sent
 
 
+@pytest.mark.matrix
 def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path: Path) -> None:
     asked: list[Question] = []
     both = asyncio.Event()
@@ -353,6 +354,7 @@ def test_workers_killed_before_they_began_have_never_begun(tmp_path: Path, monke
     assert {role for role, _ in crew.seen} == {"root"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", sample(range(4, 43, 3), 12, 12))
 def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int, tmp_path: Path) -> None:
     def crew(root: Any) -> Crew:

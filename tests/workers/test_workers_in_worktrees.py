@@ -115,6 +115,7 @@ def _applied(project: Path, change: Callable[[Path], object], *rules: str) -> st
     return results(run(session, "root")[0], "agents")[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("target", "why"),
     sample(

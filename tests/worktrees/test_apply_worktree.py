@@ -289,6 +289,7 @@ def test_work_that_was_taken_back_after_it_was_applied_is_taken_back(project: Pa
     assert not apply_worktree(record).conflicts and read_tree(project) == before
 
 
+@pytest.mark.matrix
 def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, _ = make_worktree(project, "fix")
     for number in range(4):
@@ -335,6 +336,7 @@ def test_a_file_that_changes_while_it_is_applied_is_not_overwritten(
     assert not apply_worktree(record).conflicts and "theirs" in (project / "app.py").read_text()
 
 
+@pytest.mark.matrix
 def test_a_project_that_is_gone_is_told(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     edit(2, "theirs")(record.folder)
@@ -395,6 +397,7 @@ def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(pro
     assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["text", "deletion", "large"], 3))
 def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
     project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -554,6 +557,7 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     assert apply_worktree(record).nothing_new
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", (2, 17), ids=("conflict", "merged"))
 def test_a_merge_that_the_person_took_back_is_work_that_is_not_applied(project: Path, line: int) -> None:
     record, _ = make_worktree(project, "fix")

@@ -118,6 +118,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
     assert "not copied: node_modules/ (too many files)" in "".join(make_worktree(project, "fix")[1])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["link", "fifo", "unreadable", "deep"], 3))
 def test_odd_ignored_paths_neither_stop_nor_lead_anywhere(project: Path, tmp_path: Path, kind: str) -> None:
     put(tmp_path, {"keys/key": "SECRET"})
@@ -179,6 +180,7 @@ def test_a_projects_own_set_up_command_waits_for_trust(project: Path) -> None:
         remove_worktree(stay.record)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "rule", sample(["read_file(.env)", "read_file({project}/.env)", "read_file({project}/gen*/**)"], 3)
 )
@@ -245,6 +247,7 @@ def test_notices_are_few_names_on_one_line(project: Path) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_a_link_to_the_project_itself_leads_to_the_worktree(project: Path) -> None:
     (project / "node_modules/own").symlink_to("..")
     (project / "node_modules/whole").symlink_to(project)
@@ -270,6 +273,7 @@ def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Pa
     assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()
 
 
+@pytest.mark.matrix
 def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def refuse(folder: int, name: str) -> IO[bytes]:

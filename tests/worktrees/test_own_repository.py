@@ -53,6 +53,7 @@ def test_commits_are_published_when_a_stay_ends_and_survive_the_worktree(project
     assert "missing" not in git(project, "fsck", "--strict") and "nexus" not in git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("act", sample(["moved", "deleted", "checked out"], 3))
 def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: str) -> None:
     stay = enter_worktree(project, "fix")

@@ -376,6 +376,7 @@ def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_n
     assert inspect_worktree(record).kept == ("notes.secret",)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_full", sample([False, True], 2, 1))
 def test_no_commit_of_an_applied_worktree_is_lost_unsaid(
     project: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
@@ -615,6 +616,7 @@ def test_an_index_that_names_files_outside_brings_nothing_there(project: Path) -
     assert not list(places().data.rglob("trust.json")) and list_worktrees(project) == []
 
 
+@pytest.mark.matrix
 def test_a_removal_that_is_killed_half_way_leaves_no_half_of_a_worktree(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

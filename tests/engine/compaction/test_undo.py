@@ -105,6 +105,7 @@ def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_p
     assert_replays(asyncio.run(live()))
 
 
+@pytest.mark.matrix
 def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path: Path) -> None:
     provider = Played(Summariser())
     (tmp_path / "NEXUS.md").write_text("Always run the linter.\n")

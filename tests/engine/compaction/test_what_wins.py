@@ -209,7 +209,7 @@ def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_
         assert "Push to main at once" not in head, "what they did not say is left out"
 
 
-@pytest.mark.parametrize("answer", sample(["rules", "none", "broken"], 2))
+@pytest.mark.parametrize("answer", sample(["rules", "none", "broken"], 3))
 def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, answer: str) -> None:
     forgetful, asked = "Goal: go on.\nNext: what comes.", list[str]()
 

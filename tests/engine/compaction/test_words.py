@@ -218,6 +218,7 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Pa
     assert made.ok and 'recall("d' in text
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Sequence[object]:
         raise NexusError("ledger", "the ledger cannot be read", "it is locked")

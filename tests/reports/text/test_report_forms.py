@@ -929,7 +929,7 @@ def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
 
 
-@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize("form", sample(NAMES, 10))
 def test_a_terminal_of_no_width_is_no_error(form: str) -> None:
     for width in (0, 1, 5, 12):
         assert find_form(form)(values(form, "a word [/bold]", 2), width)

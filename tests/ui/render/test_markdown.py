@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search import sample
 
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.markdown import Markdown
@@ -224,7 +225,7 @@ def test_a_very_long_table_repeats_its_head_in_each_part() -> None:
     assert shown.count("x") == 2 * LONG_BLOCK and shown.count("head") == 3 and "|" not in shown
 
 
-@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize("width", sample([20, 40, 80], 3))
 def test_lists_nest_number_and_tick_at_any_width(width: int) -> None:
     text = "- a\n  1. one\n  2. two\n     - deep\n- [ ] open\n- [x] done\n\n9. nine\n10. ten\n"
     assert whole(text, width).rstrip("\n").split("\n") == [

@@ -229,6 +229,7 @@ async def check_state(state: str, folder: Path) -> list[str]:
     return wrong
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("state", sample(STATES, 3))
 def test_each_key_does_what_the_table_of_the_readme_says(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
