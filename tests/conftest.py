@@ -67,7 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     have to be parsed for that."""
     if "HYPOTHESIS_PROFILE" in os.environ:
         return
-    vars(providers)["_get_local_constants"] = lambda: providers._local_constants
+    if hasattr(providers, "_get_local_constants") and hasattr(providers, "_local_constants"):  # private: may be renamed
+        vars(providers)["_get_local_constants"] = lambda: providers._local_constants
     if is_gate(config):
         settings.load_profile("gate")
 

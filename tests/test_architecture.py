@@ -479,11 +479,11 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_091, 0, 1),
+    "acp": (9_068, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_463, 0, 7),
+    "cli": (47_495, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_896, 0, 48),
+    "commands": (44_986, 0, 48),
     "config": (35_740, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_145, 0, 46),
@@ -497,8 +497,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_538, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_440, 0, 60),
-    "reports": (87_855, 8_414, None),
+    "provider": (29_487, 0, 60),
+    "reports": (87_888, 8_414, None),
     "rpc": (17_335, 0, 18),
     "rules": (31_585, 0, 20),
     "runs": (23_250, 0, 40),
@@ -510,7 +510,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
-    "tree undo worktrees": (67_993, 0, 63),
+    "tree undo worktrees": (68_032, 0, 64),
     "ui": (96_365, 0, 46),
     "workers": (10_356, 0, 1),
 }
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_122, 49_784)
+SUM = (974_340, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

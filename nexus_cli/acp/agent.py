@@ -362,13 +362,14 @@ class EditorAgent:
     ) -> schema.ForkSessionResponse:
         """Open a copy of a session of the ledger, which stays as it is."""
         with _as_request_error():
-            folder = _find_folder(cwd)  # all is checked first: a refused fork leaves no copy
-            check_folders(tuple(additional_directories or ()), project_root(folder))
-            make_entries(mcp_servers or (), folder)
             ledger = self._pool.open_ledger()
             original = ledger.find_session(session_id or NO_SESSION).id
             copy = (await asyncio.to_thread(undo_files.fork_session, ledger, original)).id
-        session = await self._open_session(cwd, additional_directories, mcp_servers, copy)
+        try:
+            session = await self._open_session(cwd, additional_directories, mcp_servers, copy)
+        except BaseException:
+            undo_files.delete_fork(ledger, copy)
+            raise
         return schema.ForkSessionResponse(session_id=copy, **self._offer(session))
 
     async def list_sessions(

@@ -92,7 +92,8 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        _refuse_in_session(noun, verb)
+        if not any(parameter.option.only_shows and options[parameter.name] for parameter in verb.parameters):
+            _refuse_in_session(noun, verb)
         open_once = cache(partial(open_ledger, verb.opens))
         if verb.opens != "nothing":
             open_once()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, Argument, Noun, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
+from nexus_cli.ledger import Ledger
 
-_SCHEDULE = re.compile(r"(?:list|add|remove|pause|resume|run)(?:\s+plan-\d+)?", re.IGNORECASE)
-"""Words for the shell command `nexus plan`, which is `/schedule` in a session, and for no task."""
+_SCHEDULE = re.compile(r"(?:list|add|remove|pause|resume|run)(?:\s+(?P<name>\S.*))?", re.IGNORECASE)
+"""Words for the shell command `nexus plan`, which is `/schedule` in a session, and for no task if the name is that of
+a schedule."""
+_ID = re.compile(r"plan-\d+", re.IGNORECASE)
 
 
 async def plan_mode(
@@ -22,7 +26,7 @@ async def plan_mode(
     In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab also turns plan mode
     on. `/plan on` turns it on, `/plan off` turns it off.
     """
-    if _SCHEDULE.fullmatch(text):
+    if await asyncio.to_thread(_is_for_schedule, context.session.ledger, text):
         hint = f"Type /schedule {text}. For a task with these words: /plan, then the task"
         raise usage_error("plan", text, "plan mode takes a task, and schedules are another command", hint)
     session = context.session
@@ -38,6 +42,13 @@ async def plan_mode(
         return report_act("")
     session.set_level(PLAN)
     return print_act("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.", PLAN)
+
+
+def _is_for_schedule(ledger: Ledger, text: str) -> bool:
+    words = _SCHEDULE.fullmatch(text)
+    if words is None or not (name := words["name"]) or _ID.fullmatch(name):
+        return words is not None
+    return name in {plan.name for plan in ledger.plans.list_plans()}
 
 
 NOUN = Noun("plan", "run", (Verb(plan_mode),), is_first=True, is_idle=True)

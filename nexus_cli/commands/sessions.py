@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from html import unescape
 from itertools import islice
@@ -352,12 +351,10 @@ async def reopen_fork(context: CommandContext, fork_id: str) -> None:
     try:
         await context.reopen(resume_options(context, resume=fork_id))
     except BaseException:
-        if context.session.id == before:  # an unused copy would stay in the list
-            from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
+        if context.session.id == before:
+            from nexus_cli.undo.undo_files import delete_fork  # noqa: PLC0415  (imports the undo)
 
-            with suppress(NexusError):  # an empty one is gone already
-                ledger.delete_session(fork_id)
-            forget_session(places().data, fork_id)
+            delete_fork(ledger, fork_id)
         raise
 
 

@@ -16,6 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.guides.skills import may_have_skills
 from nexus_cli.ledger import Ledger
@@ -34,7 +35,7 @@ def build_status(
     """
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
-        model = live.model if live else unnamed_model(settings)
+        model = redact(live.model if live else unnamed_model(settings))
         capabilities = reports.snapshot(folder, settings, model, list(_list_tools(source)))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
     value = reports.status(folder, settings, _list_tools(source))

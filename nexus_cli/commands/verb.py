@@ -208,6 +208,8 @@ class Option:
     """True if an argument says the same: the usage of a slash command leaves it out."""
     permits: bool = False
     """True if a verb that is given it has the effect `Authority.PERMITS`."""
+    only_shows: bool = False
+    """True if a verb that is given it changes nothing: a command of a session may then give it."""
     takes_rest: bool = False
     """True if it takes the rest of a shell command, with words that look like options."""
 

@@ -14,6 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.available_models import keys_to_choose_from, named_model, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
+from nexus_cli.provider.model_names import refuse_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,11 @@ def choose_model(
     resumes: bool = False,
     servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
-    """Return the model of this run, "" if it `resumes` and names none; raise `NexusError("config", ...)` if unclear."""
+    """Return the model of this run, "" if it `resumes` and names none; raise `NexusError` if unclear or a key."""
     if resumes and not flag.strip() and not os.environ.get("NEXUS_MODEL", "").strip():
         return ModelChoice("")
     if model := resolve_alias(flag, settings) or named_model(settings):
+        refuse_key(model)
         return ModelChoice(model)
     present = keys_to_choose_from(settings)
     first = next(iter(present.items() or settings.default_models.items()), ("OPENAI_API_KEY", ""))

@@ -15,6 +15,9 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from nexus_cli.core.errors import UsageError
+from nexus_cli.core.redact_secrets import KEY_LIKE
+
 LISTED = ("types/utils.py", "class LlmProviders(")
 """The file and the class that list litellm's providers, one `NAME = "prefix"` per line."""
 MEMBER = re.compile(r'^    [A-Z][A-Z0-9_]* = "([^"\n]+)"', re.MULTILINE)
@@ -55,6 +58,14 @@ def provider_prefixes() -> frozenset[str]:
             prefixes.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
             prefixes.update(json.loads((folder / MORE).read_bytes()))
     return frozenset(prefixes)
+
+
+def refuse_key(name: str) -> None:
+    """Raise `UsageError`, which does not quote `name`, if a model's name contains an API key: it would be printed,
+    recorded and sent."""
+    if KEY_LIKE.search(name):
+        hint = "Name a model as PROVIDER/MODEL; `nexus login PROVIDER` stores a key"
+        raise UsageError("model name", "it contains an API key", hint)
 
 
 def split_key_name(name: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from nexus_cli.provider.model_names import (
     SUBSCRIPTIONS,
     litellm_folder,
     model_stem,
+    refuse_key,
     split_key_name,
     split_model_name,
 )
@@ -378,7 +379,8 @@ def describe_unknown(name: str) -> str:
 
 
 def check_model(name: str) -> None:
-    """Raise `NexusError` of kind `usage` for a name without a known provider or a model."""
+    """Raise `UsageError` for a name without a known provider or a model, or with a key."""
+    refuse_key(name)
     provider, model_name = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not model_name.strip("/"):
         why = describe_unknown(name) if not provider else f"{name!r} has no model name"

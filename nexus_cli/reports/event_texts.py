@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import assert_never
 
 from nexus_cli.core import event as e
@@ -188,8 +190,8 @@ def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameComman
 def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
-    rules = [call["rule"] for call in by_way if call.get("rule")]
-    options = [call["option"] for call in by_way if call.get("option")]
+    options = _take_first(by_way, "option", 2 * NAMED)
+    rules = _take_first(by_way, "rule", 1 if options else NAMED)
     confined = [call["level"] for call in by_way if call.get("level") not in (None, ALL)]
     alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
     others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
@@ -199,11 +201,11 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
 
     if options:
         walls = NO_NETWORK if all(call["level"] == AUTO for call in by_way if call.get("option")) else ""
-        yield f"{name_first([*dict.fromkeys(options)], 2 * NAMED, ' ')} lets {which(len(options))} run{walls}."
+        yield f"{' '.join(options)} lets {which(options.total())} run{walls}."
     if rules:
-        added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
+        added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in rules]
         always = "always allow" if options else "allow"
-        yield f"To {always} {which(len(rules))} here: {name_first(added, 1 if options else NAMED, '; ')}."
+        yield f"To {always} {which(rules.total())} here: {'; '.join(added)}."
     if confined:
         level = max(confined, key=LEVELS.index)
         walls = NO_NETWORK if level == AUTO else ""
@@ -216,6 +218,13 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         )
     if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
+
+
+def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> Counter[str]:
+    """Return the first `most` ways that `calls` have at `key`, with the number of calls that each lets run: what a
+    person pastes is whole."""
+    ways = Counter(call[key] for call in calls if call.get(key))
+    return Counter(dict(islice(ways.items(), most)))
 
 
 LONGEST = 400

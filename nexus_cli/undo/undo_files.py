@@ -23,6 +23,7 @@ from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.read_references import name_references
+from nexus_cli.undo.retention import forget_session
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, undo_turn
 
@@ -129,6 +130,13 @@ def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | N
         settle_killed(places().data, session)
         copy_steps(places().data, session, fork.id, fork.turns)
     return fork
+
+
+def delete_fork(ledger: Ledger, session: str) -> None:
+    """Delete a fork in which nobody could continue, with its steps: an unused copy would stay in the list."""
+    with suppress(NexusError):  # an empty one is gone already
+        ledger.delete_session(session)
+    forget_session(places().data, session)
 
 
 def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType({})) -> None:

@@ -86,7 +86,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     reason.
 
     `beside` has the same for every side lane with requests, with its `lane` and `agent`; empty with `step`. Raises
-    `NexusError("usage", ...)` if the request does not exist.
+    `UsageError` if the request does not exist.
     """
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     catcher = BodyCatcher()

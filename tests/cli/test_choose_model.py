@@ -22,6 +22,7 @@ from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.local_servers import LocalServer
+from nexus_cli.provider.model_table import check_model
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -130,6 +131,19 @@ def test_a_key_in_the_place_of_a_model_is_not_listed(nexus: Run, config: Path) -
     for options in ((), ("--json",)):
         listed = nexus("model", "list", *options, env={"OPENAI_API_KEY": "x"}).stdout
         assert key.encode() not in listed and b"[redacted]" in listed
+
+
+def test_a_key_in_the_place_of_a_model_is_refused_and_not_shown(nexus: Run, config: Path) -> None:
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    config.write_text(f'model = "openai/{key}"\n')
+    for words in (("context", "--json"), ("context",), ("ask", "--price", "hi"), ("ask", "--json", "hi")):
+        shown = nexus(*words)
+        assert shown.returncode == 2 and b"model name: it contains an API key" in shown.stderr, words
+        assert key.encode() not in shown.stdout + shown.stderr, words
+    brief = nexus("status", "--brief")
+    assert key.encode() not in brief.stdout and b"[redacted]" in brief.stdout
+    with pytest.raises(NexusError, match="model name"):
+        check_model(key)
 
 
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:

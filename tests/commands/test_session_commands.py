@@ -13,7 +13,7 @@ from server.play import closed_port
 from session.played import MODEL, the_ledger
 
 from nexus_cli import __version__
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import dollars
@@ -284,7 +284,7 @@ def test_a_copy_that_cannot_be_gone_on_with_is_not_left_behind(
     context.turn("words")
 
     async def refused(*_: object) -> None:
-        raise NexusError("usage", "limit max_cost", "the price is unknown")
+        raise UsageError("limit max_cost", "the price is unknown")
 
     monkeypatch.setattr(context, "reopen", refused)
     with pytest.raises(NexusError, match="max_cost"):

@@ -28,7 +28,7 @@ from nexus_cli.commands.verb import (
     report_act,
     report_text,
 )
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 
 SECONDS = 30
 
@@ -58,7 +58,7 @@ def test_what_a_verb_says_is_shown_while_it_runs(
         if not seen.wait(SECONDS):
             raise AssertionError("the address was not shown while the login waited")
         if fails:
-            raise NexusError("usage", "the login", "it was refused")
+            raise UsageError("the login", "it was refused")
         return report_act("")
 
     def say(text: str) -> None:

@@ -282,6 +282,11 @@ def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_sessi
             with pytest.raises(RequestError, match="there is no such folder"):
                 await agent.fork_session(opened.session_id, str(place.folder), ["/nope/nope"], mcp_servers=[])
             assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "a refused fork leaves no copy"
+            works = place.settings('effort = "none of these"')
+            with pytest.raises(RequestError, match="effort"):
+                await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
+            works.write_text(f'model = "{MODEL}"\n{QUICK}{PRICED}')
+            assert len((await agent.list_sessions(str(place.folder))).sessions) == 1, "nor does one that cannot open"
             copy = await agent.fork_session(opened.session_id, str(place.folder), mcp_servers=[])
             assert copy.session_id != opened.session_id and copy.modes is not None
             assert (await agent.prompt(copy.session_id, [text("/doctor --instructions")])).stop_reason == "end_turn"

@@ -36,5 +36,7 @@ def test_neither_a_command_of_the_model_nor_a_hook_changes_what_is_permitted(tmp
         assert len(results) == 2 and (place.folder / "hook").read_text().startswith(said)
         assert file.read_text() == text
 
+        shown = place.shell("NEXUS_IN_SESSION=1 nexus import codex --dry-run")
+        assert shown.status == 2 and "nothing to import from codex" in shown.told[-1], "what only shows is permitted"
         script = place.shell("nexus config set effort low && nexus rules remove 'edit_file(locked/**)'")
         assert script.status == 0 and DENIES not in file.read_text() and 'effort = "low"' in file.read_text()

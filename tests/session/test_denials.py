@@ -81,7 +81,8 @@ def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path)
     assert both.startswith(
         "2 calls were refused: bash touch made; write_file b.txt. --rule 'bash(touch made)' --rule 'write_file("
     )
-    assert " and 1 more. " in both and both.endswith(" /permissions auto lets them run too, without network.")
+    assert " lets them run. To always allow 1 of them here: nexus rules add --here 'allow bash(" in both
+    assert both.endswith("(touch made)'. /permissions auto lets them run too, without network.")
 
 
 def test_the_rule_for_a_refused_command_is_that_command_and_a_wider_one_only_where_it_cannot_be_written(
@@ -156,12 +157,13 @@ def test_many_refused_calls_are_told_in_a_few_lines() -> None:
     line = describe_denials([{**row, "option": f"--rule '{row['rule']}'"} for row in rows], "--allow")
     assert (
         line.count("--rule 'bash(") == 4
-        and " and 3 more lets them run, without network. To always allow them here: " in line
+        and " *)' lets 4 of them run, without network. To always allow 1 of them here: " in line
     )
     assert line.count("nexus rules add") == 1 and len(line) <= 5 * 100, line
     line = describe_denials(rows, "--allow")
     assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
-    assert "To allow them here: nexus rules add --here 'allow bash(python3 tools/step" in line
+    assert "To allow 2 of them here: nexus rules add --here 'allow bash(python3 tools/step" in line
+    assert " *)'. --allow auto" in line and line.count("nexus rules add") == 2
     assert len(line) <= 4 * 100, line
     reasons = [{"tool": "bash", "subject": f"c{number}", "hint": f"do {number}"} for number in range(4)]
     assert describe_denials(reasons, "--allow").endswith("Do 0; do 1 and 2 more.")
@@ -184,7 +186,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
         "--rule 'bash(curl x)'",
     ]
     assert f". --add-dir {beside} --rule 'bash(touch made)' --rule 'bash(curl x)' lets them run. To always" in line
-    assert f": nexus rules add --here 'allow read_file({beside}/data.txt)' and 1 more. " in line
+    assert f" 1 of them here: nexus rules add --here 'allow read_file({beside}/data.txt)'. " in line
     assert line.endswith(". --allow auto lets 1 of them run too, without network.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})

@@ -11,7 +11,7 @@ from ledger.conftest import on
 from session.played import the_ledger
 from session.summed import Summariser, done, ended, live, living, turn
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memo_kinds import COMPACTION, REWRITE, UNDONE_COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog, Ledger, database
@@ -106,7 +106,7 @@ def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
             before = (lane.epoch.id, lane.items, lane.counted, lane.last_sent)
 
             def failing(*_: Any) -> None:
-                raise NexusError("usage", "not today", "a test")
+                raise UsageError("not today", "a test")
 
             monkeypatch.setattr(lane.log, "begin_epoch", failing)
             with pytest.raises(NexusError, match="not today"):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import PlanRequest, Recall, SeenFileStore, Workers, WorkerTask
@@ -156,16 +156,16 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def original(self, drop_id: str) -> None: ...
         def forget(self, fact_id: str) -> None: ...
         def merge(self, fact_ids: list[str], text: str) -> None:
-            raise NexusError("usage", "no fact", "nothing of this id is remembered here")
+            raise UsageError("no fact", "nothing of this id is remembered here")
 
         def remember(self, slot: MemorySlot, text: str, quote: str) -> None:
-            raise NexusError("usage", "no fact", "it cannot be kept")
+            raise UsageError("no fact", "it cannot be kept")
 
         def search(self, text: str, slots: object, limit: int) -> None:
-            raise NexusError("usage", "memory", "it cannot be read")
+            raise UsageError("memory", "it cannot be read")
 
         def read_skill(self, name: str, file: str = "") -> str:
-            raise NexusError("usage", f"no skill {name}", "no skill has this name")
+            raise UsageError(f"no skill {name}", "no skill has this name")
 
         def now(self) -> float:
             return 0.0

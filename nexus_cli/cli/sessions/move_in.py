@@ -52,7 +52,7 @@ MOST_LEFT_OUT = 40
 def import_program(
     source: Source,
     program: Annotated[str, Argument("|".join(SETUPS), "The program to import from.", least=0)],
-    dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
+    dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.", only_shows=True)] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
     both: Annotated[bool, Option(None, "Import the program's settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,

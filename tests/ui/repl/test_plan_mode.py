@@ -13,9 +13,10 @@ from session.played import Played
 from ui.put_clock import run_at_once
 from ui.repl.test_repl import SETTINGS, Stage, _said
 
-from nexus_cli.config.settings import SandboxSettings, UiSettings
+from nexus_cli.config.settings import RunSettings, SandboxSettings, UiSettings
 from nexus_cli.core.plan_question import PROCEED, PROMPT
 from nexus_cli.core.request import Delta, Request
+from nexus_cli.runs.plan_service import NewPlan, add_plan
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.input_queue import take_argument
@@ -41,9 +42,14 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("words", ["list", "LIST", "pause plan-1", "remove plan-2"])
+@pytest.mark.parametrize("words", ["list", "LIST", "pause plan-1", "remove plan-2", "remove the nightly tests"])
 def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, words: str) -> None:
     stage = Stage(tmp_path, answer)
+    add_plan(
+        stage.session.ledger,
+        NewPlan("test it", within="1h", name="the nightly tests", options={"folder": str(tmp_path)}),
+        RunSettings(),
+    )
 
     async def scene() -> None:
         stage.type(f"/plan {words}")

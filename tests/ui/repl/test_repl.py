@@ -27,7 +27,7 @@ from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import FORK, NexusError, ProviderError
+from nexus_cli.core.errors import FORK, NexusError, ProviderError, UsageError
 from nexus_cli.core.memo_kinds import COMMAND, WAITING_TEXTS
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.typed_text import GO_ON
@@ -769,7 +769,7 @@ def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -
         stage.repl.input_queue.held.append(TypedMessage("later", "later"))
 
         def refuse(*given: object) -> Session:
-            raise NexusError("usage", "it", "is open elsewhere")
+            raise UsageError("it", "is open elsewhere")
 
         stage.backend._reopen = refuse
         with pytest.raises(NexusError):
