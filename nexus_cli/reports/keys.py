@@ -26,6 +26,5 @@ class KeysReport(VersionedReport):
 
 def keys_text(value: JsonObject) -> Blocks:
     """List the keys with their places."""
-    rows = [(key["name"], key["key_name"], key["place"]) for key in value["keys"]]
     none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
-    return [Table("key | name | place", rows, none)]
+    return [Table({"key": "name", "name": "key_name", "place": "place"}, value["keys"], none)]

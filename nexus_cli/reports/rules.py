@@ -39,9 +39,9 @@ class RulesReport(VersionedReport):
 
 def rules_text(value: JsonObject) -> Blocks:
     """List the rules with their places, the strictest first."""
-    rows = [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
+    columns = {"decision": "decision", "rule": "rule", "holds": _describe_extent, "from": "from"}
     none = "" if value["problems"] else name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'")
-    return [Table("decision | rule | holds | from", rows, none, headed=False)]
+    return [Table(columns, value["rules"], none, headed=False)]
 
 
 def _describe_extent(rule: JsonObject) -> str:
