@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -110,10 +111,7 @@ def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
 
 def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
     """Sum by name, the name with the most input first."""
-    groups: dict[str, list[RequestRow]] = {}
-    for name, row in named_rows:
-        groups.setdefault(name, []).append(row)
-    sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
+    sums = [{"name": name, **_sum(rows)} for name, rows in group_pairs(named_rows).items()]
     return sorted(sums, key=lambda group: -group["input"])
 
 

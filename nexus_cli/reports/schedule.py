@@ -23,7 +23,7 @@ def plans_text(value: JsonObject) -> Blocks:
         "last run": _last,
         "work": _title,
     }
-    none = name_commands("No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule.")
+    none = "No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule."
     return [Table(columns, value["plans"], none)]
 
 

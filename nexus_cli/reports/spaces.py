@@ -8,7 +8,6 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
-from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -32,7 +31,7 @@ def spaces_text(value: JsonObject) -> Blocks:
         "newest": lambda space: when(space["newest"]) or "-",
         "members": _names,
     }
-    return [Table(columns, value["spaces"], name_commands(NONE))]
+    return [Table(columns, value["spaces"], NONE)]
 
 
 def space_messages_text(value: JsonObject, width: int) -> Blocks:
@@ -64,7 +63,7 @@ def agent_goals_text(value: JsonObject) -> Blocks:
         "goal": "text",
     }
     name = value["agent"]["name"]
-    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+    how = f"nexus space goal {shlex.quote(name)} add TEXT"
     return [Table(columns, value["goals"], f"{name} has no goals. To add a goal: {how}")]
 
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
@@ -137,9 +138,7 @@ def _sum_by(
 ) -> Sequence[JsonObject]:
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
-    groups: dict[str, list[UsageTotal]] = {}
-    for total in totals:
-        groups.setdefault(key(total), []).append(total)
+    groups = group_pairs((key(total), total) for total in totals)
     sums = [{name: group, **_sum(rows)} for group, rows in groups.items()]
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 

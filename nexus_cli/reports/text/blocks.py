@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, number
 from nexus_cli.text.cells import cells, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -121,8 +122,9 @@ NO_CELLS: Columns = {" ": lambda row: ""}
 
 
 class Table(NamedTuple):
-    """Aligned `rows` below the names of their columns, if these are shown (`headed`); `none` if there are no rows.
-    Figures are formatted by `number`; below `NUMBERS`, and in a first column without a name, cells are right-aligned.
+    """Aligned `rows` below the names of their columns, if these are shown (`headed`); `none`, a sentence of ours, if
+    there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first column without a name, cells
+    are right-aligned.
 
     The last column takes the rest of the width and is cut to it. If too little is left for it each row becomes a
     paragraph: its label (the first cell, or the last if the first is a number), then the others by name, without empty
@@ -137,7 +139,7 @@ class Table(NamedTuple):
     def lines(self, width: int) -> list[str]:
         names, *shown = _cells(self.columns, self.rows)
         if not shown:
-            return Paragraph(self.none).lines(width)
+            return Paragraph(name_commands(self.none)).lines(width)
         columns = list(zip(names, *shown, strict=True))
         sizes = [max(map(cells, column)) for column in columns[:-1]]
         room = width - sum(sizes) - 2 * len(sizes)
