@@ -231,7 +231,7 @@ def between_text(value: JsonObject) -> Blocks:
 
 
 def _sign(differences: JsonObject) -> list[JsonDict]:
-    """Return what was added, removed and changed, each with its sign."""
+    """Return the added, removed and changed parts, each with its sign."""
     return [{"sign": sign, **row} for sign, kind in _SIGNS for row in differences.get(kind, ())]
 
 
