@@ -24,7 +24,7 @@ TEXTS = (str, str | None, *LISTS)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An argument or option of a verb; its value type is that of its parameter."""
+    """An argument or option; its value type is that of its parameter or field."""
 
     metavar: str | None = None
     help: str = ""
