@@ -20,17 +20,11 @@ import typer
 from typer.core import TyperGroup
 
 from nexus_cli.cli import process
-from nexus_cli.cli.command_options import (
-    CD_HINT,
-    PICK,
-    NoPlugins,
-    SharedOptions,
-    take_options,
-    text_option,
-)
+from nexus_cli.cli.command_options import CD_HINT, PICK, NoPlugins, SharedOptions, take_options
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
 from nexus_cli.core.errors import NexusError, UsageError, nearest_name, suggest_name
+from nexus_cli.core.option import Option
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
@@ -229,19 +223,11 @@ def root(
     context: typer.Context,
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
-    connect: Annotated[
-        str,
-        text_option("--connect", metavar="URL", help="Connect to a server (nexus serve); -r ID selects an agent."),
-    ] = "",
+    connect: Annotated[str, Option("URL", "Connect to a server (nexus serve); -r ID selects an agent.")] = "",
     token_file: Annotated[
-        str,
-        text_option(
-            "--token-file",
-            metavar="PATH",
-            help="File with the token for --connect; default: the token of your own server.",
-        ),
+        str, Option("PATH", "File with the token for --connect; default: the token of your own server.")
     ] = "",
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    version: Annotated[bool, Option(None, "Print the version and exit.")] = False,
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.limits import LEVELS, MAX_INT, require_level
+from nexus_cli.core.limits import MAX_INT, require_level
+from nexus_cli.core.option import TEXTS, Allow, Directory, Effort, Option, Recipe, VerbParameter, read_parameters
 from nexus_cli.plugins.installed_plugins import switched_off
 
 CD_HINT = "Run `cd DIR` first"
@@ -61,16 +62,28 @@ def _switch_plugins(value: bool) -> bool:
     return value
 
 
-def text_option(*names: str, metavar: str, help: str, values: Sequence[str] = ()) -> Any:
-    """Declare an option whose text must not be empty; a shell completes the `values` (`complete_with`)."""
-    completion = complete_with(values)
-    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty, autocompletion=completion)
-
-
-def complete_with(values: Sequence[str]) -> Callable[[], list[str]]:
-    """Return typer's declaration of the values that complete an option or argument. `?NOUN VERB` stands for those of
-    this verb (`cli/completion.py`)."""
-    return lambda: [*values]
+def declare(parameter: VerbParameter, values: Sequence[str] = ()) -> Parameter:
+    """Return a parameter of a function that typer reads. The `values`, else those of its option, complete it
+    (`cli/completion.py`)."""
+    option = parameter.option
+    kind: Any = parameter.kind
+    callback: Any = refuse_empty if kind in TEXTS and option.least else None
+    callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
+    callback = check_amount if kind in (float, float | None) else callback
+    settings: dict[str, Any] = {
+        "metavar": option.metavar,
+        "help": option.help,
+        "callback": callback,
+        "autocompletion": lambda: [*(values or option.values or option.choices)],
+    }
+    if option.is_argument:
+        shown = not (option.metavar or "").startswith("[")
+        declared = typer.Argument(show_default=shown, **settings)
+    else:
+        declared = typer.Option(*parameter.flags, rich_help_panel=option.panel, **settings)
+    return Parameter(
+        parameter.name, Parameter.KEYWORD_ONLY, default=parameter.default, annotation=Annotated[kind, declared]
+    )
 
 
 PICK = "?"
@@ -78,95 +91,73 @@ PICK = "?"
 NoPlugins = Annotated[
     bool, typer.Option("--no-plugins", help="Start without plugins.", callback=_switch_plugins, expose_value=False)
 ]
-SessionKey = Annotated[
+SESSION = VerbParameter(
+    "session",
     str,
-    text_option(
-        "--session",
-        metavar="ID",
-        help="Session id (or its start or end) or name; default: the newest of this folder.",
+    "",
+    Option(
+        "ID",
+        "Session id (or its start or end) or name; default: the newest of this folder.",
         values=("?sessions show",),
     ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+)
+JSON = VerbParameter("json", bool, False, Option(None, "Print one JSON object."))
+Json = Annotated[bool, JSON.option]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
     """The options that `nexus` and `nexus ask` share. A default value means that the option was not given."""
 
-    model: Annotated[
-        str,
-        text_option("--model", "-m", metavar="NAME", help="A litellm model, or an alias.", values=("?model show",)),
-    ] = ""
-    effort: Annotated[
-        str,
-        text_option(
-            "--effort",
-            metavar="LEVEL",
-            help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.",
-            values=(*EFFORTS, DEFAULT_EFFORT),
-        ),
-    ] = ""
+    model: Annotated[str, Option("NAME", "A litellm model, or an alias.", "--model -m", values=("?model show",))] = ""
+    effort: Effort = ""
     newest: Annotated[
         bool,
-        typer.Option(
-            "--continue",
-            "-c",
-            help="Resume the newest interactive session of this folder; with nexus ask, the newest of any kind.",
+        Option(
+            None,
+            "Resume the newest interactive session of this folder; with nexus ask, the newest of any kind.",
+            "--continue -c",
         ),
     ] = False
     resume: Annotated[
         str,
-        text_option(
-            "--resume",
-            "-r",
-            metavar="ID",
-            help="Resume a session; no ID: list, in `nexus -r` alone. ID is an id, its start or end, or a name.",
+        Option(
+            "ID",
+            "Resume a session; no ID: list, in `nexus -r` alone. ID is an id, its start or end, or a name.",
+            "--resume -r",
             values=("?sessions show",),
         ),
     ] = ""
-    directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
-    recipe: Annotated[
-        str,
-        text_option("--recipe", metavar="NAME", help="The recipe, which sets limits and context sections."),
-    ] = ""
-    no_tools: Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")] = False
-    allow: Annotated[
-        str,
-        text_option(
-            "--allow",
-            metavar="|".join(LEVELS),
-            help="What runs without asking: ask = reads in the project, edit = also edits, auto = also sandboxed "
-            "commands, all = everything.",
-            values=LEVELS,
-        ),
-    ] = ""
+    directory: Directory = ""
+    recipe: Recipe = ""
+    no_tools: Annotated[bool, Option(None, "Refuse every tool call.")] = False
+    allow: Allow = ""
     worktree: Annotated[
         str,
-        text_option(
-            "--worktree",
-            "-w",
-            metavar="NAME",
-            help="Work in a git worktree; a new worktree starts from the project's current state.",
+        Option(
+            "NAME",
+            "Work in a git worktree; a new worktree starts from the project's current state.",
+            "--worktree -w",
             values=("?worktree diff",),
         ),
     ] = ""
     add_dirs: Annotated[
         list[str] | None,
-        typer.Option("--add-dir", metavar="DIR", help="Also work in DIR (same access as the project). Repeatable."),
+        Option("DIR", "Also work in DIR (same access as the project). Repeatable.", "--add-dir", least=0),
     ] = None
     rules: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
+            "RULE",
+            "Also allow calls that match RULE, such as 'bash(git push *)', and let them run outside the sandbox if the "
+            "model requests that. Repeatable.",
             "--rule",
-            metavar="RULE",
-            help="Also allow calls that match RULE, such as 'bash(git push *)', and let them run outside the sandbox "
-            "if the model requests that. Repeatable.",
+            least=0,
         ),
     ] = None
-    no_save: Annotated[bool, typer.Option("--no-save", help="Do not save the session.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")] = False
+    no_save: Annotated[bool, Option(None, "Do not save the session.")] = False
+    verbose: Annotated[bool, Option(None, "Print more on stderr.", "--verbose -v")] = False
+    quiet: Annotated[bool, Option(None, "Print only errors on stderr.", "--quiet -q")] = False
 
     def __post_init__(self) -> None:
         """Parse the level; raise `UsageError` if it is unknown."""
@@ -184,10 +175,8 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        parameters = [parameter for parameter in SHARED if getattr(self, parameter.name) != parameter.default]
-        return [
-            parameter.annotation.__metadata__[0].default for parameter in parameters
-        ]  # the first argument of typer's `Option`
+        options = read_parameters(type(self))
+        return [option.flag for option in options if getattr(self, option.name) != option.default]
 
     @property
     def folder(self) -> Path:
@@ -195,36 +184,23 @@ class SharedOptions:
         return working_folder(self.directory)
 
 
-def _list_options(kind: Any) -> list[Parameter]:
-    """Return the fields of a dataclass as parameters of a function that typer reads."""
-    hints = get_type_hints(kind, include_extras=True)
-    return [
-        Parameter(
-            option.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if option.default is MISSING else option.default,
-            annotation=hints[option.name],
-        )
-        for option in fields(kind)
-    ]
-
-
-SHARED = _list_options(SharedOptions)
-"""The shared options."""
-
-
 def take_options(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
     """Return the function that typer calls for one whose parameters may be dataclasses, such as `SharedOptions`: it has
     an option for each field but those `without`. What was given before the command holds where nothing is given behind
     it."""
-    groups: dict[str, tuple[Any, list[Parameter]]] = {}
+    groups: dict[str, tuple[Any, list[VerbParameter]]] = {}
     parameters: list[Parameter] = []
-    for parameter in signature(function, eval_str=True).parameters.values():
-        options, kind = [parameter.replace(kind=Parameter.KEYWORD_ONLY)], parameter.annotation
-        if is_dataclass(kind):
-            options = [option for option in _list_options(kind) if option.name not in without]
-            groups[parameter.name] = kind, options
-        parameters += options
+    own_options = {option.name: option for option in read_parameters(function)}
+    for name, parameter in signature(function, eval_str=True).parameters.items():
+        kind: Any = parameter.annotation
+        if is_dataclass(parameter.annotation):
+            options = [option for option in read_parameters(kind) if option.name not in without]
+            groups[name] = kind, options
+            parameters += map(declare, options)
+        elif name in own_options:
+            parameters.append(declare(own_options[name]))
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
 
     def run(context: typer.Context, **values: Any) -> int | None:
         for name, (kind, options) in groups.items():

@@ -16,6 +16,7 @@ from nexus_cli.cli.run.map_journal import MapLine
 from nexus_cli.cli.run.rehearse_turn import PriceReport
 from nexus_cli.core.event import LineEvent, StreamLine
 from nexus_cli.core.event_json import AskResult, ResultLine
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys, json_type
 from nexus_cli.rpc import methods
 
@@ -43,10 +44,9 @@ def json_page() -> str:
     page += ["## nexus ask --price", "", *_describe([PriceReport], shown)]
     page += ["## nexus map", "", *_describe([MapLine], shown)]
     page += ["## Reports", ""]
-    commands: dict[Any, list[str]] = {}
-    for command, kinds in types_of_commands().items():
-        for kind in kinds:
-            commands.setdefault(kind, []).append(f"`{command} --json`")
+    commands = group_pairs(
+        (kind, f"`{command} --json`") for command, kinds in types_of_commands().items() for kind in kinds
+    )
     page += _describe(commands, shown, commands)
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]

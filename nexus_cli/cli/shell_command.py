@@ -7,22 +7,15 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nexus_cli.cli.command_options import (
-    Json,
-    SessionKey,
-    check_amount,
-    complete_with,
-    refuse_empty,
-    whole_number,
-)
+from nexus_cli.cli.command_options import JSON, SESSION, declare
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.cli.start_table import ASKED
-from nexus_cli.commands.verb import TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError, UsageError
@@ -104,19 +97,17 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             open_once().close()
         return _print(noun, source, result, json=json)
 
-    every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
-    every |= {"session": (SessionKey, "")} if verb.of_session else {}
+    parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [declare(SESSION)] if verb.of_session else []
     first = next((parameter for parameter in verb.parameters if parameter.option.is_argument), None)
     for parameter in verb.parameters:
-        values = parameter.option.choices
-        if parameter is first and not (values or verb.at_terminal):
+        values: Sequence[str] = ()
+        if parameter is first and not (parameter.option.choices or verb.at_terminal):
             values = [f"{ASKED}{noun.name} {verb.name}".rstrip()] if callable(verb.complete) else verb.complete
-        every[parameter.name] = (_declare(parameter, values), parameter.default)
-    every |= {"json": (Json, False)} if verb.has_report else {}
-    kind = Parameter.KEYWORD_ONLY
-    parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
+        parameters.append(declare(parameter, values))
+    parameters += [declare(JSON)] if verb.has_report else []
     run.__doc__ = verb.help
-    run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
 
@@ -230,25 +221,3 @@ def _read_stdin() -> str:
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 
     return Reader(0, "stdin").read().text.rstrip("\n")
-
-
-def _declare(parameter: VerbParameter, values: Sequence[str]) -> Any:
-    """Return the type of a parameter, annotated with typer's declaration of its `Option`; the `values` complete it."""
-    kind, option, completion = parameter.kind, parameter.option, complete_with(values)
-    callback: Any = refuse_empty if kind in TEXTS and option.least else None
-    callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
-    callback = check_amount if kind == float | None else callback
-    if not option.is_argument:
-        flag = typer.Option(
-            *parameter.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=completion
-        )
-        return Annotated[kind, flag]
-    shown = not (option.metavar or "").startswith("[")
-    argument = typer.Argument(
-        metavar=option.metavar,
-        help=option.help,
-        callback=callback,
-        show_default=shown,
-        autocompletion=completion,
-    )
-    return Annotated[kind, argument]

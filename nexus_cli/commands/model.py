@@ -133,12 +133,12 @@ async def _choose_model(context: CommandContext) -> str | None:
 
 def _label(row: JsonObject, present: str) -> str:
     """Describe a model on one line: name, window, prices, cache, the reason that it is usable."""
-    name, window, paid, earned, cache, because = reports.model_cells(row)
-    price = f"${paid} / ${earned}"
+    price = " / ".join(f"${reports.shown_price(row, key)}" for key in ("input_price", "output_price"))
     if row["input_price"] is None or row["output_price"] is None:
         price = reports.COVERED if row.get("covered") else "price unknown"
-    mark = ", current" if name == present else ""
-    return f"{name}  {window}  {price}  {'cache' if cache == 'yes' else 'no cache'}  ({because}{mark})"
+    because = ", ".join(row["because"]) + (", current" if row["name"] == present else "")
+    cache = "cache" if row["cache"] else "no cache"
+    return f"{row['name']}  {reports.shown_window(row)}  {price}  {cache}  ({because})"
 
 
 _CHOICES = (DEFAULT_EFFORT, *EFFORTS)

@@ -14,9 +14,10 @@ from typing import Any, get_args
 
 from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
 from nexus_cli.commands.command import YES_OR_NO, Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import LISTS, TEXTS, VerbParameter
 from nexus_cli.core.shared_types import T
 from nexus_cli.core.shielded_work import wait_settled
 

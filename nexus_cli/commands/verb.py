@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
-from inspect import Parameter, getdoc, iscoroutinefunction, signature
+from functools import cache
+from inspect import getdoc, iscoroutinefunction
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.core.limits import MAX_INT
+from nexus_cli.core.option import Argument as Argument
+from nexus_cli.core.option import Option as Option
+from nexus_cli.core.option import VerbParameter, read_parameters
 from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
@@ -32,10 +34,6 @@ V = TypeVar("V", bound=JsonObject, covariant=True)
 Place = Literal["shell", "slash"]
 Mode = Literal["nothing", "read", "write", "create"]
 """How a shell command opens the ledger."""
-LISTS = (list[str], list[str] | None)
-"""Types of a parameter that takes several texts."""
-TEXTS = (str, str | None, *LISTS)
-"""Types of a parameter that takes a text, or several."""
 
 
 class ActReport(VersionedReport):
@@ -181,86 +179,7 @@ def report_line(name: str, line: str) -> Text:
     return report_text(name, line)._replace(line=line)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An argument or option of a verb; its value type is that of its parameter."""
-
-    metavar: str | None = None
-    help: str = ""
-    name: str = ""
-    """Its names, separated by spaces, if they differ from the parameter's: `--model -m`."""
-    is_argument: bool = False
-    least: int = 1
-    """The least value of a whole number. For a text, 0 permits an empty one."""
-    most: int = MAX_INT
-    """The greatest value of a whole number."""
-    is_text: bool = False
-    """True if it takes the rest of a slash command as it stands, with words that look like options. An option takes the
-    quoted text behind it, else the rest of the line."""
-    is_message: bool = False
-    """True of a text that may have several lines."""
-    choices: Sequence[str] = ()
-    """The words that a slash command accepts, in any case; completion offers them."""
-    is_positional: bool = False
-    """True if a slash command also takes it without its name: a number as the first word, `7` or `#7`, a text as the
-    word behind the arguments."""
-    is_repeated: bool = False
-    """True if an argument says the same: the usage of a slash command leaves it out."""
-    permits: bool = False
-    """True if a verb that is given it has the effect `Authority.PERMITS`."""
-    only_shows: bool = False
-    """True if a verb that is given it changes nothing: a command of a session may then give it."""
-    takes_rest: bool = False
-    """True if it takes the rest of a shell command, with words that look like options."""
-
-
-Argument = partial(Option, is_argument=True)
-"""An argument of a verb."""
-
-
-class VerbParameter(NamedTuple):
-    """One parameter of the function of a verb."""
-
-    name: str
-    kind: Any
-    """The type of its value: `str`, `int`, `int | None`, `float | None`, `bool`, or one of `LISTS`."""
-    default: Any
-    """`inspect.Parameter.empty` if it is required."""
-    option: Option
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Its names on a command line, `--last`; none of an argument."""
-        if self.option.is_argument:
-            return ()
-        return tuple(self.option.name.split()) or (f"--{self.name.replace('_', '-')}",)
-
-    @property
-    def flag(self) -> str:
-        """The first of its names, or the word that stands for an argument."""
-        return next(iter(self.flags), self._metavar)
-
-    @property
-    def _metavar(self) -> str:
-        return self.option.metavar or "|".join(self.option.choices) or self.name.upper()
-
-    @property
-    def is_first(self) -> bool:
-        """True if a slash command takes it as the first word."""
-        return self.option.is_positional and self.kind not in TEXTS
-
-    @property
-    def shown(self) -> str:
-        """Its form in help: `ID`, `--last N`, `--all`."""
-        return self.flag if self.kind is bool or self.option.is_argument else f"{self.flag} {self._metavar}"
-
-    @property
-    def usage(self) -> str:
-        """Its form in the usage line of a slash command: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
-        if self.option.is_positional:
-            return f"[{self._metavar}]"
-        is_required = self.option.is_argument and self.default is Parameter.empty
-        return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
+_parameters_of = cache(read_parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,17 +298,3 @@ class Noun:
         return tuple(
             verb for verb in self.verbs if verb.only in (None, place) and not (place == "shell" and verb.is_live)
         )
-
-
-@cache
-def _parameters_of(run: Callable[..., Any]) -> tuple[VerbParameter, ...]:
-    """Read the parameters of the function of a verb; the first one is the source."""
-    parameters, hints = signature(run).parameters, get_type_hints(run, include_extras=True)
-    return tuple(
-        VerbParameter(name, *_split_hint(hints[name], parameters[name].default)) for name in list(parameters)[1:]
-    )
-
-
-def _split_hint(hint: Any, default: Any) -> tuple[Any, Any, Option]:
-    kind, option = get_args(hint)
-    return kind, default, option

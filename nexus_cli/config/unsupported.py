@@ -17,6 +17,7 @@ from nexus_cli.config.paths import home_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import read_regular
 
@@ -82,9 +83,7 @@ def read_settings(project: Path, name: str) -> JsonObject | None:
 
 def describe_unsupported(unsupported: tuple[Unsupported, ...]) -> str:
     """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
-    whats: dict[str, list[str]] = {}
-    for item in unsupported:
-        whats.setdefault(item.path, []).append(item.what)
+    whats = group_pairs((item.path, item.what) for item in unsupported)
     descriptions = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
     return f"Found {', '.join(descriptions)}: not supported (details: `nexus doctor`)" if descriptions else ""
 

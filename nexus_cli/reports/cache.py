@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
@@ -20,14 +20,23 @@ from nexus_cli.engine.requests.request_history import RequestPair, read_conversa
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
-from nexus_cli.reports.text.blocks import Blocks, TitledTable, aligns, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Columns, TitledTable, aligns, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import PURPOSES, dollars, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
-HEADING = "request | input | expected | cached | written | missed | cost | why"
+COLUMNS: Columns = {
+    "request": lambda row: str(row["step"]),
+    "input": "input",
+    "expected": "expected",
+    "cached": lambda row: share(row["read"], row["input"]),
+    "written": "written",
+    "missed": lambda row: row["missed"] or "-",
+    "cost": lambda row: dollars(row["cost_usd"]) if row["missed"] else "-",
+    "why": lambda row: ("ours: " if row["ours"] else "") + row["why"],
+}
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
 
@@ -158,7 +167,8 @@ def cache_text(value: JsonObject, width: int) -> Blocks:
         yield "This session has not sent a request yet."
         return
     yield _summary(value["total"])
-    yield TitledTable("requests", *_fit_table([row for row in rows if row["lane"] == "main"], width - 2))
+    own = [row for row in rows if row["lane"] == "main"]
+    yield TitledTable("requests", _fit_columns(own, width - 2), own)
     yield from _beside([row for row in rows if row["lane"] != "main"])
     yield from rewrite_lines(value["rewrites"])
     if value["total"]["misses"]:
@@ -212,18 +222,14 @@ def _summary(total: JsonObject) -> str:
     return f"{text} {missed} {cost}caused by nexus: {total['ours']}, not by nexus: {total['not_ours']}{unknown})."
 
 
-def _fit_table(rows: Sequence[JsonObject], width: int) -> tuple[str, list[tuple[Any, ...]]]:
-    """Return the heading of the table of some requests and its rows, without the columns that do not fit into `width`;
-    all columns if no table fits."""
-    heading, table = HEADING, list(map(_request_cells, rows))
-    for name in LEAVES:
-        if aligns(heading, table, width):
-            break
-        place = heading.split(" | ").index(name)
-        heading, table = heading.replace(f"{name} | ", ""), [(*row[:place], *row[place + 1 :]) for row in table]
-    if aligns(heading, table, width):
-        return heading, table
-    return HEADING, [(f"request {request}", *cells) for request, *cells in map(_request_cells, rows)]
+def _fit_columns(rows: Sequence[JsonObject], width: int) -> Columns:
+    """Return the columns of a table of some requests, without those that do not fit into `width`; all if no table
+    fits."""
+    for count in range(len(LEAVES) + 1):
+        columns = {name: column for name, column in COLUMNS.items() if name not in LEAVES[:count]}
+        if aligns(columns, rows, width):
+            return columns
+    return {**COLUMNS, "request": lambda row: f"request {row['step']}"}
 
 
 def _beside(rows: Sequence[JsonObject]) -> Blocks:
@@ -238,18 +244,3 @@ def _beside(rows: Sequence[JsonObject]) -> Blocks:
         missed = sum(row["missed"] for row in these)
         lines.append(text + (f", {number(missed)} missed" if missed else ""))
     return ["", "in addition:", *paragraphs(lines, "    ", "  ")] if lines else []
-
-
-def _request_cells(row: JsonObject) -> tuple[Any, ...]:
-    cost = dollars(row["cost_usd"]) if row["missed"] else "-"
-    whose = "ours: " if row["ours"] else ""
-    return (
-        str(row["step"]),
-        row["input"],
-        row["expected"],
-        share(row["read"], row["input"]),
-        row["written"],
-        row["missed"] or "-",
-        cost,
-        whose + row["why"],
-    )

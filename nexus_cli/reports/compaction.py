@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.reports.pins import describe_pin
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, TitledTable
 from nexus_cli.reports.text.lines import dollars, number, plural
@@ -40,11 +39,13 @@ def compaction_text(value: JsonObject) -> Blocks:
     if value["after"] >= value["before"]:
         effect = f"A compaction might not free any of the {number(value['before'])} tokens"
     yield f"{effect} (budget: {number(value['budget'])}). Nothing was sent or changed."
-    rows = [_row("summarized", goes), _row("kept", value["stays"])]
+    parts: list[JsonDict] = [{"part": "summarized", **goes}, {"part": "kept", **value["stays"]}]
     if record := value["record"]["most"]:
-        rows.append(("record", record, "", "", "files, commands and goals (maximum)"))
-    rows.append(("summary", summary["most"], 1, 0, "(maximum)"))
-    yield TitledTable("after a compaction", "part | tokens | messages | turns | includes", rows)
+        kinds = "files, commands and goals (maximum)"
+        parts.append({"part": "record", "tokens": record, "messages": "", "turns": "", "kinds": kinds})
+    parts.append({"part": "summary", "tokens": summary["most"], "messages": 1, "turns": 0, "kinds": "(maximum)"})
+    columns = {"part": "part", "tokens": "tokens", "messages": "messages", "turns": "turns", "includes": _list_kinds}
+    yield TitledTable("after a compaction", columns, parts)
     yield Paragraph("Tokens are estimated.", "  ")
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"{summary['model']} will write the summary from {source}: {summary['why']}."
@@ -54,9 +55,8 @@ def compaction_text(value: JsonObject) -> Blocks:
     yield from _cost(value["cost"])
 
 
-def _row(name: str, part: JsonObject) -> tuple[Any, ...]:
-    kinds = ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
-    return name, part["tokens"], part["messages"], part["turns"], kinds
+def _list_kinds(part: JsonObject) -> str:
+    return part.get("kinds") or ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
 
 
 def _goes(goes: JsonObject) -> str:
@@ -73,24 +73,34 @@ def _words(rows: Sequence[JsonObject]) -> TitledTable:
     """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
-    table = [(row["entry"], FATES.get(row["kept"], ""), row["text"]) for row in newest]
-    return TitledTable(f"your messages{shown}", "message | kept as | text", table)
+    columns = {"message": "entry", "kept as": lambda row: FATES.get(row["kept"], ""), "text": "text"}
+    return TitledTable(f"your messages{shown}", columns, newest)
 
 
 def _pin_rows(rows: Sequence[JsonObject]) -> TitledTable:
-    table = [(row["id"], describe_pin(row), row["tokens"], PLACES[row["where"]], row["text"]) for row in rows]
-    return TitledTable("pins", "id | what | tokens | where | text", table)
+    columns = {
+        "id": "id",
+        "what": describe_pin,
+        "tokens": "tokens",
+        "where": lambda row: PLACES[row["where"]],
+        "text": "text",
+    }
+    return TitledTable("pins", columns, rows)
 
 
 def _cost(cost: JsonObject) -> Blocks:
     now = cost["now"]
-    rows = [("the summary", dollars(now["warm"]), dollars(now["cold"]))]
+    rows = [{"what": "the summary", **now}]
     for row in cost["next"]:
         label = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
-        for name in ("without", "with"):
-            rows.append((f"{label} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
-    if all("-" not in row for row in rows):
-        yield TitledTable("cost", "input of | warm | cold", rows)
+        rows += [{"what": f"{label} {name} compaction", **row[name]} for name in ("without", "with")]
+    if all(None not in (row["warm"], row["cold"]) for row in rows):
+        columns = {
+            "input of": "what",
+            "warm": lambda row: dollars(row["warm"]),
+            "cold": lambda row: dollars(row["cold"]),
+        }
+        yield TitledTable("cost", columns, rows)
     yield from ["", _sum(cost)]
 
 

@@ -31,7 +31,7 @@ from nexus_cli.reports.request_view import (
     recorded_view,
     sent_view,
 )
-from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph, TitledTable, paragraphs
+from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
@@ -54,6 +54,8 @@ BAR = 10
 ROOM = 90
 """Least columns for bars."""
 LETTERS = {"system": "S", "history": "H", "event": "E"}
+SECTION_COLUMNS = ("id", "in", "tokens", "share", "form", "score", "from")
+"""Columns of a table of sections; `share` is a bar."""
 
 
 class SectionBudgetObject(TypedDict):
@@ -305,29 +307,31 @@ def context_text(value: JsonObject, width: int) -> Blocks:
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         yield Paragraph(text, "  ", "")
-    largest = value["largest"]
-    rows = [(item["tokens"], item["entry"], item["what"]) for item in largest]
-    yield TitledTable("largest items", "tokens | entry | what", rows)
-    files = value.get("attachments", [])
-    attached = [(file["entry"], file["bytes"], describe_attached(file)) for file in files]
-    yield TitledTable("attached", "entry | bytes | what", attached)
+    yield TitledTable("largest items", {"tokens": "tokens", "entry": "entry", "what": "what"}, value["largest"])
+    attached = {"entry": "entry", "bytes": "bytes", "what": describe_attached}
+    yield TitledTable("attached", attached, value.get("attachments", []))
     yield from section_rows(value, width)
-    tools = [(tool["name"], tool["tokens"], "") for tool in value["tools"]]
-    yield TitledTable("tools", "name | tokens | ", tools)
-    servers = [
-        (server["name"], server["schemas"], f"results {number(server['results'])}")
-        for server in value.get("servers", [])
-    ]
-    yield TitledTable("MCP servers", "name | schemas | ", servers)
+    yield TitledTable("tools", {"name": "name", "tokens": "tokens", **NO_CELLS}, value["tools"])
+    server_columns = {
+        "name": "name",
+        "schemas": "schemas",
+        "": lambda server: f"results {number(server['results'])}",
+    }
+    yield TitledTable("MCP servers", server_columns, value.get("servers", []))
+    drop_columns = {
+        "id": "id",
+        "tokens": "tokens",
+        "cause": lambda drop: name_cause(drop["cause"]),
+        "what": describe_drop,
+    }
     drops = value["drops"]
-    drop_rows = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    yield TitledTable("left out", "id | tokens | cause | what", drop_rows)
+    yield TitledTable("left out", drop_columns, drops)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
         yield Paragraph(f"{again}{counted}; tokens are estimated", "  ")
-    bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
-    yield TitledTable("limits", "name | value | set by", bounds)
+    limit_columns = {"name": "name", "value": lambda bound: limit(bound["value"]), "set by": "bound_by"}
+    yield TitledTable("limits", limit_columns, value["limits"])
     notes = (f"note: {notice}" for notice in value["notices"])
     yield from [*_history_lines(value), *notes]
 
@@ -424,15 +428,16 @@ def section_rows(value: JsonObject, width: int) -> Blocks:
     fixed = [section for section in sections if section["layer"] == "system"]
     rows = [_row(section, _layer(value, section)) for section in fixed]
     if rest := value.get("joins", {}).get("system", 0):
-        rows.append(("(no section)", "S", number(rest), "", "", "", ""))
+        rows.append({**dict.fromkeys(SECTION_COLUMNS, ""), "id": "(no section)", "in": "S", "tokens": number(rest)})
     rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
-    yield TitledTable("sections", *_fit_bars(rows, width))
+    columns = {name: name for name in SECTION_COLUMNS if name != "share" or width >= ROOM}
+    yield TitledTable("sections", columns, rows)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         yield Paragraph(f"{part} of the section budget (estimated){raised}", "  ")
     last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
-    yield TitledTable("sent last", *_fit_bars(last, width))
+    yield TitledTable("sent last", columns, last)
     yield from _reasons([*sections, *told])
 
 
@@ -448,19 +453,12 @@ def _reasons(sections: list[JsonObject]) -> Blocks:
     return ["", "why:", *paragraphs(lines, "    ", "  ")] if lines else []
 
 
-def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> tuple[str, Sequence[tuple[str, ...]]]:
-    """Return the heading of a table of sections and its rows, without the column of bars where there is no room."""
-    if width < ROOM:
-        return "id | in | tokens | form | score | from", [(*row[:3], *row[4:]) for row in rows]
-    return "id | in | tokens | share | form | score | from", rows
-
-
 def _layer(value: JsonObject, section: JsonObject) -> int:
     """Return the tokens of the section's layer."""
     return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 
-def _row(section: JsonObject, layer: int) -> tuple[str, ...]:
+def _row(section: JsonObject, layer: int) -> dict[str, str]:
     full, tokens = section["full_tokens"], section["tokens"]
     size = number(tokens)
     if full is not None and full != tokens:
@@ -469,8 +467,15 @@ def _row(section: JsonObject, layer: int) -> tuple[str, ...]:
     bar = "#" * cells + "." * (BAR - cells)
     form = "off" if section.get("off") else section["form"]
     source = ("always sent, " if section["sticky"] else "") + (section["source"] or "")
-    letter = LETTERS.get(str(section["layer"]), "")
-    return section["id"], letter, size, bar, form, _score(section), source
+    return {
+        "id": section["id"],
+        "in": LETTERS.get(str(section["layer"]), ""),
+        "tokens": size,
+        "share": bar,
+        "form": form,
+        "score": _score(section),
+        "from": source,
+    }
 
 
 def _score(section: JsonObject) -> str:

@@ -7,7 +7,7 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import unescape
@@ -20,6 +20,7 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL, plural
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
@@ -33,7 +34,7 @@ from nexus_cli.core.memo_kinds import (
     WAIT,
     WORKER,
 )
-from nexus_cli.core.message import ToolCall, restore_result
+from nexus_cli.core.message import ToolCall, ToolResult, restore_result
 from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import GO_ON, NOT_DONE, split_attachments
@@ -140,7 +141,6 @@ class Replay:
         self._first = first
         """The first entry of which memos are read."""
         self._memos: dict[tuple[str, ...], tuple[int, dict[tuple[str, int], list[Memo]]]] = {}
-        self._drops: dict[int, list[Drop]] | None = None
 
     def messages(self) -> Iterator[tuple[Entry, str]]:
         """Yield the messages that began a turn, newest first, with the text that people are shown."""
@@ -230,15 +230,14 @@ class Replay:
         return (PastEvent(replayed, entry.at, entry) for replayed in entry_events)
 
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
-        result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
-        result = result if entry.id == self._waiting else replace(result, waits=None)
+        result, seconds = self.result_of(entry)
         if call.name == RECALL and result.ran and not result.error:
             yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
 
     def _events_after(self, entry: int, answer: str) -> Iterator[PastEvent]:
         """Return the events after an entry that are in none; `answer` is the newest one so far."""
-        yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops_after(entry)]
+        yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops.get(entry, ())]
         for memo in self._notes(CUT_ANSWER, entry):
             yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
             yield PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at)
@@ -266,23 +265,19 @@ class Replay:
         """All pins: their numbers depend on those before."""
         return number_pins(self.record.memos(PIN))
 
-    def _drops_after(self, entry: int) -> Sequence[Drop]:
-        """Return the drops that were recorded after an entry; of a message it is recorded before its entry."""
-        if self._drops is None:
-            self._drops = {}
-            for drop in self.record.drops():
-                is_before = drop.cause is Cause.INPUT_CAP or not drop.after
-                self._drops.setdefault(drop.after + is_before, []).append(drop)
-        return self._drops.get(entry, ())
+    @cached_property
+    def _drops(self) -> Mapping[int, Sequence[Drop]]:
+        """All drops by the entry after which they were recorded; of a message it is recorded before its entry."""
+        drops = self.record.drops()
+        return group_pairs((drop.after + (drop.cause is Cause.INPUT_CAP or not drop.after), drop) for drop in drops)
 
     def _notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
         kinds = TURN_KINDS if kind in TURN_KINDS else (kind,)
         first, memos = self._memos.get(kinds, (maxsize, {}))
         if first > self._first:
-            memos = {}
-            for memo in self.record.memos(*kinds, first=self._first):
-                memos.setdefault((memo.kind, memo.entry), []).append(memo)
+            read = self.record.memos(*kinds, first=self._first)
+            memos = group_pairs(((memo.kind, memo.entry), memo) for memo in read)
             self._memos[kinds] = self._first, memos
         return memos.get((kind, entry), [])
 
@@ -290,6 +285,11 @@ class Replay:
         """Return the newest memo of one kind at an entry, empty if there is none."""
         notes = self._notes(kind, entry)
         return notes[-1].value if notes else {}
+
+    def result_of(self, entry: Entry) -> tuple[ToolResult, float]:
+        """Return the result in an entry, and its seconds. Only the result after which the run waits is pending."""
+        result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
+        return (result if entry.id == self._waiting else replace(result, waits=None)), seconds
 
     def shown_text(self, entry: Entry) -> str:
         """Return the text that people are shown for a message: the typed text, else the attachments; whole with both.

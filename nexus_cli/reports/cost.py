@@ -9,14 +9,15 @@ from operator import itemgetter
 from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.blocks import Blocks, Drawn, TitledTable
+from nexus_cli.reports.text.blocks import Blocks, Drawn
 from nexus_cli.reports.text.lines import dollars, number, plural
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
-from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
+from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_table
 
 TURNS = 10
 WORDS = 80
@@ -110,10 +111,7 @@ def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
 
 def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
     """Sum by name, the name with the most input first."""
-    groups: dict[str, list[RequestRow]] = {}
-    for name, row in named_rows:
-        groups.setdefault(name, []).append(row)
-    sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
+    sums = [{"name": name, **_sum(rows)} for name, rows in group_pairs(named_rows).items()]
     return sorted(sums, key=lambda group: -group["input"])
 
 
@@ -163,12 +161,12 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Block
         return
     yield from usage_lines(total, count_requests(total))
     yield from _plot_requests(value["series"], width, look)
-    yield TitledTable("by model", *usage_rows("model", value["models"]))
+    yield usage_table("model", value["models"])
     if len(value["kinds"]) > 1:
-        yield TitledTable("by kind", *usage_rows("kind", value["kinds"]))
+        yield usage_table("kind", value["kinds"])
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
     title = f"the last {len(turns)} turns" if len(turns) > 1 else "the turn"
-    yield TitledTable(title, *usage_rows("turn", turns))
+    yield usage_table("turn", turns, title)
     yield from price_hint(value["models"])
     if total.get("estimated"):
         estimated = plural(total["estimated"], "request")

@@ -178,14 +178,17 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
 
 def decisions_text(value: JsonObject, width: int) -> Blocks:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
-    rows, listed = value["decisions"], []
+    rows = value["decisions"]
     if value["more"] and rows:
         yield f"{value['more']:,} decisions not shown (older, or allowed by the level)."
-    for row in rows:
-        call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
-        listed.append((row["id"], describe_verdict(row), call, _source(row)))
     if rows or not value.get("in_force"):
-        yield Table("id | decision | call | by", listed, NO_DECISIONS)
+        columns = {
+            "id": "id",
+            "decision": describe_verdict,
+            "call": lambda row: cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3)),
+            "by": _source,
+        }
+        yield Table(columns, rows, NO_DECISIONS)
     if value.get("in_force"):
         from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
 

@@ -50,20 +50,15 @@ def drops_text(value: JsonObject) -> Blocks:
     if not drops:
         yield "Nothing was left out."
         return
-    rows = []
     out = [d for d in drops if not d.get("back")]
-    for d in drops:
-        recalls = d.get("recalls") or 0
-        rows.append(
-            (
-                d["id"],
-                d.get("tokens"),
-                name_cause(d.get("cause")),
-                f"{recalls} x" if recalls else "-",
-                describe_drop(d),
-            )
-        )
-    yield Table("id | tokens | cause | recalled | what", rows)
+    columns = {
+        "id": "id",
+        "tokens": lambda drop: drop.get("tokens"),
+        "cause": lambda drop: name_cause(drop.get("cause")),
+        "recalled": lambda drop: f"{drop['recalls']} x" if drop.get("recalls") else "-",
+        "what": describe_drop,
+    }
+    yield Table(columns, drops)
     again = sum(1 for d in out if d.get("recalls"))
     sentence = asked_again(again, len(out), len(drops))
     sentence += describe_missed(value) if session is None else ""

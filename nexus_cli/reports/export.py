@@ -22,6 +22,7 @@ from typing import TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import DropObject, Entry, Kind
 from nexus_cli.core.errors import UsageError, reason_of
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.core.message import Role
@@ -197,9 +198,7 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         yield f"- {name}: {value}\n"
     acts = [(memo, str(memo.value["shown"])) for memo in record.memos(SHELL_LINE) if "shown" in memo.value]
     acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
-    behind: dict[int, list[tuple[str, str]]] = {}
-    for memo, text in acts:
-        behind.setdefault(memo.entry, []).append((memo.at, text))
+    behind = group_pairs((memo.entry, (memo.at, text)) for memo, text in acts)
     replay, ends = Replay(record), TurnEnds(record)
     before: Entry | None = None
     for entry in _entries(record):

@@ -32,6 +32,5 @@ def job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
 
 def jobs_text(value: JsonObject) -> Blocks:
     """List the jobs, each on one line where there is room."""
-    rows = [(job["id"], job["how"], job["name"]) for job in value["jobs"]]
     none = "No jobs. The model starts jobs with bash's `background` option."
-    return [Table("id | state | command", rows, none)]
+    return [Table({"id": "id", "state": "how", "command": "name"}, value["jobs"], none)]

@@ -6,7 +6,6 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.reports.text.blocks import Blocks, Table
-from nexus_cli.reports.text.door import name_commands
 
 
 class KeyObject(TypedDict):
@@ -26,6 +25,5 @@ class KeysReport(VersionedReport):
 
 def keys_text(value: JsonObject) -> Blocks:
     """List the keys with their places."""
-    rows = [(key["name"], key["key_name"], key["place"]) for key in value["keys"]]
-    none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
-    return [Table("key | name | place", rows, none)]
+    none = "No keys. `nexus login PROVIDER` stores a key."
+    return [Table({"key": "name", "name": "key_name", "place": "place"}, value["keys"], none)]

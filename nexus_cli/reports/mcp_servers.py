@@ -55,8 +55,7 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
 
 def mcp_servers_text(value: JsonObject) -> Blocks:
     """List the servers, each on one line where there is room, then problems and the cost."""
-    columns = ("name", "tools", "tokens", "source", "target")
-    rows = [[server[column] for column in columns] for server in value["servers"]]
+    columns = {"name": "name", "tools": "tools", "tokens": "tokens", "from": "source", "server": "target"}
     notes = [server["why"] for server in value["servers"] if server["why"]] + list(value["problems"])
     notes += [f"MCP server {server['name']}: {line}" for server in value["servers"] for line in server["left_out"]]
     if not value["servers"]:
@@ -64,7 +63,7 @@ def mcp_servers_text(value: JsonObject) -> Blocks:
     if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
         how = "requests contain every tool" if value["sent"] == "each" else "requests contain `use_tool` instead"
         notes.append(f"The schemas take {tokens:,} tokens, so {how}")
-    return [Table("name | tools | tokens | from | server", rows), *notes]
+    return [Table(columns, value["servers"]), *notes]
 
 
 def server_tools_text(value: JsonObject) -> Blocks:

@@ -148,8 +148,14 @@ def memory_text(value: JsonObject) -> Blocks:
         if value.get("more"):
             yield from ["", f"Only the best {len(facts)} matches are shown."]
     elif kept:
-        rows = [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
-        yield Table("id | slot | since | from | text", rows)
+        columns = {
+            "id": "id",
+            "slot": "slot",
+            "since": lambda fact: when(fact["at"])[:10],
+            "from": lambda fact: fact.get("place") or fact["source"],
+            "text": _statement,
+        }
+        yield Table(columns, kept)
 
 
 def fact_text(value: JsonObject) -> Blocks:

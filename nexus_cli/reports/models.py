@@ -22,7 +22,7 @@ from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.blocks import Blocks, Pair, Table
+from nexus_cli.reports.text.blocks import Blocks, Columns, Pair, Table
 from nexus_cli.reports.text.lines import number
 
 NO_MODEL = "No model is available: no key or local server offers a model. To store a key: nexus login PROVIDER"
@@ -113,14 +113,22 @@ def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> 
             yield name, f"{server.name} at {server.url}"
 
 
-def model_cells(model: JsonObject) -> tuple[str, str, str, str, str, str]:
-    """Return name, window, prices of input and output, cache, and the reasons of a model, as a table shows them."""
-    unknown = "incl." if model.get("covered") else "-"
-    paid, earned = (
-        number(model[key]) if model[key] is not None else unknown for key in ("input_price", "output_price")
-    )
-    cache, because = "yes" if model["cache"] else "no", ", ".join(model["because"])
-    return model["name"], _window(model), paid, earned, cache, because
+def shown_price(model: JsonObject, key: str) -> str:
+    """Return a price of a model as a table shows it."""
+    return "incl." if model[key] is None and model.get("covered") else number(model[key])
+
+
+def shown_window(model: JsonObject) -> str:
+    """Return the window of a model in tokens, with a question mark if it is assumed."""
+    return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
+
+
+FIGURES: Columns = {
+    "window": shown_window,
+    "$ in": lambda model: shown_price(model, "input_price"),
+    "$ out": lambda model: shown_price(model, "output_price"),
+}
+"""Columns of a table of models."""
 
 
 def models_text(value: JsonObject) -> Blocks:
@@ -128,10 +136,16 @@ def models_text(value: JsonObject) -> Blocks:
     models = value["models"]
     if not models:
         return [NO_MODEL]
-    rows = [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
+    columns = {
+        "": lambda model: "*" if model["name"] == value["chosen"] else "",
+        "model": "name",
+        **FIGURES,
+        "cache": lambda model: "yes" if model["cache"] else "no",
+        "because": lambda model: ", ".join(model["because"]),
+    }
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"Prices in $ per million tokens (-: unknown).{incl} * marks the default."
-    return [Table(" | model | window | $ in | $ out | cache | because", rows), "", foot]
+    return [Table(columns, models), "", foot]
 
 
 def model_text(value: JsonObject) -> Blocks:
@@ -139,7 +153,7 @@ def model_text(value: JsonObject) -> Blocks:
     rows = [
         ("model", value["name"] + (" (the default)" if value["chosen"] else "")),
         ("provider", value["provider"] or "unknown"),
-        ("window", f"{_window(value)} tokens{_origin(value)}"),
+        ("window", f"{shown_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         *((able, "yes" if value.get(able) else "no") for able in ("cache", "images", "tools", "effort")),
@@ -154,10 +168,6 @@ def _price(value: Any, model: JsonObject) -> str:
         return COVERED if model.get("covered") else "unknown"
     foreign = f" (list price of {model['name']}; this server may differ)" if model.get("list_price") else ""
     return f"{number(value)} per million tokens{foreign}"
-
-
-def _window(model: JsonObject) -> str:
-    return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
 
 
 def _origin(model: JsonObject) -> str:

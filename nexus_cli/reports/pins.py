@@ -77,12 +77,10 @@ def pins_text(value: JsonObject) -> Blocks:
     text = name_commands(f"No pins. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(pin["id"], describe_pin(pin), pin["tokens"], pin["text"]) for pin in pins]
     yield text
-    yield TitledTable("pinned", "id | what | tokens | text", rows)
-    message_rows = [(str(message["entry"]), message["text"]) for message in messages]
+    yield TitledTable("pinned", {"id": "id", "what": describe_pin, "tokens": "tokens", "text": "text"}, pins)
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    yield TitledTable(title, "number | text", message_rows)
+    yield TitledTable(title, {"number": lambda message: str(message["entry"]), "text": "text"}, messages)
 
 
 def describe_pin(pin: JsonObject) -> str:

@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.blocks import Blocks, TitledTable
+from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, TitledTable
 from nexus_cli.reports.text.lines import number
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
@@ -210,29 +210,37 @@ def between_text(value: JsonObject) -> Blocks:
     if before and model["before"] != model["after"]:
         yield f"The model changed from {model['before']} to {model['after']}."
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
-    rows = [
-        (sign, section["id"], *_changed_cells(section.get("before", section), section.get("after", section)))
-        for sign, key in _SIGNS
-        for section in sections[key]
+    section_columns = {"": "sign", "id": "id", "tokens": _describe_tokens, "form": _describe_form}
+    entry_columns = {
+        "": "sign",
+        "entry": lambda entry: str(entry["entry"]),
+        "tokens": "tokens",
+        "form": "form",
+        "what": "what",
+    }
+    named_tools = {kind: [{"name": name} for name in tools[kind]] for _, kind in _SIGNS}
+    tables = [
+        TitledTable("system sections", section_columns, _sign(sections)),
+        TitledTable("event sections", section_columns, _sign({"added": value["told"]})),
+        TitledTable("tools", {"": "sign", "name": "name", **NO_CELLS}, _sign(named_tools)),
+        TitledTable("entries", entry_columns, _sign(entries)),
     ]
-    yield TitledTable("system sections", " | id | tokens | form", rows)
-    told = [("+", section["id"], *_changed_cells(section, section)) for section in value["told"]]
-    yield TitledTable("event sections", " | id | tokens | form", told)
-    tool_rows = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
-    yield TitledTable("tools", " | name | ", tool_rows)
-    moved = [
-        (sign, str(entry["entry"]), entry["tokens"], entry["form"], entry["what"])
-        for sign, key in _SIGNS[:2]
-        for entry in entries[key]
-    ]
-    yield TitledTable("entries", " | entry | tokens | form | what", moved)
-    if not (rows or told or tool_rows or moved):
+    yield from tables
+    if not any(table.rows for table in tables):
         yield from ["", "Nothing differs."]
 
 
-def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:
-    """Return tokens and form of a section, before and after; of one that only one request has `before` is `after`."""
-    tokens, form = number(after["tokens"]), str(after["form"])
-    if before is after:
-        return tokens, form
-    return f"{number(before['tokens'])} to {tokens}", form if form == before["form"] else f"{before['form']} to {form}"
+def _sign(differences: JsonObject) -> list[JsonDict]:
+    """Return the added, removed and changed parts, each with its sign."""
+    return [{"sign": sign, **row} for sign, kind in _SIGNS for row in differences.get(kind, ())]
+
+
+def _describe_tokens(section: JsonObject) -> str:
+    """Return the tokens of a section; of a changed one before and after."""
+    seen = [section["before"], section["after"]] if "before" in section else [section]
+    return " to ".join(number(part["tokens"]) for part in seen)
+
+
+def _describe_form(section: JsonObject) -> str:
+    forms = (str(section.get(time, section)["form"]) for time in ("before", "after"))
+    return " to ".join(dict.fromkeys(forms))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Memo
@@ -91,8 +90,17 @@ def _row(
 
 def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
-    heading = "cause | removed | resent | cost | summary | pays after | since | net"
-    yield TitledTable("rewrites", heading, map(_cells, rows[-LISTED:]))
+    columns = {
+        "cause": "cause",
+        "removed": "saved",
+        "resent": "cold",
+        "cost": lambda row: dollars(row["cost"]),
+        "summary": lambda row: dollars(row["summary_usd"]) if row["summary_usd"] else "-",
+        "pays after": lambda row: "never" if row["break_even"] is None else plural(row["break_even"], "request"),
+        "since": "requests",
+        "net": lambda row: _format_balance(row["net_usd"]),
+    }
+    yield TitledTable("rewrites", columns, rows[-LISTED:])
     for row in rows[-LISTED:]:
         pays = "" if row["pays"] else " (does not pay for itself)"
         yield Paragraph(f"{row['cause']}: {row['why']}{pays}", "    ", "  ")
@@ -103,17 +111,5 @@ def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
         yield Paragraph(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", "  ")
 
 
-def _cells(row: JsonObject) -> tuple[Any, ...]:
-    after = "never" if row["break_even"] is None else plural(row["break_even"], "request")
-    net = row["net_usd"]
-    came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
-    costs = dollars(row["cost"]), dollars(row["summary_usd"]) if row["summary_usd"] else "-"
-    return (
-        row["cause"],
-        row["saved"],
-        row["cold"],
-        *costs,
-        after,
-        row["requests"],
-        came,
-    )
+def _format_balance(net: float | None) -> str:
+    return "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"

@@ -7,7 +7,6 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import describe_part
 from nexus_cli.reports.text.blocks import Blocks, Table
-from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
@@ -39,9 +38,9 @@ class RulesReport(VersionedReport):
 
 def rules_text(value: JsonObject) -> Blocks:
     """List the rules with their places, the strictest first."""
-    rows = [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
-    none = "" if value["problems"] else name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'")
-    return [Table("decision | rule | holds | from", rows, none, headed=False)]
+    columns = {"decision": "decision", "rule": "rule", "holds": _describe_extent, "from": "from"}
+    none = "" if value["problems"] else "No rules. Example: nexus rules add allow 'bash(npm test *)'"
+    return [Table(columns, value["rules"], none, headed=False)]
 
 
 def _describe_extent(rule: JsonObject) -> str:

@@ -114,16 +114,22 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
 
 def running_text(value: JsonObject) -> Blocks:
     """Return a line for each, with the ways to open and to stop one."""
-    rows = []
-    for session in value["running"]:
-        doing = f" · {session['what']}" if session["what"] else ""
-        kind = "worker: " if session["kind"] == "worker" else ""
-        title = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
-        rows.append((session["state"], session["short"], _where(session), when(session["updated"]), title))
-    ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
-    yield Table("state | id | where | since | what", rows, NONE)
-    if rows:
-        yield from ["", ways]
+    columns = {
+        "state": "state",
+        "id": "short",
+        "where": _where,
+        "since": lambda session: when(session["updated"]),
+        "what": _describe,
+    }
+    yield Table(columns, value["running"], NONE)
+    if value["running"]:
+        yield from ["", name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")]
+
+
+def _describe(session: JsonObject) -> str:
+    doing = f" · {session['what']}" if session["what"] else ""
+    kind = "worker: " if session["kind"] == "worker" else ""
+    return cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
 
 
 def _where(session: Mapping[str, object]) -> str:

@@ -14,20 +14,17 @@ from nexus_cli.reports.text.lines import cut_line
 
 def plans_text(value: JsonObject) -> Blocks:
     """List the plans, sorted by their next time."""
-    rows = [
-        (
-            plan["id"],
-            _next(plan),
-            _when(plan),
-            plan["level"],
-            plan["agent"] or plan["by"],
-            _last(plan),
-            _title(plan),
-        )
-        for plan in value["plans"]
-    ]
-    none = name_commands("No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule.")
-    return [Table("id | next | when | level | made by | last run | work", rows, none)]
+    columns = {
+        "id": "id",
+        "next": _next,
+        "when": _when,
+        "level": "level",
+        "made by": lambda plan: plan["agent"] or plan["by"],
+        "last run": _last,
+        "work": _title,
+    }
+    none = "No schedules. `nexus schedule add PROMPT` with --at, --in or --cron adds a schedule."
+    return [Table(columns, value["plans"], none)]
 
 
 def plan_text(value: JsonObject) -> Blocks:

@@ -182,16 +182,23 @@ def sessions_text(value: JsonObject, width: int) -> Blocks:
     if not sessions:
         yield f"No sessions. {note}".rstrip()
         return
-    rows, persons = [], len({s.get("person") for s in sessions})
-    for s in sessions:
-        title = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
-        shown_id = s["id"] if width >= WIDE else s.get("short", s["id"])
-        run = TRIGGERED.get(s.get("recipe", ""), "ask: ") if s.get("front") == "ask" else ""
-        run = "served: " if s.get("front") == "serve" else run
-        place = f"{s['person']}: " if persons > 1 else ""
-        place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((shown_id, when(s["updated"]), s["turns"], cut_line(place + run + title, TITLE)))
-    yield Table("id | last used | turns | what", rows)
+    persons = len({session.get("person") for session in sessions})
+
+    def describe(session: JsonObject) -> str:
+        title = session["name"] or title_of(session["first_text"]) or f"({session.get('recipe')})"
+        run = TRIGGERED.get(session.get("recipe", ""), "ask: ") if session.get("front") == "ask" else ""
+        run = "served: " if session.get("front") == "serve" else run
+        place = f"{session['person']}: " if persons > 1 else ""
+        place += f"-w {session['worktree']}: " if session.get("worktree") else ""
+        return cut_line(place + run + title, TITLE)
+
+    columns = {
+        "id": "id" if width >= WIDE else lambda session: session.get("short", session["id"]),
+        "last used": lambda session: when(session["updated"]),
+        "turns": "turns",
+        "what": describe,
+    }
+    yield Table(columns, sessions)
     if note and width < WIDE:
         yield from ["", note]
 

@@ -10,6 +10,7 @@ from nexus_cli.config.foreign_items import PLUGIN_ROOT
 from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.guides.agent_roles import check_agent_fields
 from nexus_cli.guides.skills import FILE, LIMIT, GuideKind, list_guide_files
 from nexus_cli.permission.folder_rules import read_granted
@@ -56,10 +57,8 @@ def check_files(root: Path, files: Iterable[Path]) -> list[str]:
 
 def join_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of guides without their numbers, those that say the same of several files as one."""
-    files: dict[str, list[str]] = {}
-    for line in lines:
-        location, _, problem = line.partition(": ")
-        files.setdefault(problem, []).append(location.rpartition(":")[0] or location)
+    parts = (line.partition(": ") for line in lines)
+    files = group_pairs((problem, location.rpartition(":")[0] or location) for location, _, problem in parts)
     for problem, names in files.items():
         yield f"{name_first(names, 1)}: {problem}"
 

@@ -77,11 +77,6 @@ def _mark_denied(guides: Iterable[Skill], cwd: Path) -> tuple[Skill, ...]:
     return tuple(guides)
 
 
-def agent_rows(value: JsonObject) -> list[tuple[str, str, str]]:
-    """Return name, origin and description of each agent, for people."""
-    return [(f"@{agent['name']}", _name_origin(agent), _describe(agent)) for agent in value.get("agents", ())]
-
-
 def skill_guide(name: str, cwd: Path) -> str:
     """Return the guide of the skill `name`.
 
@@ -113,12 +108,12 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
 
 def skills_text(value: JsonObject) -> Blocks:
     """List the skills by name."""
-    rows = [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
-    rows += [
-        (f"/{command['name']}", _name_origin(command), _describe(command)) for command in value.get("commands", ())
+    guides = [
+        {**guide, "shown": f"{sign}{guide['name']}"}
+        for sign, kind in (("", "skills"), ("/", "commands"), ("@", "agents"))
+        for guide in value.get(kind, ())
     ]
-    rows += agent_rows(value)
-    yield Table("name | from | what", rows, NO_SKILLS)
+    yield Table({"name": "shown", "from": name_origin, "what": describe_guide}, guides, NO_SKILLS)
     if value["untrusted"]:
         yield from ["", name_commands(describe_untrusted(value["untrusted"], "guide"))]
     elif value["skills"]:
@@ -136,11 +131,13 @@ def _name_call(skill: JsonObject) -> str:
     return f"/{skill['plugin']}:{skill['name']}" if skill.get("plugin") else f"${skill['name']}"
 
 
-def _name_origin(skill: JsonObject) -> str:
+def name_origin(skill: JsonObject) -> str:
+    """Name where a skill, command or agent is from."""
     return f"plugin {skill['plugin']}" if skill.get("plugin") else str(skill["origin"])
 
 
-def _describe(skill: JsonObject) -> str:
+def describe_guide(skill: JsonObject) -> str:
+    """Return the description of a skill, command or agent, behind the reason that it is not in effect."""
     if skill["problem"]:
         return f"[cannot be used: {skill['problem']}]"
     if skill["shadowed"]:

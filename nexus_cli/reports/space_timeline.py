@@ -15,6 +15,7 @@ from functools import cache
 from typing import TypedDict
 
 from nexus_cli.core.errors import UsageError
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
@@ -53,9 +54,8 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     messages = ledger.spaces.read(space, limit=last)
     total = ledger.spaces.count(space)
     seen = None if reader is None else ledger.spaces.seen(space, reader)
-    runs: dict[int, list[Run]] = {}
-    for run in ledger.runs.of_messages(space.key, messages[0].key) if messages else ():
-        runs.setdefault(run.message or 0, []).append(run)
+    triggered = ledger.runs.of_messages(space.key, messages[0].key) if messages else ()
+    runs = group_pairs((run.message or 0, run) for run in triggered)
     name_of = cache(lambda key: ledger.spaces.get_entity(key).name)
     count, dollars = ledger.runs.count_of_space(space.key)
     return {

@@ -8,7 +8,6 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
-from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -25,11 +24,14 @@ LONGEST = 60
 
 def spaces_text(value: JsonObject) -> Blocks:
     """Return a line for each space."""
-    rows = [
-        (space["id"], cut_line(space["name"], LONGEST), space["new"], when(space["newest"]) or "-", _names(space))
-        for space in value["spaces"]
-    ]
-    return [Table("id | name | new | newest | members", rows, name_commands(NONE))]
+    columns = {
+        "id": "id",
+        "name": lambda space: cut_line(space["name"], LONGEST),
+        "new": "new",
+        "newest": lambda space: when(space["newest"]) or "-",
+        "members": _names,
+    }
+    return [Table(columns, value["spaces"], NONE)]
 
 
 def space_messages_text(value: JsonObject, width: int) -> Blocks:
@@ -54,13 +56,15 @@ def space_messages_text(value: JsonObject, width: int) -> Blocks:
 
 def agent_goals_text(value: JsonObject) -> Blocks:
     """Return a line for each goal of an agent."""
-    rows = []
-    for goal in value["goals"]:
-        kind = f"done {when(goal['done'])}" if goal["done"] else "long-term" if goal["long_term"] else ""
-        rows.append((goal["id"], str(goal["priority"]), kind, goal["text"]))
+    columns = {
+        "id": "id",
+        "priority": lambda goal: str(goal["priority"]),
+        "": lambda goal: f"done {when(goal['done'])}" if goal["done"] else "long-term" if goal["long_term"] else "",
+        "goal": "text",
+    }
     name = value["agent"]["name"]
-    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-    return [Table("id | priority |  | goal", rows, f"{name} has no goals. To add a goal: {how}")]
+    how = f"nexus space goal {shlex.quote(name)} add TEXT"
+    return [Table(columns, value["goals"], f"{name} has no goals. To add a goal: {how}")]
 
 
 def new_line(width: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias, TypedDict, cast
@@ -38,7 +37,6 @@ from nexus_cli.core.memo_kinds import (
     WAIT,
     WORKER,
 )
-from nexus_cli.core.message import restore_result
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -298,8 +296,6 @@ class SessionRecord:
         self.unread = max(0, self._newest - last)
         """Number of entries before those that are read."""
         first = self.unread + 1
-        self._waiting = waiting_entry(ledger, log)
-        """The entry of the result after which the run still waits."""
         owner = ledger.find_owner(session)
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
@@ -307,7 +303,7 @@ class SessionRecord:
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._replay = Replay(log, self._info.folder, first=first)
+        self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
         self._read_calls()
 
@@ -431,8 +427,7 @@ class SessionRecord:
 
     def _tool_row(self, entry: Entry) -> TimelineRow:
         note = self._replay.note(RESULT, entry.id)
-        result, seconds = restore_result(entry.message.content, note)
-        result = result if entry.id == self._waiting else replace(result, waits=None)
+        result, seconds = self._replay.result_of(entry)
         call = entry.message.tool_call_id
         decision = self._decisions.get(call or "", {})
         asked = self._calls.get(call or "")

@@ -103,8 +103,8 @@ def tools_text(value: JsonObject) -> Blocks:
     tools = value["tools"]
     if not tools:
         return ["This session has no tools."]
-    rows = [(tool["name"], tool["tokens"], tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
     level = f"Level: {value['level']} (to change it: --allow, /permissions)."
     foot = f"{number(total)} schema tokens in every request. {level}"
-    return [Table("name | tokens | does | asks first", rows), "", foot]
+    columns = {"name": "name", "tokens": "tokens", "does": "does", "asks first": "asks"}
+    return [Table(columns, tools), "", foot]

@@ -16,6 +16,7 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.real_files import real_path
 from nexus_cli.guides.skills import GuideKind, read_item_guide
@@ -204,11 +205,10 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
 def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
     """Yield a line for each file, and one for each folder with many; of very many files only their number and size, so
     that what would run stays in sight."""
-    folders: dict[str, list[JsonObject]] = {}
     is_long = len(files) > MOST_FILES
-    for file in files:
-        folder = "/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0]
-        folders.setdefault(folder, []).append(file)
+    folders = group_pairs(
+        ("/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0], file) for file in files
+    )
     for folder, inside in folders.items():
         if is_long:
             yield f"{folder}: {plural(len(inside), 'file')}, {number(sum(file['bytes'] for file in inside))} bytes"

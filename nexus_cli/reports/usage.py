@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, NotRequired, TypedDict, assert_never, cast
+from typing import Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
@@ -137,9 +138,7 @@ def _sum_by(
 ) -> Sequence[JsonObject]:
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
-    groups: dict[str, list[UsageTotal]] = {}
-    for total in totals:
-        groups.setdefault(key(total), []).append(total)
+    groups = group_pairs((key(total), total) for total in totals)
     sums = [{name: group, **_sum(rows)} for group, rows in groups.items()]
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
@@ -169,15 +168,13 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         return
     days = value["days"]
     shown = days if since else days[-DAYS:]
-    yield TitledTable(
-        "by day", *usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown)
-    )
+    yield usage_table("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown)
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
         yield Paragraph(f"{earlier} not listed: --since {days[0]['day']} lists all", "  ")
-    yield TitledTable("by model", *usage_rows("model", value["models"]))
+    yield usage_table("model", value["models"])
     projects = value["projects"][:PROJECTS]
-    yield TitledTable("by project", *usage_rows("project", projects))
+    yield usage_table("project", projects)
     if hidden := len(value["projects"]) - len(projects):
         yield Paragraph(f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", "  ")
     yield from price_hint(value["models"])
@@ -188,15 +185,14 @@ def _sums_by(value: JsonObject, width: int) -> TitledTable:
     """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
     by = value["by"]
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
-    heading, table = usage_rows(by, rows)
+    table = usage_table(by, rows)
     if WITH_BARS <= width < WIDE and len(rows) > 1:
         for longest in (BAR, BAR // 2, BAR // 4):
-            bars = (bar.ljust(longest) for bar in _bars(rows, longest))
-            drawn = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
-            with_bars = heading.removesuffix(by) + f"| {by}"
-            if aligns(with_bars, drawn, width - 2):
-                return TitledTable(f"by {by}", with_bars, drawn)
-    return TitledTable(f"by {by}", heading, table)
+            drawn = [{**row, "bar": bar.ljust(longest)} for row, bar in zip(rows, _bars(rows, longest), strict=True)]
+            columns = {**dict(list(table.columns.items())[:-1]), "": "bar", by: by}
+            if aligns(columns, drawn, width - 2):
+                return TitledTable(table.title, columns, drawn)
+    return table
 
 
 def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
@@ -253,19 +249,15 @@ def price_hint(rows: Sequence[JsonObject]) -> Blocks:
     return [*lines, "", text, Paragraph(name_commands(price_command(models[0])), "  ")]
 
 
-def usage_rows(name: str, rows: Sequence[JsonObject]) -> tuple[str, list[tuple[Any, ...]]]:
-    """Return the heading of the table of some sums, and its rows, without the column of costs if none is known."""
-    costs = [format_cost(row) for row in rows]
-    has_costs = any(costs)
-    table = [
-        (
-            row["requests"],
-            row["input"],
-            share(row["cache_read"], row["input"]),
-            row["output"],
-            *([cost or "-"] if has_costs else ()),
-            str(row.get(name, row.get("name"))),
-        )
-        for row, cost in zip(rows, costs, strict=True)
-    ]
-    return f"requests | input | cached | output | {'cost | ' * has_costs}{name}", table
+def usage_table(name: str, rows: Sequence[JsonObject], title: str = "") -> TitledTable:
+    """Return the table of some sums `by` their `name`, without the column of costs if none is known."""
+    columns: JsonDict = {
+        "requests": "requests",
+        "input": "input",
+        "cached": lambda row: share(row["cache_read"], row["input"]),
+        "output": "output",
+    }
+    if any(map(format_cost, rows)):
+        columns["cost"] = lambda row: format_cost(row) or "-"
+    columns[name] = lambda row: str(row.get(name, row.get("name")))
+    return TitledTable(title or f"by {name}", columns, rows)

@@ -14,7 +14,7 @@ from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject, descr
 from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
-from nexus_cli.reports.skills import agent_rows, describe_untrusted
+from nexus_cli.reports.skills import describe_guide, describe_untrusted, name_origin
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
@@ -72,23 +72,31 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
 
 def workers_text(value: JsonObject) -> Blocks:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
-    rows = []
-    for worker in value["workers"]:
-        role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
-        task = role + worker_title(worker["task"])
-        now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
-        figures = (worker["steps"], short(worker["tokens"]), dollars(worker["cost_usd"]))
-        rows.append((worker["id"], describe_state(worker["state"]), *figures, f"{task}{now}"))
-    way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
-    yield Table("id | state | steps | tokens | cost | task", rows, NONE)
-    if rows:
-        yield from ["", way]
-    if agents := agent_rows(value):
+    columns = {
+        "id": "id",
+        "state": lambda worker: describe_state(worker["state"]),
+        "steps": "steps",
+        "tokens": lambda worker: short(worker["tokens"]),
+        "cost": lambda worker: dollars(worker["cost_usd"]),
+        "task": _describe_task,
+    }
+    yield Table(columns, value["workers"], NONE)
+    if value["workers"]:
+        ways = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
+        yield from ["", name_commands(ways)]
+    if agents := value.get("agents"):
         offered = "The model can delegate work to these agents; @NAME requests an agent:"
         yield from ["", offered]
-        yield Table("agent | from | what", agents)
+        yield Table({"agent": lambda agent: f"@{agent['name']}", "from": name_origin, "what": describe_guide}, agents)
     if value.get("untrusted"):
         yield from ["", describe_untrusted(value["untrusted"], "agent")]
+
+
+def _describe_task(worker: JsonObject) -> str:
+    """Return the role and the task of a worker, and what it does now."""
+    role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
+    now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
+    return f"{role}{worker_title(worker['task'])}{now}"
 
 
 def worker_lines(value: JsonObject) -> Blocks:

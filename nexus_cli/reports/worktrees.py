@@ -35,29 +35,16 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
 
 def worktrees_text(value: JsonObject) -> Blocks:
     """List the worktrees of a project or of all."""
-    is_all = value["project"] is None
-    rows = []
     now = local_now()
-    for row in value["worktrees"]:
-        state = f"{row['state']}, in use" if row["in_use"] else row["state"]
-        project = [row["project"]] if is_all else []
-        rows.append(
-            (
-                row["name"],
-                state,
-                _changes(row),
-                format_age(row["created"], now),
-                *project,
-                row["folder"],
-            )
-        )
-    return [
-        Table(
-            f"name | state | changes | made | {'project | ' * is_all}folder",
-            rows,
-            "No worktrees. `nexus -w NAME` creates a worktree.",
-        )
-    ]
+    columns = {
+        "name": "name",
+        "state": lambda row: f"{row['state']}, in use" if row["in_use"] else row["state"],
+        "changes": _changes,
+        "made": lambda row: format_age(row["created"], now),
+        **({"project": "project"} if value["project"] is None else {}),
+        "folder": "folder",
+    }
+    return [Table(columns, value["worktrees"], "No worktrees. `nexus -w NAME` creates a worktree.")]
 
 
 def _changes(row: JsonObject) -> str:

@@ -19,6 +19,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import SETTINGS, split_environments
 from nexus_cli.config.protected_places import MADE_BY_TOOLS, SecretPlaces
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.real_files import open_folder, open_listable, real_path, scan_folder, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
@@ -105,12 +106,11 @@ def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, options: tuple
     if outcome.status != 0 or outcome.uncounted:
         return []
     files = []
-    folders: dict[str, list[str]] = {}
     tagged = [os.fsdecode(part) for part in outcome.output.split(b"\0") if part]
     others, _ = split_environments(path[2:] for path in tagged if path.startswith("?"))
-    for name in {path.rstrip("/") for path in (*others, *(entry[2:] for entry in tagged if not entry.startswith("?")))}:
-        parent, _, last = name.rpartition("/")
-        folders.setdefault(parent, []).append(last)
+    changed = (entry[2:] for entry in tagged if not entry.startswith("?"))
+    paths = {path.rstrip("/") for path in (*others, *changed)}
+    folders = group_pairs((parent, last) for parent, _, last in (path.rpartition("/") for path in paths))
     for parent, names in folders.items():
         # git may have followed a new link: only files in the real folder count.
         with suppress(OSError), open_folder(parent, inside=root) as folder:

@@ -23,6 +23,7 @@ from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import reason_of, write_failure_hint
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.real_files import open_real, real_path
 from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
@@ -480,9 +481,8 @@ def settle_killed(data: Path, session: str) -> list[Step]:
 
     All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
     """
-    settled, names = [], dict[str, list[Step]]()
-    for step in read_begun(data, session):
-        names.setdefault("" if step.undoes else step.id.rpartition("-")[0], []).append(step)
+    settled = []
+    names = group_pairs(("" if step.undoes else step.id.rpartition("-")[0], step) for step in read_begun(data, session))
     for name, steps in names.items():
         lock = FileLock.take(data / _LOOKS / f"{name}.lock") if name else None
         if lock is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
 from nexus_cli.undo.records import HEAD, ReferenceChange, Step
 
@@ -102,10 +103,7 @@ def plan_references(
 
 def group_references(rows: Iterable[TurnReference]) -> dict[tuple[str, str], list[TurnReference]]:
     """Return the references of each repository, by its root and its path."""
-    groups: dict[tuple[str, str], list[TurnReference]] = {}
-    for row in rows:
-        groups.setdefault((row.root, row.change.repository), []).append(row)
-    return groups
+    return group_pairs(((row.root, row.change.repository), row) for row in rows)
 
 
 def _plan(row: TurnReference, now: str, is_same: IsSame) -> TurnReference:

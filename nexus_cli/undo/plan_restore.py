@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.config.paths import folders_above, is_below
 from nexus_cli.core.errors import reason_of
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import join_path
 from nexus_cli.tree.file_state import (
@@ -164,10 +165,8 @@ def _is_folder(state: FileState | None) -> bool:
 def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) -> None:
     """Decide again on paths that are hard links to one file now, by the names that share it."""
     paths = {action.change.place for action in plan}
-    shared: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for index, action in enumerate(plan):
-        if action.now.kind == FILE:
-            shared.setdefault((action.change.root, action.now.file), []).append(index)
+    files = ((index, action) for index, action in enumerate(plan) if action.now.kind == FILE)
+    shared = group_pairs(((action.change.root, action.now.file), index) for index, action in files)
     for group in shared.values():
         action = plan[group[0]]
         pair = min(plan[index].change.path for index in group) if group[1:] else ""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.paths import folders_above
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import is_inside, merge_changes
@@ -70,11 +71,7 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
     """Return the steps of each turn, without those that undo others."""
-    turns: dict[int, list[Step]] = {}
-    for step in steps:
-        if not step.undoes:
-            turns.setdefault(step.turn, []).append(step)
-    return turns
+    return group_pairs((step.turn, step) for step in steps if not step.undoes)
 
 
 def newest_turn(steps: Iterable[Step]) -> int | None:
@@ -85,10 +82,8 @@ def newest_turn(steps: Iterable[Step]) -> int | None:
 def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
     """Return the steps of the newest undo in force that changed something, one for each root, else []."""
     undone = {step.id for step in every if step.undoes}
-    groups: dict[str, list[Step]] = {}
-    for step in in_force:
-        if step.undoes and undone.isdisjoint(step.undoes):
-            groups.setdefault(step.id.rpartition("-")[0], []).append(step)
+    undos = (step for step in in_force if step.undoes and undone.isdisjoint(step.undoes))
+    groups = group_pairs((step.id.rpartition("-")[0], step) for step in undos)
     return next((group for group in reversed(list(groups.values())) if has_effect(group)), [])
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import typer
 
-from nexus_cli.cli.command_options import SharedOptions, take_options
+from nexus_cli.cli.command_options import NoPlugins, SharedOptions, take_options
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.ask_options import AskOptions, PreparedTurn
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -29,7 +29,7 @@ FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".open
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
 
-def ask(context: typer.Context, shared: SharedOptions, options: AskOptions) -> int:
+def ask(context: typer.Context, shared: SharedOptions, *, no_plugins: NoPlugins = False, options: AskOptions) -> int:
     """Run one turn, then exit. Without PROMPT (or with -) the prompt is read from stdin; otherwise piped stdin is added
     to PROMPT.
 

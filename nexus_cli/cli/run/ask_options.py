@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from nexus_cli.cli.command_options import Json, NoPlugins, SharedOptions, check_amount, refuse_empty, whole_number
+from nexus_cli.cli.command_options import Json, SharedOptions
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.option import Argument, Option
 
 if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
 
 Schema = Annotated[
     str,
-    typer.Option(
-        metavar="SCHEMA",
-        callback=refuse_empty,
-        help="Require a JSON answer that matches this JSON Schema: a file, the schema itself, or a pydantic "
-        "MODULE:CLASS. The model may correct its answer twice; exit status 3 if it never matches.",
+    Option(
+        "SCHEMA",
+        "Require a JSON answer that matches this JSON Schema: a file, the schema itself, or a pydantic MODULE:CLASS. "
+        "The model may correct its answer twice; exit status 3 if it never matches.",
     ),
 ]
 _PANEL = "Context contract (a first request that violates it is not sent: exit status 4)"
@@ -33,100 +31,60 @@ _PANEL = "Context contract (a first request that violates it is not sent: exit s
 class AskOptions:
     """The arguments and options of `nexus ask` beside those that it shares with `nexus`."""
 
-    prompt: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", show_default=False)] = None
-    no_plugins: NoPlugins = False
+    prompt: Annotated[list[str] | None, Argument("[PROMPT]...", least=0)] = None
     json: Json = False
-    stream_json: Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")] = False
+    stream_json: Annotated[bool, Option(None, "Print events as JSON lines.")] = False
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="PATH",
-            callback=refuse_empty,
-            help="Attach a text file, some of its lines (a.py:3-5), a PDF or an image.",
-        ),
+        Option("PATH", "Attach a text file, some of its lines (a.py:3-5), a PDF or an image.", "--file -f"),
     ] = None
-    max_steps: Annotated[
-        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")
-    ] = None
-    max_total_tokens: Annotated[
-        int | None,
-        typer.Option(callback=whole_number(), metavar="N", help="Maximum input and output tokens of the turn."),
-    ] = None
-    max_cost: Annotated[
-        float | None, typer.Option(callback=check_amount, metavar="USD", help="Maximum cost of the turn in dollars.")
-    ] = None
-    timeout: Annotated[
-        float | None, typer.Option(callback=check_amount, metavar="SECONDS", help="Time limit of the turn in seconds.")
-    ] = None
+    max_steps: Annotated[int | None, Option("N", "Maximum number of model requests.")] = None
+    max_total_tokens: Annotated[int | None, Option("N", "Maximum input and output tokens of the turn.")] = None
+    max_cost: Annotated[float | None, Option("USD", "Maximum cost of the turn in dollars.")] = None
+    timeout: Annotated[float | None, Option("SECONDS", "Time limit of the turn in seconds.")] = None
     until: Annotated[
         str,
-        typer.Option(
-            metavar="COMMAND",
-            callback=refuse_empty,
-            help="Continue until this shell command exits with 0; exit status 3 if a limit is reached first.",
-        ),
+        Option("COMMAND", "Continue until this shell command exits with 0; exit status 3 if a limit is reached first."),
     ] = ""
     schema: Schema = ""
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Run one turn for each batch of lines on stdin, until stdin ends.")
-    ] = False
-    watch_lines: Annotated[
-        int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: maximum lines in a batch.")
-    ] = 50
+    watch: Annotated[bool, Option(None, "Run one turn for each batch of lines on stdin, until stdin ends.")] = False
+    watch_lines: Annotated[int, Option("N", "With --watch: maximum lines in a batch.")] = 50
     watch_pause: Annotated[
-        float,
-        typer.Option(
-            callback=check_amount,
-            metavar="SECONDS",
-            help="With --watch: seconds without input after which a batch ends.",
-        ),
+        float, Option("SECONDS", "With --watch: seconds without input after which a batch ends.")
     ] = 2.0
-    require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False
-    explain_context: Annotated[
-        bool,
-        typer.Option("--explain-context", help="Before each request, print on stderr what it contains and why."),
-    ] = False
+    require_save: Annotated[bool, Option(None, "Fail if the session cannot be saved.")] = False
+    explain_context: Annotated[bool, Option(None, "Before each request, print on stderr what it contains and why.")] = (
+        False
+    )
     full_input: Annotated[
         bool,
-        typer.Option(
+        Option(
+            None,
+            "Fail if the prompt, files or stdin would be truncated.",
             "--require-full-input",
-            help="Fail if the prompt, files or stdin would be truncated.",
-            rich_help_panel=_PANEL,
+            panel=_PANEL,
         ),
     ] = False
     max_input: Annotated[
         int | None,
-        typer.Option(
-            "--max-input-tokens",
-            "--max-input",
-            callback=whole_number(),
-            metavar="N",
-            help="Maximum input tokens of each request; a later request above this ends the turn with exit status 3.",
-            rich_help_panel=_PANEL,
+        Option(
+            "N",
+            "Maximum input tokens of each request; a later request above this ends the turn with exit status 3.",
+            "--max-input-tokens --max-input",
+            panel=_PANEL,
         ),
     ] = None
     max_drop: Annotated[
-        int | None,
-        typer.Option(
-            callback=whole_number(0),
-            metavar="TOKENS",
-            help="Maximum tokens left out of the first request.",
-            rich_help_panel=_PANEL,
-        ),
+        int | None, Option("TOKENS", "Maximum tokens left out of the first request.", least=0, panel=_PANEL)
     ] = None
-    no_drops: Annotated[bool, typer.Option("--no-drops", help="Same as --max-drop 0.", rich_help_panel=_PANEL)] = False
+    no_drops: Annotated[bool, Option(None, "Same as --max-drop 0.", panel=_PANEL)] = False
     require_section: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Require a context section in full; repeatable.", rich_help_panel=_PANEL),
+        Option("ID", "Require a context section in full; repeatable.", least=0, panel=_PANEL),
     ] = None
     price: Annotated[
         bool,
-        typer.Option(
-            "--price",
-            help="Print the tokens and price of the first request as JSON, without sending or saving anything.",
-        ),
+        Option(None, "Print the tokens and price of the first request as JSON, without sending or saving anything."),
     ] = False
 
     def check(self, shared: SharedOptions) -> None:

@@ -23,7 +23,7 @@ from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.reports.models import list_models, model_cells
+from nexus_cli.reports.models import FIGURES, list_models
 from nexus_cli.reports.text.blocks import Drawn, Paragraph, ReportBlock, Table, lay_out, paragraphs
 from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -110,7 +110,7 @@ class FirstRun:
             (str(place), SHAPES[name].title, addresses[name] or SHAPES[name].page)
             for place, name in enumerate(providers, 1)
         ]
-        self._put_table(Table(" | | ", rows, headed=False))
+        self._put_table(Table({"": 0, " ": 1, "  ": 2}, rows, headed=False))
         self._say("Other ways:")
         ways = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
@@ -214,12 +214,13 @@ class FirstRun:
 
 
 def _list_models(models: Sequence[JsonObject]) -> Table:
-    rows = []
-    for place, model in enumerate(models, 1):
-        name, window, input_price, output_price, _, because = model_cells(model)
-        called = cut_line(sanitize(name), 60)
-        rows.append((str(place), called, window, input_price, output_price, sanitize(because)))
-    return Table(" | model | window | $ in | $ out | because", rows)
+    columns = {
+        "": "place",
+        "model": lambda model: cut_line(sanitize(model["name"]), 60),
+        **FIGURES,
+        "because": lambda model: sanitize(", ".join(model["because"])),
+    }
+    return Table(columns, [{**model, "place": str(place)} for place, model in enumerate(models, 1)])
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import load_plugins
-from nexus_cli.commands.shared_options import Allow, Effort, Model
 from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.install_hint import install_hint
+from nexus_cli.core.option import Allow, Effort, Model
 from nexus_cli.session.options import Options
 
 LONGEST_LINE = 64 * 1024 * 1024

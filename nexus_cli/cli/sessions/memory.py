@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.shared_options import Model
 from nexus_cli.commands.verb import Authority, Report, Source, Verb
+from nexus_cli.core.option import Model
 from nexus_cli.reports.memory import ConsolidationReport
 
 

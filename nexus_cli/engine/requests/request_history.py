@@ -20,6 +20,7 @@ from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
 from nexus_cli.core.clock import seconds_between
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
@@ -44,13 +45,10 @@ class RequestHistory:
 
 def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
     """Read the requests of the session with the main lane of a log (`which`: a filter of the ledger)."""
-    by_lane, others = dict[int, list[RequestRow]]({main.lane: []}), main.inherited_requests(which)
-    for row in main.session_requests(which):
-        by_lane.setdefault(row.lane, []).append(row)
+    others = main.inherited_requests(which)
+    by_lane = {main.lane: [], **group_pairs((row.lane, row) for row in main.session_requests(which))}
     rows = [*others.before, *others.beside, *(row for several in by_lane.values() for row in several)]
-    used: dict[int, list[str]] = {}
-    for row in rows:
-        used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    used = group_pairs((row.manifest.epoch, row.manifest.at) for row in rows)
     for several in used.values():
         several.sort()
     usages = [row.reported_usage for row in rows if row.reported_usage]

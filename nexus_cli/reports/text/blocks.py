@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, number
 from nexus_cli.text.cells import cells, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -113,25 +114,32 @@ class Drawn(NamedTuple):
         return [self.text]
 
 
+Columns = Mapping[str, Any]
+"""The columns of a table by name: the key of the value in a row, or a function that makes the value of the row."""
+
+NO_CELLS: Columns = {" ": lambda row: ""}
+"""A last column that is empty: the column before it is aligned, and not cut."""
+
+
 class Table(NamedTuple):
-    """Aligned `rows` below the names of their columns, which ` | ` separates in `heading`, if it is shown (`headed`);
-    `none` if there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first column without a
-    name, cells are right-aligned.
+    """Aligned `rows` below the names of their columns, if these are shown (`headed`); `none`, a sentence of ours, if
+    there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first column without a name, cells
+    are right-aligned.
 
     The last column takes the rest of the width and is cut to it. If too little is left for it each row becomes a
     paragraph: its label (the first cell, or the last if the first is a number), then the others by name, without empty
     ones.
     """
 
-    heading: str
-    rows: Iterable[Sequence[Any]]
+    columns: Columns
+    rows: Iterable[Any]
     none: str = ""
     headed: bool = True
 
     def lines(self, width: int) -> list[str]:
-        names, *shown = _cells(self.heading, self.rows)
+        names, *shown = _cells(self.columns, self.rows)
         if not shown:
-            return Paragraph(self.none).lines(width)
+            return Paragraph(name_commands(self.none)).lines(width)
         columns = list(zip(names, *shown, strict=True))
         sizes = [max(map(cells, column)) for column in columns[:-1]]
         room = width - sum(sizes) - 2 * len(sizes)
@@ -150,24 +158,25 @@ class TitledTable(NamedTuple):
     """A table below an empty line and its title; nothing without rows."""
 
     title: str
-    heading: str
-    rows: Iterable[Sequence[Any]]
+    columns: Columns
+    rows: Iterable[Any]
 
     def lines(self, width: int) -> list[str]:
-        lines = Table(self.heading, self.rows).lines(width - 2)
+        lines = Table(self.columns, self.rows).lines(width - 2)
         return ["", f"{sanitize(self.title)}:", *("  " + line for line in lines)] if lines else []
 
 
-def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:
+def _cells(columns: Columns, rows: Iterable[Any]) -> list[list[str]]:
     """Return the names of the columns, then each row, as texts on one line."""
-    texts = ([cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows)
-    return [[one_line(text) for text in row] for row in ([name.strip() for name in heading.split("|")], *texts)]
+    values = ([column(row) if callable(column) else row[column] for column in columns.values()] for row in rows)
+    texts = ([value if isinstance(value, str) else number(value) for value in row] for row in values)
+    return [[one_line(text) for text in row] for row in (map(str.strip, columns), *texts)]
 
 
-def aligns(heading: str, rows: Iterable[Sequence[Any]], width: int) -> bool:
+def aligns(columns: Columns, rows: Iterable[Any], width: int) -> bool:
     """True if a table aligns `rows` at this width, False if it makes paragraphs."""
-    columns = list(zip(*_cells(heading, rows), strict=True))
-    return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
+    filled = list(zip(*_cells(columns, rows), strict=True))
+    return _roomy(filled[-1], width - sum(max(map(cells, column)) + 2 for column in filled[:-1]))
 
 
 def _roomy(last: Sequence[str], room: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.real_files import real_path
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
@@ -38,9 +39,7 @@ class NameIndex:
 
     def __init__(self, names: Iterable[str]) -> None:
         # By length first, without one long sort, which would block every other thread.
-        lengths: dict[int, list[str]] = {}
-        for name in names:
-            lengths.setdefault(len(name), []).append(name)
+        lengths = group_pairs((len(name), name) for name in names)
         self.names = [name for length in sorted(lengths) for name in sorted(lengths[length])]
         lower = (name.lower() for name in self.names)
         self._lower = [low if low != name else name for low, name in zip(lower, self.names, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.render.theme import Theme
@@ -65,9 +66,9 @@ class CallGroup:
 
     def summary(self) -> str:
         """Summarize the calls in one line: `15 calls · read 12 files · 3 searches`."""
-        kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
-        for finished in self._calls:
-            kinds.setdefault(find_called_tool(finished.call).counted_as or (finished.call.name,), []).append(finished)
+        kinds = group_pairs(
+            (find_called_tool(finished.call).counted_as or (finished.call.name,), finished) for finished in self._calls
+        )
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:

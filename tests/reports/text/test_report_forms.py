@@ -956,7 +956,7 @@ def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
 def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]
-    lines = Table("one | two | three", rows).lines(width)
+    lines = Table({"one": 0, "two": 1, "three": 2}, rows).lines(width)
     assert not too_wide("\n".join(lines), width)
     for row in rows:
         assert "".join(sanitize(row[0]).split()) in "".join("".join(lines).split())
@@ -991,13 +991,14 @@ def test_one_entry_is_one_entry() -> None:
 
 def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:
     long = "x" * 30
-    named = Table("id | tokens | cause | what", [("d1", "5", "", long)]).lines(24)
+    named = Table({"id": 0, "tokens": 1, "cause": 2, "what": 3}, [("d1", "5", "", long)]).lines(24)
     assert named == ["d1", "    tokens 5, what", "    " + long[:20], "    " + long[20:]]
-    summed = Table("tokens | cost | model", [(1_234_567, None, long)]).lines(30)
+    summed = Table({"tokens": 0, "cost": 1, "model": 2}, [(1_234_567, None, long)]).lines(30)
     assert summed == [long, "    tokens 1,234,567"], "a number is no label"
-    marked = Table(" | id | tokens | form", [("+", long[:20], "12", "outline"), ("", "b", "", "")]).lines(24)
+    rows = [("+", long[:20], "12", "outline"), ("", "b", "", "")]
+    marked = Table({"": 0, "id": 1, "tokens": 2, "form": 3}, rows).lines(24)
     assert marked == ["+ " + long[:20], "    tokens 12, form", "    outline", "b"]
-    assert Table("name | tokens | ", [(long, "12", "")]).lines(30) == [long, "    tokens 12"]
+    assert Table({"name": 0, "tokens": 1, "": 2}, [(long, "12", "")]).lines(30) == [long, "    tokens 12"]
 
 
 @pytest.mark.matrix
