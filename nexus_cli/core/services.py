@@ -304,10 +304,6 @@ class Jobs(Protocol):
     def addresses(self) -> list[str]:
         """Return the addresses at which the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
 
-    def rows(self) -> list[JsonObject]:
-        """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the
-        end), `seconds`."""
-
 
 @dataclass(frozen=True, slots=True)
 class PersonQuestions:

@@ -287,7 +287,7 @@ class Database:
 
     def last_numbers(self) -> dict[str, int]:
         """Return the last key assigned in each table; it is never reused."""
-        return {str(name): int(number) for name, number in self.all("SELECT name, seq FROM sqlite_sequence")}
+        return dict(self.all("SELECT name, seq FROM sqlite_sequence"))
 
     def set_last_number(self, table: str, number: int) -> None:
         """Continue the keys of a table after `number`; inside a transaction."""

@@ -32,7 +32,7 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
             keys.add(session)
     source = fact.session if fact.entry else ""
     rows = db.all("SELECT id, key FROM sessions ORDER BY key")
-    return [str(name) for name, key in rows if key in keys or name == source]
+    return [name for name, key in rows if key in keys or name == source]
 
 
 def _find_in_memos(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:

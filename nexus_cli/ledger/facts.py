@@ -54,11 +54,12 @@ class FactTable:
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
+        origin = actor, session, entry, replace_surrogates(quote)
         with self._db.write():
             self._db.lock("facts")
             there = self._find_same(slot, project, text)
             if there is None:
-                key = self._insert(slot, project, text, state, at, actor, session, entry, quote)
+                key = self._insert(slot, project, text, state, at, *origin)
             else:
                 key = there
                 if state is FactState.KEPT:
@@ -67,10 +68,7 @@ class FactTable:
                         " replaces = '' WHERE key = ? AND state = ?",
                         state,
                         at,
-                        actor,
-                        session,
-                        entry,
-                        replace_surrogates(quote),
+                        *origin,
                         key,
                         FactState.PROPOSED,
                     )
@@ -210,7 +208,6 @@ class FactTable:
                 self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
 
     def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
-        actor, session, entry, quote = origin
         return self._db.run(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -220,10 +217,7 @@ class FactTable:
             str(state),
             at,
             at,
-            actor,
-            session,
-            entry,
-            replace_surrogates(quote),
+            *origin,
         )
 
     def move(self, before: str, project: str) -> int:

@@ -421,7 +421,7 @@ class LaneLog:
             if self._counts is None:
                 find = "SELECT encoding, digest, tokens FROM counts WHERE session = ?"
                 rows = self._query(lambda db: db.all(find, self._session_key(db)), list[Any]())
-                self._counts = {(row[0], bytes(row[1])): int(row[2]) for row in rows}
+                self._counts = {(row[0], bytes(row[1])): row[2] for row in rows}
             return self._counts.get((encoding, digest))
         find = "SELECT tokens FROM counts WHERE digest = ? AND encoding = ?"
         row = self._query(lambda db: db.one(find, digest, encoding), None)

@@ -107,7 +107,7 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
 
 def of_session(db: Database, session: int) -> list[int]:
     """Return the lanes of a session in order of creation."""
-    return [int(row[0]) for row in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
+    return [lane for (lane,) in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
 
 
 def agent_of(db: Database, lane: int) -> str:
@@ -138,7 +138,7 @@ def started_query(db: Database, lane: int) -> Query:
 
 def started_calls(db: Database, lane: int) -> set[str]:
     """Return the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
-    return {str(row[0]) for row in db.all(*started_query(db, lane))}
+    return {call for (call,) in db.all(*started_query(db, lane))}
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:

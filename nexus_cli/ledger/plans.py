@@ -88,8 +88,8 @@ class PlanTable:
 
     def next_time(self) -> float | None:
         """Return the next time of any plan, None if there is none."""
-        row = self._db.one("SELECT min(next_at) FROM plans WHERE paused = 0")
-        return None if row is None or row[0] is None else float(row[0])
+        ((next_at,),) = self._db.all("SELECT min(next_at) FROM plans WHERE paused = 0")
+        return None if next_at is None else float(next_at)
 
     def fire(self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, JsonObject]]) -> list[int]:
         """Set a plan's next time and queue its runs, in one transaction; return their keys.

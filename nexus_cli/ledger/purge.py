@@ -46,7 +46,7 @@ def delete(db: Database, key: int) -> int:
 
 def _delete_lanes(db: Database) -> None:
     """Cut the lanes of deleted sessions back to the part that forks show."""
-    reached = {int(row[0]): int(row[1]) for row in db.all(_REACHED.format(least=db.least))}
+    reached = dict[int, int](db.all(_REACHED.format(least=db.least)))
     for (lane,) in db.all("SELECT id FROM lanes WHERE session IS NULL"):
         if lane not in reached:
             db.run("DELETE FROM lanes WHERE id = ?", lane)

@@ -117,13 +117,13 @@ class RunTable:
         """Return the key of the open run of a service with this `KEY`, and when it was queued."""
         condition = f"{OPEN} AND {self._db.own_run} AND type = 'service' AND title = ? ORDER BY key DESC"
         rows = self._db.all(f"SELECT key, created, options FROM runs WHERE {condition}", _line(service))
-        return next(((int(run), created) for run, created, text in rows if json.loads(text).get(KEY) == key), None)
+        return next(((run, created) for run, created, text in rows if json.loads(text).get(KEY) == key), None)
 
     def next_wake(self) -> float | None:
         """Return the start of the next queued run that waits for further events, in seconds since the epoch."""
         queued = f"{OPEN} AND state = '{QUEUED}' AND wake_at > {self._db.now_sql}"
-        row = self._db.one(f"SELECT min(wake_at) FROM runs WHERE {queued}")
-        return None if row is None or row[0] is None else float(row[0])
+        ((wake_at,),) = self._db.all(f"SELECT min(wake_at) FROM runs WHERE {queued}")
+        return None if wake_at is None else float(wake_at)
 
     def get(self, key: int) -> Run:
         """Return a run; raise `UsageError` if it does not exist."""
@@ -163,8 +163,8 @@ class RunTable:
 
     def count_of_space(self, space: int) -> tuple[int, float]:
         """Count the runs that messages of a space triggered, and sum the dollars of those that ended."""
-        row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
-        return (int(row[0]), float(row[1])) if row else (0, 0.0)
+        ((count, dollars),) = self._db.all("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
+        return int(count), float(dollars)
 
     def count_caused(self, message: int) -> tuple[int, float]:
         """Count the runs that a person's message (key) led to, and sum their dollars so far."""
@@ -180,8 +180,8 @@ class RunTable:
 
     def now(self) -> float:
         """Return the current time of the database's clock, in seconds since the epoch."""
-        row = self._db.one(f"SELECT {self._db.now_sql}")
-        return float(row[0]) if row else 0.0
+        ((seconds,),) = self._db.all(f"SELECT {self._db.now_sql}")
+        return float(seconds)
 
     # Claims
 
@@ -268,7 +268,7 @@ class RunTable:
         if not fences:
             return set()
         rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(fences))})", *fences)
-        return {int(key) for key, fence in rows if fences[int(key)] != fence}
+        return {key for key, fence in rows if fences[key] != fence}
 
     def attach(self, run: Run, session: str) -> None:
         """Record the session of a run."""
@@ -458,7 +458,7 @@ class RunTable:
         """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
         text = _json(start)[:-1]
         query = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
-        return [int(key) for (key,) in self._db.all(query, kind, len(text), text)]
+        return [key for (key,) in self._db.all(query, kind, len(text), text)]
 
     def origin(self, run: Run) -> tuple[str, bool]:
         """Return the project of a run in a shared ledger, and True unless its agent is another role's."""
@@ -471,7 +471,7 @@ class RunTable:
         open runs included; `filters` as in `list_runs`."""
         tests = "".join(f" AND r.{name} = ?" for name in filters) + f" AND {self._db.own_run}"
         types = ", ".join(f"'{run_type}'" for run_type in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
-        row = self._db.one(
+        ((dollars,),) = self._db.all(
             f"""WITH RECURSIVE paid (key, id) AS (
                 SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
                     WHERE r.type IN ({types}) AND (r.updated >= ? OR r.state = '{RUNNING}'){tests}
@@ -482,7 +482,7 @@ class RunTable:
             *filters.values(),
             since,
         )
-        return float(row[0]) if row else 0.0
+        return float(dollars)
 
     def rested_since(self, since: str, limit: int) -> list[Run]:
         """Return the newest unattended runs that ended or began to wait after a time, oldest first."""

@@ -46,7 +46,7 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
     )
     if row is None:
         return
-    entity, message, name = int(row[0]), row[1], row[2]
+    entity, message, name = row
     reply_rows = db.all("SELECT value FROM signals WHERE run = ? AND kind = 'reply' AND taken = 1", run)
     awaited = {message, *(json.loads(value)["message"] for (value,) in reply_rows)}
     for key, wait, _ in _waits_for_replies(db):
@@ -69,7 +69,7 @@ def signal_left(db: Database, space: int, entity: int, name: str, at: str) -> No
 
 def _others(db: Database, wait: Wait) -> list[int]:
     rows = db.all("SELECT entity FROM members WHERE space = ?", wait.value["space"])
-    return [int(key) for (key,) in rows if key != wait.value["sender"]]
+    return [key for (key,) in rows if key != wait.value["sender"]]
 
 
 def _waits_for_replies(db: Database) -> list[tuple[int, Wait, int | None]]:
@@ -78,7 +78,7 @@ def _waits_for_replies(db: Database) -> list[tuple[int, Wait, int | None]]:
         f"SELECT key, waits, entity FROM runs WHERE {OPEN} AND state = '{WAITING}' AND waits LIKE '%\"reply\"%'"
         " ORDER BY key"
     )
-    parsed = [(int(key), Wait.from_json(json.loads(waits)), entity) for key, waits, entity in rows]
+    parsed = [(key, Wait.from_json(json.loads(waits)), entity) for key, waits, entity in rows]
     return [(key, wait, entity) for key, wait, entity in parsed if wait.kind == "reply"]
 
 
@@ -92,14 +92,14 @@ def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
     ended = ", ".join(f"'{state}'" for state in ENDED)
     rows = db.all(f"SELECT key FROM runs WHERE space = ? AND message = ? AND state IN ({ended})", space, message)
     for (key,) in rows:
-        signal_unanswered(db, int(key), at)
+        signal_unanswered(db, key, at)
 
 
 def _find_replies(db: Database, wait: Wait) -> list[int]:
     """Return the keys of the replies; none while an awaited reply is missing."""
     space, message = wait.value["space"], wait.value["message"]
     rows = db.all("SELECT key, sender FROM messages WHERE space = ? AND key > ? ORDER BY key", space, message)
-    replies = [(int(key), int(sender)) for key, sender in rows if _is_reply(wait, space, key, sender)]
+    replies = [(key, sender) for key, sender in rows if _is_reply(wait, space, key, sender)]
     return [key for key, _ in replies] if set(wait.value["from"]) <= {sender for _, sender in replies} else []
 
 
@@ -111,11 +111,11 @@ def _is_reply(wait: Wait, space: int, message: int, sender: int) -> bool:
 
 def count_caused(db: Database, message: int) -> tuple[int, float]:
     """See `RunTable.count_caused`. The cause of such a run begins with the id of that message."""
-    row = db.one(
+    ((count, dollars),) = db.all(
         "SELECT count(*), coalesce(sum(coalesce(r.cost, (SELECT s.cost FROM sessions s WHERE s.id = r.session), 0.0)),"
         " 0.0)"
         " FROM runs r WHERE r.cause <> '' AND r.cause >= ? AND r.cause < ?",
         f"msg-{message} ",
         f"msg-{message}!",  # the character after the blank
     )
-    return (int(row[0]), float(row[1])) if row else (0, 0.0)
+    return int(count), float(dollars)

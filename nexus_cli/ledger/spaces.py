@@ -182,7 +182,7 @@ class SpaceTable:
                 space.key,
                 member.key,
             ):
-                cancel_run(self._db, int(key), now)
+                cancel_run(self._db, key, now)
             if there is not None:
                 signal_left(self._db, space.key, member.key, member.name, now)
         return there is not None
@@ -450,14 +450,14 @@ class SpaceTable:
 
     def newest_begun(self, space: Space, agent: Entity, before: int) -> int:
         """Return the newest message, older than `before`, that an open run of an agent works on; 0 for none (keys)."""
-        row = self._db.one(
+        ((message,),) = self._db.all(
             f"SELECT max(message) FROM runs WHERE {OPEN} AND state <> '{QUEUED}' AND space = ? AND entity = ?"
             " AND message < ?",
             space.key,
             agent.key,
             before,
         )
-        return int(row[0] or 0) if row else 0
+        return int(message or 0)
 
     def mark_seen(self, space: int, entity: int, message: int) -> None:
         """Record that a member has seen the messages of a space up to this one."""
@@ -513,12 +513,12 @@ def _describe_spent(root: int, dollars: float) -> str:
 
 
 def _entity(row: Sequence[Any]) -> Entity:
-    return Entity(int(row[0]), row[1], row[2], read_options(row[3]))
+    return Entity(row[0], row[1], row[2], read_options(row[3]))
 
 
 def _message(row: Sequence[Any]) -> SpaceMessage:
     key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
-    who = Entity(int(sender), name, kind, read_options(options))
+    who = Entity(sender, name, kind, read_options(options))
     value = json.loads(origin)
     marks = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
     return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *marks)

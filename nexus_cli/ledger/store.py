@@ -238,7 +238,7 @@ class Ledger:
         """Return the keys of the runs of a project on a server, whose folders may be on other machines; none of a
         file."""
         rows = self.db.all("SELECT key FROM runs WHERE project = ?", project) if self.db.is_shared else []
-        return {int(key) for (key,) in rows}
+        return {key for (key,) in rows}
 
     # Sessions
 

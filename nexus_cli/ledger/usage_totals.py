@@ -67,7 +67,7 @@ def names_of_sessions(db: Database, by: str) -> dict[int, str]:
     """Return the name of whose each session is, by its key; `by` is one of `_NAMES`. A file has only one person: {}."""
     if by == "person" and not db.is_shared:
         return {}
-    return {int(key): str(name) for key, name in db.all(_NAMES[by])}
+    return dict(db.all(_NAMES[by]))
 
 
 SESSION_AND_WORKERS = """l.session IN (WITH RECURSIVE paid (key, id) AS (

@@ -16,8 +16,8 @@ from nexus_cli.session.session import Session
 from nexus_cli.text.diff_lines import count_lines, parse_diff
 from nexus_cli.tree.file_state import FILE
 from nexus_cli.undo.follow_changes import settle_killed
-from nexus_cli.undo.plan_restore import PathChange
 from nexus_cli.undo.read_content import ContentReader
+from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.rewind_turns import TurnChanges, changes_by_turn
 
 COUNTING = 0.3
@@ -94,7 +94,7 @@ def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:
     return TurnCount(files, lines, turn.in_force, turn.was_killed, is_kept)
 
 
-def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: float) -> tuple[int, int] | None:
+def _count_lines(changes: Iterable[FileChange], reader: ContentReader, end: float) -> tuple[int, int] | None:
     """Return the added and removed lines, None if there are none or the time is up."""
     added = removed = 0
     for change in changes:

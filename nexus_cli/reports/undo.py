@@ -16,9 +16,10 @@ from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.follow_changes import KILLED_SINCE
 from nexus_cli.undo.plan_references import merge_references
-from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
+from nexus_cli.undo.plan_restore import UNSURE, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.read_references import name_references
+from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
@@ -138,7 +139,7 @@ def _describe_move(reference: JsonObject) -> str:
     return mask_unprintable(" -> ".join(value or "absent" for value in shown))
 
 
-def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
+def change_text(change: FileChange, name: str, reader: ContentReader) -> str:
     """Return the diff of one path; "" if it is large, not text, or not kept."""
     kinds, name = (change.before.kind, change.after.kind), mask_unprintable(name)
     head = _rights_text(change, name) if len(set(kinds)) == 1 else ""
@@ -155,7 +156,7 @@ def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     return head + diff
 
 
-def _rights_text(change: PathChange, name: str) -> str:
+def _rights_text(change: FileChange, name: str) -> str:
     """Return a line for each right of a path that was changed."""
     before, after = change.before, change.after
     lines = [f"mode of {name}: {before.mode:04o} -> {after.mode:04o}\n"] if before.mode != after.mode else []
@@ -166,7 +167,7 @@ def _rights_text(change: PathChange, name: str) -> str:
     return "".join(lines)
 
 
-def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> str | None:
+def _state_text(change: FileChange, state: FileState, reader: ContentReader) -> str | None:
     if state.kind != FILE:
         return f"link to {mask_unprintable(state.target)}\n" if state.kind == LINK else ""
     data = read_all(reader, change.root, state.content, LARGEST)
@@ -176,7 +177,7 @@ def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> 
     return None if read is None else read.text
 
 
-def _read_present(change: PathChange, state: FileState) -> bytes | None:
+def _read_present(change: FileChange, state: FileState) -> bytes | None:
     """Return the bytes of a file if it is still in `state`."""
     with suppress(OSError, ToolError), open_folder(change.root) as root, open_parent(change.path, inside=root) as place:
         data = read_file_at(*place, LARGEST).data

@@ -199,7 +199,8 @@ def _find_restriction(
         return _make_part(shown, written, f"the command writes a file covered by {written.named}")
     is_all = search.level == ALL
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
-    is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
+    is_plain = all(word.is_plain for word in command.words)
+    is_denied = closed is not None and closed.decision == "deny" and is_plain and is_reader(command.words)
     if is_denied and not is_all:  # where nobody can be asked, a word that may be a pattern is enough
         closed_rule = _find_closed_file(find_shown_files(command.words), search, folders, [folders.assumed])
         is_denied = closed_rule is not None and closed_rule.decision == "deny"
@@ -311,11 +312,6 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
             why = f"it reads a file covered by {closed.named}"
             parts.append(_make_part(("<", target.text), closed, why, is_sure=target.is_plain))
     return parts
-
-
-def _reads_plainly(command: SimpleCommand) -> bool:
-    """Return True for a command that only reads, and whose words are as they stand."""
-    return all(word.is_plain for word in command.words) and is_reader(command.words)
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:

@@ -61,7 +61,7 @@ from nexus_cli.core.run import (
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.resume_trigger import claim_signals, resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.run_summary import begin_record, describe_end, find_commits_of_others
@@ -298,7 +298,7 @@ class RunDriver:
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
             session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
-            return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: {"run": run.key, "signals": []}})
+            return claim_signals(trigger, run)
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or session.record.ends_unfinished()
         next_trigger = Trigger() if is_unfinished or self._untold(session) else None
@@ -309,14 +309,11 @@ class RunDriver:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
             session.engine.tell_model(self._describe_budget(session), text if next_trigger else "")
             if next_trigger is None:
-                claimed = {"run": run.key, "signals": [signal.key for signal in resumed]}
-                return Trigger(text, "resume", actor="nexus", notes={CLAIMED_RUN: claimed})
+                return claim_signals(Trigger(text, "resume", actor="nexus"), run, resumed)
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
             runs.take(run, signals if run.waits else resumed, utc_now())
             return next_trigger
-        trigger = await resume_trigger(session, run, signals)
-        claimed = {"run": run.key, "signals": [signal.key for signal in signals]}
-        return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: claimed})
+        return claim_signals(await resume_trigger(session, run, signals), run, signals)
 
     async def _note_others(self, session: Session) -> None:
         """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""

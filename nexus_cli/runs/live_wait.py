@@ -10,16 +10,14 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import WAITING as WAITING_ERROR
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.memo_kinds import CLAIMED_RUN
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.resume_trigger import keep_conversation, resume_trigger
+from nexus_cli.runs.resume_trigger import claim_signals, keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.session import Session
 
@@ -71,10 +69,9 @@ async def resume_run(session: Session, turn: Turn) -> None:
 async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
     signals = ledger.runs.signals(run.key)
     trigger = keep_conversation(await resume_trigger(session, run, signals))
-    claimed = {"run": run.key, "signals": [signal.key for signal in signals]}
     watch = asyncio.create_task(_stop_if_cancelled(session, ledger, run))
     try:
-        outcome = await turn(run, replace(trigger, notes={**trigger.notes, CLAIMED_RUN: claimed}))
+        outcome = await turn(run, claim_signals(trigger, run, signals))
     finally:
         watch.cancel()
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""

@@ -9,7 +9,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_stamp, recorded_seconds, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.memo_kinds import WAIT
+from nexus_cli.core.memo_kinds import CLAIMED_RUN, WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
 from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
@@ -53,6 +53,12 @@ def keep_conversation(trigger: Trigger) -> Trigger:
     """Return the trigger of a resumed run that begins no new epoch: the lines of its recap are in the text."""
     text = "\n".join([trigger.text, *resume_lines(trigger.came)])
     return replace(trigger, text=text, fresh=False, came=())
+
+
+def claim_signals(trigger: Trigger, run: Run, signals: Sequence[Signal] = ()) -> Trigger:
+    """Return the trigger of a turn of `run` that takes `signals` as it is recorded."""
+    claimed = {"run": run.key, "signals": [signal.key for signal in signals]}
+    return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: claimed})
 
 
 def describe_signal(wait: Wait, signal: Signal) -> str:

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.project_settings import settings_in
@@ -236,7 +235,7 @@ class Runner:
             connection,
             claimed,
             self._hooks.get(run.type, RunHooks()),
-            self._settings_in,
+            lambda folder: self._settings or settings_in(folder),
             self._provider_for,
             _choose_model,
             self._show,
@@ -270,9 +269,6 @@ class Runner:
         self._held.clear()
 
     # Shared by the runs
-
-    def _settings_in(self, folder: Path) -> Settings:
-        return self._settings or settings_in(folder)
 
     def _provider_for(self, settings: Settings) -> Provider:
         if self._provider is not None:

@@ -167,9 +167,6 @@ class SessionJobs(Jobs):
     def addresses(self) -> list[str]:
         return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
-    def rows(self) -> list[JsonObject]:
-        return [job.to_json() for job in self._jobs.values()]
-
     # Calls
 
     def refuse_more(self) -> str:

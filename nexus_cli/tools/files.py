@@ -225,13 +225,9 @@ def _utf_16(data: bytes) -> DecodedText | None:
 
 
 def _is_noise(read: DecodedText) -> bool:
-    """Return True if more than a tenth are stray bytes and the text is not mostly UTF-8."""
-    return read.stray_bytes * 10 > len(read.text) and not _mostly_utf_8(read)
-
-
-def _mostly_utf_8(read: DecodedText) -> bool:
-    """Return True if there are at least as many non-ASCII UTF-8 characters as stray bytes."""
-    return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
+    """Return True if more than a tenth are stray bytes, and more than the UTF-8 characters outside of ASCII."""
+    beyond_ascii = len(read.text) - len(read.text.encode("ascii", "ignore"))
+    return read.stray_bytes * 10 > len(read.text) and read.stray_bytes * 2 > beyond_ascii
 
 
 _COMPARED = 4_000_000

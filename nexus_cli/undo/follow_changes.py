@@ -37,7 +37,7 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step, place_of
+from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 
@@ -80,9 +80,9 @@ def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step],
     recorded: dict[str, list[FileState]] = {}
     for other in others:
         for file_change in other.changes:
-            if file_change.is_unsure and place_of(other, file_change) in shared:
+            if file_change.is_unsure and file_change.place in shared:
                 continue
-            recorded_states = recorded.setdefault(f"{other.root}/{file_change.path}", [])
+            recorded_states = recorded.setdefault(file_change.place, [])
             index = 0 if file_change.is_earlier else len(recorded_states)
             recorded_states[index:index] = file_change.before, file_change.after
     file_changes = []
@@ -331,7 +331,7 @@ class ChangeJournal:
                     changes = unsure_changes.mark_unsure(changes, work, command, output, step.root)
                 changes = [
                     replace(file_change, is_unsure=True)
-                    if place_of(step, file_change) in shared and file_change.path not in command
+                    if f"{step.root}/{file_change.path}" in shared and file_change.path not in command
                     else file_change
                     for file_change in changes
                 ]
@@ -579,7 +579,7 @@ def _drop_of_others(
     """
     others = [other_step for other_step in read_steps_since(data, step.at) if other_step.id != step.id]
     shared = {
-        place_of(other_step, change)
+        change.place
         for other_step in others
         if command and other_step.session != step.session
         for change in other_step.changes

@@ -43,30 +43,6 @@ NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class PathChange(FileChange):
-    """The change of one path by all steps of a turn."""
-
-    root: str = ""
-    is_broken: bool = False
-    """True if something else changed the path between two of the steps."""
-
-    @property
-    def place(self) -> str:
-        """Absolute path."""
-        return f"{self.root}/{self.path}"
-
-    @property
-    def is_whole_folder(self) -> bool:
-        """True if a folder was made or removed, and no file was there."""
-        return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
-
-
-def place_change(root: str, change: FileChange) -> PathChange:
-    """Return the change of a step with its `root`."""
-    return PathChange(**{name: getattr(change, name) for name in FileChange.__dataclass_fields__}, root=root)
-
-
 UNKNOWN = PresentState(FileState(SPECIAL))
 
 
@@ -74,7 +50,7 @@ UNKNOWN = PresentState(FileState(SPECIAL))
 class Action:
     """The action of an undo on one path."""
 
-    change: PathChange
+    change: FileChange
     now: PresentState
     does: str
     """`nothing`, `restore`, `merge` (restore the merged text, `keep` on a conflict), `remove` or `keep`."""
@@ -85,23 +61,19 @@ class Action:
     """Why the path is kept."""
 
 
-def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
+def merge_changes(steps: Iterable[Step]) -> list[FileChange]:
     """Return the change of each path from before the first of `steps` to after the last."""
-    merged: dict[str, PathChange] = {}
-    for step in steps:
-        for change in step.changes:
-            path_change = place_change(step.root, change)
-            if first := merged.get(path_change.place):
-                earlier, later = (path_change, first) if change.is_earlier else (first, path_change)
-                is_broken = first.is_broken or not continues(earlier.after, later.before)
-                path_change = replace(
-                    later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in
-                )
-            merged[path_change.place] = path_change
+    merged: dict[str, FileChange] = {}
+    for change in (change for step in steps for change in step.changes):
+        if first := merged.get(change.place):
+            earlier, later = (change, first) if change.is_earlier else (first, change)
+            is_broken = first.is_broken or not continues(earlier.after, later.before)
+            change = replace(later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in)
+        merged[change.place] = change
     return list(merged.values())
 
 
-def find_changes(steps: Iterable[Step]) -> list[PathChange]:
+def find_changes(steps: Iterable[Step]) -> list[FileChange]:
     """Return the changes of `steps` for people: without folders that came or went with a path in them."""
     changes = [change for change in merge_changes(steps) if change.before != change.after]
     above = {place for change in changes for place in folders_above(change.place)}
@@ -116,7 +88,7 @@ def continues(after: FileState, before: FileState) -> bool:
     return after.content == before.content if len(forms) == 1 else after.size == before.size
 
 
-def why_refused(change: PathChange) -> str:
+def why_refused(change: FileChange) -> str:
     """Return the reason that a path is never touched, whatever the journal says; "" if it may be."""
     parts = [*change.root.split("/")[1:], *change.path.split("/")]
     if not change.root.startswith("/") or "\0" in change.place or not {"", ".", ".."}.isdisjoint(parts):
@@ -124,7 +96,7 @@ def why_refused(change: PathChange) -> str:
     return IN_GIT if any(part.casefold() == ".git" for part in parts) else ""
 
 
-def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], PresentState]) -> list[Action]:
+def plan_restore(changes: Sequence[FileChange], look: Callable[[FileChange], PresentState]) -> list[Action]:
     """Return an action for each change, in the order in which they are carried out.
 
     `look` returns the present state, and raises `OSError` if it cannot be read. Removals that make room for a restored
@@ -162,7 +134,7 @@ def _is_folder(state: FileState | None) -> bool:
     return state is not None and state.kind == FOLDER
 
 
-def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) -> None:
+def _note_links(plan: list[Action], look: Callable[[FileChange], PresentState]) -> None:
     """Decide again on paths that are hard links to one file now, by the names that share it."""
     paths = {action.change.place for action in plan}
     files = ((index, action) for index, action in enumerate(plan) if action.now.kind == FILE)
@@ -213,7 +185,7 @@ def _keep_filled_folders(plan: list[Action]) -> None:
                 plan[index] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
 
 
-def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
+def _plan_path(change: FileChange, look: Callable[[FileChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
     if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
         return Action(change, NOT_THERE, NOTHING)
@@ -228,7 +200,7 @@ def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -
     return _decide(change, now)
 
 
-def _decide(change: PathChange, now: PresentState) -> Action:
+def _decide(change: FileChange, now: PresentState) -> Action:
     before, after, goal = change.before, change.after, _find_goal(change, now)
     if now.is_like(goal):
         return Action(change, now, NOTHING, goal)
@@ -251,7 +223,7 @@ def _decide(change: PathChange, now: PresentState) -> Action:
     return _restore(change, now, KEEP, why)
 
 
-def _find_goal(change: PathChange, now: PresentState) -> FileState:
+def _find_goal(change: FileChange, now: PresentState) -> FileState:
     """Return the state before the turn; a mode, owner, attributes and hard links that the person set since stay."""
     before, after, here = change.before, change.after, now.state
     if not before.kind == after.kind == here.kind:
@@ -262,7 +234,7 @@ def _find_goal(change: PathChange, now: PresentState) -> FileState:
     )
 
 
-def _restore(change: PathChange, now: PresentState, does: str, why: str = CHANGED) -> Action:
+def _restore(change: FileChange, now: PresentState, does: str, why: str = CHANGED) -> Action:
     """Return an action with the earlier state."""
     before = change.before
     if before.kind == FILE and not before.content and not now.holds(before):

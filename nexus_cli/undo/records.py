@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.read_event import read_value
-from nexus_cli.tree.file_state import FileState
+from nexus_cli.tree.file_state import ABSENT, FOLDER, FileState
 
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
@@ -40,6 +40,20 @@ class FileChange:
     """True if the person may have made the change, see `unsure_changes`."""
     was_missing: bool = False
     """True if the step was to remove the path, and did not find it."""
+    root: str = field(default="", compare=False)
+    """That of the step; "" before the change is in one."""
+    is_broken: bool = field(default=False, compare=False)
+    """True if several steps changed the path, and something else between two of them."""
+
+    @property
+    def place(self) -> str:
+        """Absolute path."""
+        return f"{self.root}/{self.path}"
+
+    @property
+    def is_whole_folder(self) -> bool:
+        """True if a folder was made or removed, and no file was there."""
+        return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +103,19 @@ class Step:
     is_unsure: bool = False
     """True if jobs ran beside the calls: each of the changes is unsure then."""
 
-
-def place_of(step: Step, change: FileChange) -> str:
-    """Return the absolute path of a change of a step."""
-    return f"{step.root}/{change.path}"
+    def __post_init__(self) -> None:
+        if any(change.root != self.root for change in self.changes):
+            placed = tuple(replace(change, root=self.root) for change in self.changes)
+            object.__setattr__(self, "changes", placed)
 
 
 def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> JsonDict:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
-    return {
-        name: item for name in value.__dataclass_fields__ if (item := getattr(value, name)) or name not in _OPTIONAL
-    }
+    names = (name for name in value.__dataclass_fields__ if name != "root" or isinstance(value, Step))
+    return {name: item for name in names if (item := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "was_missing", "not_covered", "began"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "is_broken", "was_missing", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 

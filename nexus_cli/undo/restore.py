@@ -49,9 +49,9 @@ from nexus_cli.tree.write_state import (
 from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.journal import append_step, begin_step, disk_errors
 from nexus_cli.undo.plan_references import TurnReference
-from nexus_cli.undo.plan_restore import Action, PathChange, place_change, state_of, unchanged
+from nexus_cli.undo.plan_restore import Action, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_without_conflict, read_all
-from nexus_cli.undo.records import FileChange, ReferenceChange, Step, place_of
+from nexus_cli.undo.records import FileChange, ReferenceChange, Step
 from nexus_cli.undo.restore_references import put_references
 
 ASIDE = ".nexus-undo"
@@ -143,7 +143,7 @@ class Restorer:
 
     # Planning
 
-    def plan(self, changes: Sequence[PathChange]) -> list[Action]:
+    def plan(self, changes: Sequence[FileChange]) -> list[Action]:
         """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `OSError` if the
         disk is full."""
         self._whole = {change.place for change in changes if change.is_whole_folder}
@@ -164,7 +164,7 @@ class Restorer:
         restore_result.settle(self._whole)
         return restore_result
 
-    def _look(self, change: PathChange) -> PresentState:
+    def _look(self, change: FileChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
             return NOT_THERE if change.root in self._gone else PresentState(FileState(BLOCKED))
@@ -233,14 +233,13 @@ class Restorer:
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
-                planned = place_change(step.root, change)
-                self._whole |= {planned.place} if planned.is_whole_folder else set()
-                if step.root in self._roots and not plans.why_refused(planned):
+                self._whole |= {change.place} if change.is_whole_folder else set()
+                if step.root in self._roots and not plans.why_refused(change):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
                 path = change.path.partition(ASIDE)[0]
                 if change.path != path and path in paths:
                     kept_path = KeptPath(f"{step.root}/{path}", plans.CHANGED)
-                    self._kept[place_of(step, change)] = kept_path
+                    self._kept[change.place] = kept_path
         self._execute(begun)
 
     def _prepare(self, action: Action) -> list[FileChange]:
@@ -270,7 +269,7 @@ class Restorer:
         self._seen[f"{change.root}/{beside}"] = NOT_THERE
         return [unchanged(change.path, now), FileChange(beside, ABSENT_STATE, state)]
 
-    def _keep_bytes(self, change: PathChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
+    def _keep_bytes(self, change: FileChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
         """Keep the bytes of a file, if `state` has others; return its present state and content. Raises as
         `keep_bytes`."""
         if now.kind != FILE or (state is not None and now.holds(state)):
@@ -285,7 +284,7 @@ class Restorer:
             content, present = keep_bytes(root, change.path, present, self._store)
         return present, content
 
-    def _find_beside(self, change: PathChange, now: PresentState) -> str | None:
+    def _find_beside(self, change: FileChange, now: PresentState) -> str | None:
         """Return a free path for the earlier state of a path, None if there is no place for one.
 
         Where a link or a file is in the way, the files of the former folder get a folder beside it.
@@ -310,8 +309,8 @@ class Restorer:
             for change in step.changes:
                 if change.after.pair:
                     self._links.setdefault((step.root, change.after.pair), []).append(change.path)
-                planned, is_closed = place_change(step.root, change), ~change.before.mode & DRAFT_MODE
-                if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(planned):
+                is_closed = ~change.before.mode & DRAFT_MODE
+                if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(change):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
             with disk_errors("the undo or redo is not complete"):
@@ -334,9 +333,8 @@ class Restorer:
         """Make one planned change; return the changes that were made. A folder gets its rights later."""
         if change.before == change.after:
             return [change]
-        planned = place_change(step.root, change)
-        place = planned.place
-        if why := plans.why_refused(planned):
+        place = change.place
+        if why := plans.why_refused(change):
             self.result.kept.append(KeptPath(place, why))
             return []
         now, why = self._seen.get(place), plans.CHANGED
@@ -344,14 +342,14 @@ class Restorer:
             if step.root not in self._roots:
                 raise ChangedMeanwhileError
             if change.after.kind == FOLDER:
-                return self._make_folder(change, planned, now)
+                return self._make_folder(change, now)
             if change.before.kind == FOLDER and not remove_folder(self._roots[step.root], change.path):
                 if change.after.kind != ABSENT:
                     raise ChangedMeanwhileError
                 finish_folder(self._roots[step.root], change.path, change.before, change.before)
                 return [FileChange(change.path, change.before, change.before)]
             if now is None or now.kind in (FOLDER, BLOCKED):
-                now = self._look(planned)
+                now = self._look(change)
                 is_gone = change.after.kind == ABSENT
                 is_made = now.is_like(change.after) or (is_gone and now.kind in (BLOCKED, FOLDER))
                 if is_made and (is_gone or change.before.pair == change.after.pair):  # by an undo that was killed
@@ -362,24 +360,24 @@ class Restorer:
             try:
                 return [self._write(step, change, now)]
             except ChangedMeanwhileError:  # its time changes with its hard links too
-                now = self._look(planned)
+                now = self._look(change)
                 if not now.is_like(change.before):
                     raise
                 return [self._write(step, change, now)]
         except ChangedMeanwhileError:
             with suppress(OSError):
-                now = self._look(planned)
+                now = self._look(change)
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise
             why = reason_of(error).lower()
         return self._keep(step, change, now or plans.UNKNOWN, why)
 
-    def _make_folder(self, change: FileChange, planned: PathChange, now: PresentState | None) -> list[FileChange]:
+    def _make_folder(self, change: FileChange, now: PresentState | None) -> list[FileChange]:
         """Make a folder, in place of a file that goes; `_finish` gives it its rights."""
-        root = self._roots[planned.root]
+        root = self._roots[change.root]
         if now is None or now.kind == BLOCKED:
-            now = self._look(planned)
+            now = self._look(change)
         if now.kind not in (FOLDER, ABSENT):
             if not now.is_like(change.before):
                 raise ChangedMeanwhileError
@@ -391,7 +389,7 @@ class Restorer:
         """Give a folder that was made, or has other rights now, its planned ones; return the change that was made."""
         if change.after.kind != FOLDER or change.before == change.after:
             return [change]
-        place = place_of(step, change)
+        place = change.place
         try:
             self._note_refused(place, finish_folder(self._roots[step.root], change.path, change.before, change.after))
         except (ChangedMeanwhileError, OSError) as error:
@@ -402,7 +400,7 @@ class Restorer:
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
         """Give a path its planned state; return the change with its stamp."""
-        root, state, place = self._roots[step.root], change.after, place_of(step, change)
+        root, state, place = self._roots[step.root], change.after, change.place
         if state.kind == ABSENT:
             remove_path(root, change.path, now)
             remove_empty_folders(root, change.path, ASIDE)
@@ -430,7 +428,7 @@ class Restorer:
         """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
         pair = change.after.pair
         for path in (*self._links.get((step.root, pair), ()), pair) if pair else ():
-            planned = place_change(step.root, FileChange(path, change.after, change.after))
+            planned = FileChange(path, change.after, change.after, root=step.root)
             if path != change.path and not plans.why_refused(planned):
                 with suppress(OSError):
                     now = self._look(planned)
@@ -451,16 +449,15 @@ class Restorer:
 
     def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
         """Put the planned state beside a path that turned out not to be as planned."""
-        place = place_of(step, change)
+        place = change.place
         earlier = self._kept.get(place)
         kept_path = earlier or KeptPath(place, why)
         same = [] if earlier else [unchanged(change.path, now)]
-        planned = place_change(step.root, change)
-        beside = None if earlier or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
+        beside = None if earlier or change.after.kind in (ABSENT, FOLDER) else self._find_beside(change, now)
         if beside is not None:
-            aside = FileChange(beside, ABSENT_STATE, change.after)
+            aside = FileChange(beside, ABSENT_STATE, change.after, root=step.root)
             with suppress(ChangedMeanwhileError, OSError):
-                self._kept[place_of(step, aside)] = kept_path
+                self._kept[aside.place] = kept_path
                 return [*same, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept_path)
         return same

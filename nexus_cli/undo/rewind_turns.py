@@ -9,7 +9,8 @@ from pathlib import Path
 from nexus_cli.core.errors import UsageError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_steps
-from nexus_cli.undo.plan_restore import PathChange, find_changes
+from nexus_cli.undo.plan_restore import find_changes
+from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktrees, steps_in_force
 
 
@@ -17,7 +18,7 @@ from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktre
 class TurnChanges:
     """The changes of one turn."""
 
-    changes: Sequence[PathChange]
+    changes: Sequence[FileChange]
     """All of files, also those that were undone; none if only references of git changed."""
     in_force: bool
     """False once all of them were undone."""

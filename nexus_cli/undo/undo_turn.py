@@ -44,7 +44,7 @@ from nexus_cli.undo.plan_restore import (
     merge_changes,
 )
 from nexus_cli.undo.read_references import is_same_value
-from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
+from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, join_worktrees, read_present
@@ -222,11 +222,9 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
 
 def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
     """Return the steps without changes of paths that steps of the same turn in `unsure` name."""
-    places = {(step.turn, place_of(step, change)) for step in unsure for change in step.changes}
+    places = {(step.turn, change.place) for step in unsure for change in step.changes}
     return [
-        replace(
-            step, changes=tuple(change for change in step.changes if (step.turn, place_of(step, change)) not in places)
-        )
+        replace(step, changes=tuple(change for change in step.changes if (step.turn, change.place) not in places))
         for step in steps
     ]
 
@@ -336,9 +334,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
             what = next(
-                step.what
-                for step in steps
-                if any(place_of(step, file_change) == change.place for file_change in step.changes)
+                step.what for step in steps if any(file_change.place == change.place for file_change in step.changes)
             )
             failures.append(f"{what}: the repository was not restored ({why}); to get its commits: {fetch}")
     inner = {

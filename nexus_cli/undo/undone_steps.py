@@ -15,10 +15,9 @@ from pathlib import Path
 
 from nexus_cli.config.paths import folders_above
 from nexus_cli.core.grouping import group_pairs
-from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import is_inside, merge_changes
-from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
+from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step
 
 _OF_WORKER = re.compile(r"w\d[\d.]*: ")
 """Beginning of the name of a worker's step (`workers.py`)."""
@@ -43,7 +42,7 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     gone: set[tuple[str, ...]] = set()
     in_force = []
     for step in reversed(steps):
-        left = [(place, change) for change in step.changes if (step.id, place := place_of(step, change)) not in gone]
+        left = [(place, change) for change in step.changes if (step.id, place := change.place) not in gone]
         places = [place for place, change in left if not (change.was_missing and os.path.lexists(place))]
         gone.update((id_, place) for place in places for id_ in step.undoes)
         moved = tuple(
@@ -54,12 +53,7 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         gone.update((id_, step.root, change.repository, change.name) for change in moved for id_ in step.undoes)
         inside = {place for place, _ in left if is_inside(place, paths)}
         above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
-        whole = {FOLDER, ABSENT}
-        changes = [
-            change
-            for place, change in left
-            if place in inside or (place in above and {change.before.kind, change.after.kind} == whole)
-        ]
+        changes = [change for place, change in left if place in inside or (place in above and change.is_whole_folder)]
         repositories = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
         moved = tuple(
             change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in repositories

@@ -121,7 +121,7 @@ def test_a_job_outlives_its_turn_and_a_compaction_and_ends_with_the_session(tmp_
             await turn(session, "and now?")
             assert "running in the background: j1 (sleep 60)" in str(provider.seen[-1])
             assert session.jobs is not None and session.jobs.running() == ["j1"]
-            found = session.jobs.rows()[0]
+            found = session.jobs.describe_all()[0]
             assert (found["id"], found["command"], found["state"], found["status"]) == (
                 "j1",
                 "sleep 60",
@@ -529,7 +529,7 @@ def test_a_job_that_could_not_be_started_is_not_remembered(tmp_path: Path) -> No
             events = await turn(session, "go")
             assert "could not be started" in result(events).error
             assert not any(isinstance(one, Notice) for one in events)
-            assert session.jobs is not None and session.jobs.rows() == []
+            assert session.jobs is not None and session.jobs.describe_all() == []
             assert "job j1 runs" in result(await turn(session, "again")).text
             name = session.id
         async with opened(tmp_path, act("list"), again=name) as (session, provider):
@@ -551,7 +551,7 @@ def test_a_job_whose_start_is_stopped_is_not_remembered(tmp_path: Path, monkeypa
 
             monkeypatch.setattr(CallChanges, "begin_jobs", stop)
             await turn(session, "go")
-            assert session.jobs is not None and session.jobs.rows() == []
+            assert session.jobs is not None and session.jobs.describe_all() == []
         async with opened(tmp_path, act("list"), again=name) as (session, _):
             assert result(await turn(session, "what became of it?")).text == "no jobs"
 
