@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_068, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_495, 0, 7),
+    "cli": (47_519, 0, 7),
     "client": (2_261, 0, 2),
     "commands": (44_986, 0, 48),
     "config": (35_740, 0, None),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_340, 49_784)
+SUM = (974_364, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -55,9 +55,12 @@ class Interrupt:
         process.handle_signals(self._handle)
 
     def uninstall(self) -> None:
-        """Restore the handlers that end the process at a signal."""
+        """Restore the handlers that end the process at a signal. A second signal ends it with the status of the first,
+        which the result may state."""
         self._cancel = self._stop = None
         process.exit_on_signals()
+        if self.signal:
+            process.handle_signals(lambda number, frame: process.exit_process(self.status))
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._on_arrival(number)

@@ -99,6 +99,25 @@ def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     assert stderr.splitlines()[-2:] == [b"nexus: stopped: received SIGINT.", b"Resume with: nexus ask -r 01FAKE"]
 
 
+def test_a_second_signal_after_the_work_has_ended_changes_no_status() -> None:
+    code = """
+import asyncio, os, signal
+from nexus_cli.cli.interrupt import Interrupt
+
+async def work():
+    interrupt, stopped = Interrupt(), asyncio.Event()
+    interrupt.install(stopped.set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stopped.wait()
+    interrupt.uninstall()
+    os.kill(os.getpid(), signal.SIGINT)
+
+asyncio.run(work())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (143, b"")
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("form", ["--json", "--stream-json"])
 def test_a_second_signal_leaves_one_result_object(form: str) -> None:
