@@ -503,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rules": (31_573, 0, 20),
     "runs": (23_203, 0, 40),
     "sandbox": (38_728, 0, 27),
-    "sections": (35_055, 0, 37),
+    "sections": (34_944, 0, 35),
     "service_list": (303, 0, 2),
     "session": (50_710, 0, 36),
     "spaces": (10_365, 0, 20),

@@ -26,7 +26,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject, compact
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
-from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.request import Model, ModelInfo
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.provider.model_table import window_command
@@ -41,16 +41,6 @@ if TYPE_CHECKING:
 LEAST_STORED = 4_096
 """A smaller window, which may leave no room for any request, is not stored: one wrong word of a provider must not end
 later sessions."""
-
-
-@dataclass
-class Model:
-    """A model with its request settings."""
-
-    info: ModelInfo
-    effort: str = ""
-    cache_key: str = ""
-    stall_seconds: float = 120.0
 
 
 @dataclass(slots=True)

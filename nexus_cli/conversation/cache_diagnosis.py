@@ -1,6 +1,6 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
-Pure. The facts come from `cache_expectation` for a running session and from `request_history` for the ledger; both use
+Pure. The facts come from `model_call` for a running session and from `request_history` for the ledger; both use
 `SentRequest.compare`.
 """
 

@@ -195,3 +195,13 @@ class ModelInfo:
         prices = asdict(tier) if tier else {}
         prices.pop("min_input", None)
         return replace(self, tiers=(), **prices)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model with its request settings."""
+
+    info: ModelInfo
+    effort: str = ""
+    cache_key: str = ""
+    stall_seconds: float = 120.0

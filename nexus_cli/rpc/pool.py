@@ -31,11 +31,12 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
+from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers

@@ -24,12 +24,12 @@ from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
+from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.runs.drive import LEASE, RunDriver
 from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
 from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
-from nexus_cli.session.factory import make_provider
 from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 
 HOOKS: Mapping[str, RunHooks] = {

@@ -105,18 +105,6 @@ def find_agents(cwd: Path) -> dict[str, Skill]:
     return {agent.name: agent for agent in find_all_agents(cwd)[0] if agent.is_usable}
 
 
-def index_named(cwd: Path, kind: str) -> dict[str, Skill]:
-    """Return the agents or skills (`kind`) that the model can name, by each of their names. Blocks; raises nothing."""
-    offered = (skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_offered)
-    return index_guides(find_agents(cwd).values() if kind == GuideKind.AGENT else offered)
-
-
-def find_whole_name(cwd: Path, kind: str, name: str) -> str:
-    """Return `PLUGIN:NAME` for the name of a plugin's agent or skill, other names as they are. Blocks."""
-    guide = index_named(cwd, kind).get(name.strip())
-    return guide.whole_name if guide else name
-
-
 def _unknown_tools(recipe: Recipe) -> Iterator[str]:
     """Yield a warning line for each unknown tool name in `recipe`, which may be misspelt."""
     tool_names = recipe.limits.tools

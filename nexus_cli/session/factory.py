@@ -16,7 +16,7 @@ from functools import partial
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.context.manager import ContextConfig, ContextManager, Model
+from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
@@ -29,11 +29,12 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.front_ends import CHAT, RUN, SERVED
 from nexus_cli.core.limits import ASK, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS, WORK_FOLDER
-from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.request import Model, ModelInfo, Provider
 from nexus_cli.core.services import Jobs, RunFacts
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.backoff import anchor_on_newest
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
@@ -42,13 +43,12 @@ from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_ou
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
-from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
-from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.sections.find_recipe import find_agents, find_whole_name
+from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.open_session import (
     find_session,
@@ -59,7 +59,7 @@ from nexus_cli.session.open_session import (
     recipe_of,
 )
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
+from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_whole_name, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
@@ -103,7 +103,7 @@ def open_session(
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
     if ledger is not None:
         opened_session = opened(ledger)
-        opened_session.state = replace(opened_session.state, shares=True)
+        opened_session.state.shares = True
         return opened_session
     ledger = open_ledger(options, notices)
     try:
@@ -119,17 +119,6 @@ def open_session(
         raise
 
 
-def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
-    """Make the provider for all models that litellm knows, with the retries of the settings. Unless it `saves`, it
-    keeps no template of a request."""
-    templates = places().cache / "requests" if saves else None
-    return RetryingProvider(
-        LitellmBackend(info=lambda name: served_model_info(name, settings.models, saves=saves), templates=templates),
-        tries=settings.provider.retries + 1,
-        seconds=settings.provider.retry_seconds,
-    )
-
-
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
@@ -140,7 +129,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         except NexusError:
             ledger.release(session.id)
             raise
-    session.state = replace(session.state, shares=earlier.state.shares)
+    session.state.shares = earlier.state.shares
     session.inherit_from(earlier)
     if (hooks := session.dispatcher.hooks) and (before := earlier.dispatcher.hooks):
         hooks.continue_from(before, is_same=session.id == earlier.id)
@@ -554,8 +543,6 @@ class SessionFactory:
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
         if epoch is not None and epoch.model == model.info.name:
-            from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (it is resumed)
-
             with suppress(NexusError):  # its record may be damaged
                 context.estimate = anchor_on_newest(context.estimate, log, epoch, context.conversation.counts())
         return context

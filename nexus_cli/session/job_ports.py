@@ -105,8 +105,8 @@ class JobPort:
 class JobPorts:
     """The ports of the jobs of one session."""
 
-    def __init__(self, state: Callable[[], SessionState]) -> None:
-        self._state = state
+    def __init__(self, state: SessionState) -> None:
+        self.state = state
         self._ports: dict[tuple[str, int], JobPort] = {}
         """By job and port."""
         self._seen: dict[str, frozenset[str]] = {}
@@ -192,11 +192,11 @@ class JobPorts:
 
     @property
     def _network(self) -> SessionNetwork | None:
-        return self._state().dispatcher.permission.network
+        return self.state.dispatcher.permission.network
 
     def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
-        state, network = self._state(), self._network
+        state, network = self.state, self._network
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
         if service := KNOWN_PORTS.get(listener.port):
@@ -216,7 +216,7 @@ class JobPorts:
         port.why = self._refuse(port.listener, is_typed=False)
         if port.why:
             return
-        state = self._state()
+        state = self.state
         is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level not in UNASKED
         if is_asked and not self._is_allowed:
             if not asks and state.engine.control.running:
@@ -254,7 +254,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} is open at {port.url} until {job} ends (to stop it: /jobs stop {job})"
-        self._state().engine.control.emit_aside(Notice(line, warning=False))
+        self.state.engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
         self,

@@ -31,19 +31,18 @@ NEWEST = 500
 PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message changes it."
 
 
-def at_level(state: SessionState, level: str) -> SessionState:
-    """Return the state at permission `level`, as far as other layers allow, with a notice if limits change too."""
+def set_level(state: SessionState, level: str) -> None:
+    """Set the permission `level`, as far as other layers allow, with a notice to the model if limits change too."""
     engine, dispatcher = state.engine, state.dispatcher
     if state.options is None:  # a bare session has one layer
         dispatcher.limits = replace(dispatcher.limits, allow=level)
-        return state
-    options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
-    layers = limit_layers(engine.settings, dispatcher.recipe, options)
+        return
+    state.options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
+    layers = limit_layers(engine.settings, dispatcher.recipe, state.options)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
     notices = engine.readings.notices
     notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
     engine.tell_model(describe_changed_limits(engine.conversation.memos(LIMITS_IN_FORCE), dispatcher.bounds))
-    return replace(state, options=options)
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], ignored_names: Collection[str] = ()) -> str:

@@ -35,7 +35,7 @@ from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.core.tool import Effect
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
+from nexus_cli.guides.skills import GuideKind, Skill, find_guides, index_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
 from nexus_cli.sections.find_recipe import find_agents
@@ -96,6 +96,18 @@ class SkillCatalogue:
 
 def _describe(skills: tuple[Skill, ...]) -> list[JsonDict]:
     return [{"name": skill.name, "description": skill.description} for skill in skills if skill.is_offered]
+
+
+def index_named(cwd: Path, kind: str) -> dict[str, Skill]:
+    """Return the agents or skills (`kind`) that the model can name, by each of their names. Blocks; raises nothing."""
+    offered = (skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_offered)
+    return index_guides(find_agents(cwd).values() if kind == GuideKind.AGENT else offered)
+
+
+def find_whole_name(cwd: Path, kind: str, name: str) -> str:
+    """Return `PLUGIN:NAME` for the name of a plugin's agent or skill, other names as they are. Blocks."""
+    guide = index_named(cwd, kind).get(name.strip())
+    return guide.whole_name if guide else name
 
 
 LARGEST = 16 * 1024 * 1024

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nexus_cli.core.front_ends import RUN
+from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.limits import ASK, LEVELS
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import (
     Assembly,
@@ -33,8 +36,11 @@ if TYPE_CHECKING:
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_jobs import SessionJobs
+    from nexus_cli.session.session_state import SessionState
 
 S_co = TypeVar("S_co", covariant=True)
+MOST_TITLE = 1000
+"""Most characters of the person's request in the record of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +78,41 @@ def _waits(session: Session) -> SessionWaits:
         jobs = session.jobs
         return ", ".join(jobs.running()) if jobs is not None and not session.state.has_more_turns else ""
 
-    has_parent = bool(session.options.spawner)
-    return SessionWaits(session.ledger, session.record, has_parent, lambda: _describe_run(session), longest, ends_jobs)
+    has_parent, describe = bool(session.options.spawner), partial(describe_run, session.state)
+    return SessionWaits(session.ledger, session.record, has_parent, describe, longest, ends_jobs)
 
 
-def _describe_run(session: Session) -> dict[str, object]:
-    from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
-
-    return describe_run(session.state)
+def describe_run(state: SessionState) -> JsonDict:
+    """Return `type`, `title`, `trigger` and `options` of the run of a session that begins to wait and has none yet, so
+    that another process can resume it; see the memo `ledger.WAIT`."""
+    options, limits = state.options, state.dispatcher.limits
+    assert options is not None and state.record is not None, "only a session of the factory can wait"
+    front = "ask" if options.front == RUN else "repl"
+    message = next(iter(state.record.user_messages()), (0, ""))[1][:MOST_TITLE]
+    opened = {
+        "folder": str(options.cwd),
+        "worktree": options.worktree,
+        "model": state.engine.model.info.name,
+        "effort": state.engine.model.effort,
+        "recipe": state.dispatcher.recipe.name,
+        "allow": limits.allow if limits.allow in LEVELS else ASK,
+        "max_cost": limits.max_cost,
+        "max_steps": limits.max_steps,
+        "max_total_tokens": limits.max_total_tokens,
+        "timeout": limits.timeout,
+    }
+    return {
+        "type": front,
+        "title": message,
+        "trigger": {"type": front, "message": message},
+        "options": {name: value for name, value in opened.items() if value not in (None, "")},
+    }
 
 
 def _jobs(session: Session) -> SessionJobs:
     from nexus_cli.session.session_jobs import SessionJobs  # noqa: PLC0415  (few sessions have jobs)
 
-    return SessionJobs(lambda: session.state)
+    return SessionJobs(session.state)
 
 
 async def _describe_tool(session: Session, name: str) -> ToolResult:

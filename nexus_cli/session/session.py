@@ -43,7 +43,7 @@ from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.limits_record import NEWEST, at_level
+from nexus_cli.session.limits_record import NEWEST, set_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
@@ -187,7 +187,7 @@ class Session:
         if self.workers is not None:
             self.workers.work_for(self)
         if self.jobs is not None:
-            self.jobs.work_for(lambda: self.state)
+            self.jobs.work_for(self.state)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
@@ -202,7 +202,7 @@ class Session:
         now = self.status().allow
         if now != PLAN:
             self._before_plan = now
-        self.state = at_level(self.state, level)
+        set_level(self.state, level)
         self.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)

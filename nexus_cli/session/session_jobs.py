@@ -6,11 +6,11 @@ They end with the session. Their starts and ends are memos, from which a resumed
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 import time
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
     from nexus_cli.session.session_state import SessionState
+    from nexus_cli.tools.process import ProcessResult
 
 MOST = 16
 """Most jobs that run at the same time."""
@@ -83,13 +84,16 @@ class BackgroundJob:
     @property
     def status(self) -> int | None:
         """Its exit status."""
-        result = self.process.result if self.process is not None else None
-        return result.status if result is not None else None
+        return self._result.status if self._result else None
 
     @property
     def restored(self) -> Sequence[str]:
         """Lines about the protected files that the guard restored behind it."""
-        return self.process.result.restored if self.process is not None and self.process.result else ()
+        return self._result.restored if self._result else ()
+
+    @property
+    def _result(self) -> ProcessResult | None:
+        return self.process.result if self.process else None
 
     def describe(self) -> str:
         """Return its state in a few words: `running for 2 min`, `ended after 3 s, exit status 1`."""
@@ -98,7 +102,7 @@ class BackgroundJob:
         error = self.process.error if self.process is not None else ""
         if error:
             return f"could not be started: {error}"
-        late = ", time limit" if self.process and self.process.result and self.process.result.timed_out else ""
+        late = ", time limit" if self._result and self._result.timed_out else ""
         return f"{_describe_end(self.state, self.seconds, self.status)}{late}"
 
     def to_json(self) -> JsonDict:
@@ -121,32 +125,31 @@ class JobObject(JsonOf[BackgroundJob]):
 class SessionJobs(Jobs):
     """Implements `Jobs` for one session; made for the first job."""
 
-    def __init__(self, state: Callable[[], SessionState]) -> None:
-        """`state` returns the present state of the session: it changes with the permission level."""
+    def __init__(self, state: SessionState) -> None:
         self._state = state
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, JobObject] = {}
         """Jobs of earlier processes by their ids."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
-        self._ports = JobPorts(lambda: self._state())
+        self._ports = JobPorts(self._state)
         self._watch: asyncio.Task[None] | None = None
         """Looks at the ports of running jobs."""
         self._changes.jobs = self._followed
         self._restore()
 
-    def work_for(self, state: Callable[[], SessionState]) -> None:
+    def work_for(self, state: SessionState) -> None:
         """Continue for a session that has replaced the previous one."""
-        self._state = state
+        self._state = self._ports.state = state
         self._changes.jobs = self._followed
 
     @property
     def _engine(self) -> Engine:
-        return self._state().engine
+        return self._state.engine
 
     @property
     def _changes(self) -> CallChanges:
-        return self._state().dispatcher.call_changes
+        return self._state.dispatcher.call_changes
 
     @property
     def _next_id(self) -> str:
@@ -154,7 +157,7 @@ class SessionJobs(Jobs):
 
     def _followed(self) -> tuple[str, Path] | None:
         job_list = ", ".join(f"{job_id} {self._jobs[job_id].name}" for job_id in self.running())
-        return (f"job {job_list}", self._state().dispatcher.project_root) if job_list else None
+        return (f"job {job_list}", self._state.dispatcher.project_root) if job_list else None
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
@@ -181,10 +184,8 @@ class SessionJobs(Jobs):
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
-            try:
+            with suppress(RuntimeError):  # the loop has ended before the job
                 loop.call_soon_threadsafe(self._end, job)
-            except RuntimeError:  # the loop has ended before the job
-                pass
 
         try:
             sandbox = CommandSandbox(None, os.environ)
@@ -223,7 +224,7 @@ class SessionJobs(Jobs):
         self._watch_ports()
         await self._look(asks=True)
         line = f"job {job.id} runs in the background; you will be told when it ends."
-        if not self._state().has_more_turns:
+        if not self._state.has_more_turns:
             line += " It is stopped when this turn ends; to wait for it, call `wait_for`."
         lines = [line, *self._ports.take_news(job.id)]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
@@ -265,7 +266,7 @@ class SessionJobs(Jobs):
             return found_job
         found_job.waiting += 1
         try:
-            await _wait_for(found_job.over, math.inf if seconds is None else seconds)
+            await _wait_for(found_job.over, seconds)
         finally:
             found_job.waiting -= 1
         if not found_job.over.is_set():
@@ -437,11 +438,11 @@ class SessionJobs(Jobs):
     async def _note_changes(self) -> None:
         """Count the files that jobs changed as changes of the turn."""
         names = await self._changes.end_jobs()
-        self._state().dispatcher.changed.update(dict.fromkeys(names))
+        self._state.dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
-        if not self._state().has_more_turns:
+        if not self._state.has_more_turns:
             for line in await self.end_all():
                 self._engine.control.emit_notice(line)
         await asyncio.gather(self._note_changes(), *self._looks)
@@ -458,7 +459,7 @@ class SessionJobs(Jobs):
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
         value: JsonDict = {
-            "session": self._state().session_id,
+            "session": self._state.session_id,
             "id": job.id,
             "command": job.command,
             "state": job.state,
@@ -524,10 +525,8 @@ def _describe_command(command: str) -> str:
     return cut_at_word(one_line("".join(printable)), _NAME)
 
 
-async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, at most `seconds`."""
-    try:
-        async with asyncio.timeout(None if math.isinf(seconds) else seconds):
+async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:
+    """Wait for an event, at most `seconds` if given."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
             await event.wait()
-    except TimeoutError:
-        return

@@ -129,8 +129,7 @@ class SessionServers(ServerTools):
 
     async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
-        can_ask = questions is not None and questions.can_ask
-        ask = AskForServer(server, questions) if questions is not None and can_ask else None
+        ask = partial(_ask_person, server, questions) if questions is not None and questions.can_ask else None
 
         async def send(host: Any, opened: ServerEntry) -> ServerAnswer:
             entry, decided = self._catalogue.entries[server], self._find_tool(server, tool)
@@ -370,33 +369,30 @@ def describe_error(server: str, error: ServerError | str) -> str:
     return f"MCP server {text}" if text.startswith(f"{server}:") else text
 
 
-class AskForServer:
-    """Puts the questions of a server to the person; is an `AskPerson`."""
+async def _ask_person(server: str, questions: PersonQuestions, question: ServerQuestion) -> JsonObject | None:
+    """Put a question of a server to the person. Return the answers by name of the field; None if the person answers
+    nothing, or declines."""
 
-    def __init__(self, server: str, questions: PersonQuestions) -> None:
-        self._server, self._questions = server, questions
+    async def ask(text: str, *choices: str) -> str:
+        replies = await questions.ask([PersonQuestion(text, (*choices, "decline"))])
+        answer = replies[0].strip() if replies else ""
+        return "" if answer == "decline" else answer
 
-    async def __call__(self, question: ServerQuestion) -> JsonObject | None:
-        """Return the answers by name of the field; None if the person answers nothing, or declines."""
-        lead = f"MCP server {self._server} asks: {one_line(question.text)}"
-        if question.url:
-            replies = await self._questions.ask(
-                [PersonQuestion(f"{lead}\nOpen {one_line(question.url)}", ("done", "decline"))]
-            )
-            return {} if replies and replies[0].strip() == "done" else None
-        fields = question.parameters.get("properties")
-        if not isinstance(fields, Mapping) or not fields:
-            replies = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
-            return {} if replies and replies[0].strip() == "yes" else None
-        answers: JsonDict = {}
-        for name, schema in list(fields.items())[:20]:
-            schema = schema if isinstance(schema, Mapping) else {}
-            text = one_line(str(schema.get("title") or schema.get("description") or name))
-            replies = await self._questions.ask([PersonQuestion(f"{lead} ({text})", (*_choices(schema), "decline"))])
-            if not replies or not replies[0].strip() or replies[0].strip() == "decline":
-                return None
-            answers[str(name)] = _read_answer(replies[0].strip(), schema)
-        return answers
+    lead = f"MCP server {server} asks: {one_line(question.text)}"
+    if question.url:
+        return {} if await ask(f"{lead}\nOpen {one_line(question.url)}", "done") == "done" else None
+    fields = question.parameters.get("properties")
+    if not isinstance(fields, Mapping) or not fields:
+        return {} if await ask(lead, "yes") == "yes" else None
+    answers: JsonDict = {}
+    for name, schema in list(fields.items())[:20]:
+        schema = schema if isinstance(schema, Mapping) else {}
+        text = one_line(str(schema.get("title") or schema.get("description") or name))
+        answer = await ask(f"{lead} ({text})", *_choices(schema))
+        if not answer:
+            return None
+        answers[str(name)] = _read_answer(answer, schema)
+    return answers
 
 
 def _choices(schema: JsonObject) -> tuple[str, ...]:

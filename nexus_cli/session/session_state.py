@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, Limits
-from nexus_cli.core.request import ModelInfo, Provider, close_if_closable
+from nexus_cli.core.request import Model, ModelInfo, Provider, close_if_closable
 from nexus_cli.core.services import Log, ServerTools, Workers
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -34,9 +34,9 @@ _AWAY_SECONDS = 0.5
 """Most seconds in which a ledger is closed whose server does not answer."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SessionState:
-    """The members of one session. What changes while it runs is in `engine` and `dispatcher`."""
+    """The members of one session."""
 
     engine: Engine
     dispatcher: Dispatcher

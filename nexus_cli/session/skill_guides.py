@@ -33,7 +33,7 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import CALL, GuideKind, Skill, explain_uncallable, find_callable
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.find_recipe import index_named
+from nexus_cli.session.section_sources import index_named
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 

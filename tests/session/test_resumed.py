@@ -15,7 +15,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
-from nexus_cli.session.run_record import describe_run
+from nexus_cli.session.service_makers import describe_run
 
 
 def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) -> None:

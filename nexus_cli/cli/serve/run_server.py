@@ -28,13 +28,13 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
 from nexus_cli.rpc.listening import bind_address, bind_file, remove_file, server_url
 from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.rpc.trigger_door import TriggerDoor
 from nexus_cli.runs.service_triggers import Service, ServiceObject, load_services, service_value
-from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 MOST_FILES = 4096

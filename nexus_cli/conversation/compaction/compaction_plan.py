@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pin import split_fitting_pins
+from nexus_cli.conversation.compaction.pins import split_fitting_pins
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
 from nexus_cli.conversation.left_out_ranges import unseen_ranges
 from nexus_cli.conversation.tokens.content_kinds import ByKind, slots_by_kind

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
-from nexus_cli.conversation.compaction.pins import TOLD, add_pin, describe_pinning, list_pins, remove_pin
+from nexus_cli.conversation.compaction.pins import (
+    TOLD,
+    add_pin,
+    describe_pinning,
+    list_pins,
+    named_ways,
+    pin_drop,
+    remove_pin,
+    split_fitting_pins,
+)
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, missed_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
 from nexus_cli.conversation.compaction.work_log import WorkLog

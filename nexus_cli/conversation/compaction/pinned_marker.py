@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
-from nexus_cli.conversation.compaction.pin import (
+from nexus_cli.conversation.compaction.pins import (
     PINNED,
     crowded_line,
     named_ways,

@@ -1,8 +1,8 @@
-"""Store the pins of a session: texts that every compaction keeps verbatim in the window.
+"""The pins of a session: quotations that stay in the window word for word through every compaction and cut (law 6).
 
 Pins are memos of the conversation, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id,
-off}` unpins. Another process than the session's may add one: the next step reads it. A pin is a `Quote` with its id:
-`conversation/compaction/pin.py` shows them, `summary_head.py` places them.
+off}` unpins. Another process than the session's may add one: the next step reads it. A pin is a `Quote` with its id;
+`compaction_plan.py` plans which of them fit, `summary_head.py` and `pinned_marker.py` place them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.own_words import Quote, list_labelled
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import Count, clip_text, elide_text
-from nexus_cli.core.entry import Entry, Memo, MemoSource
+from nexus_cli.core.elide import Count, clip_text, elide_text, name_first
+from nexus_cli.core.entry import Cause, Drop, Entry, Memo, MemoSource
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
 
+PINNED = "Pinned by the person, word for word:"
+MOST_CROWDED = 24
+"""Most pins without room that are named, each with the drop that has its text."""
+_WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
@@ -170,3 +174,36 @@ def _text(entry: Entry, count: Count) -> str:
     lines += [f"[image {name}]" for name in message.image_names]
     lines += [f"{call.name}({call.arguments_text})"[: 4 * RESULT_CAP] for call in message.tool_calls]
     return "\n".join(lines) or "(empty)"
+
+
+def split_fitting_pins(pins: Sequence[Quote], room: int, count: Count) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
+    """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
+    fitting = set()
+    for pin in reversed(pins):
+        if (cost := pin.labelled_tokens(count)) <= room:
+            room -= cost
+            fitting.add(pin.pin)
+    return tuple(p for p in pins if p.pin in fitting), tuple(p for p in pins if p.pin not in fitting)
+
+
+def pin_texts(pins: Sequence[Quote], ways: Sequence[tuple[str, str]], recalls: bool) -> list[str]:
+    """Return the quotations of `pins`, and the line that names the pins of `ways`, as far as there are any."""
+    return list(filter(None, [list_labelled(PINNED, pins), crowded_line(ways, recalls) if ways else ""]))
+
+
+def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
+    """Return the line that names pins without room by their id; with their drops if the model `recalls` drops."""
+    entries = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways]
+    return f"[Pinned too, and left out here for room: {name_first(entries, MOST_CROWDED)}]"
+
+
+def named_ways(texts: Iterable[str]) -> dict[str, str]:
+    """Return the drop of each pin that a line in `texts` names. A pin's text never changes: one drop is enough."""
+    lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
+    return {name: drop for line in lines for name, drop in _WAY.findall(line)}
+
+
+def pin_drop(pin: Quote, drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
+    """Return the drop of a pin without room."""
+    what = f"pin {pin.pin}, which exceeded the limit for pins"
+    return Drop(drop_id, what, count(pin.text), cause, at, text=pin.text)

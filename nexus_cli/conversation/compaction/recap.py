@@ -16,8 +16,7 @@ from typing import Any
 from nexus_cli.conversation.compaction.compaction_plan import shares_of
 from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, missing_line, quote_lines
-from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
-from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.pins import list_pins, pin_texts, split_fitting_pins
 from nexus_cli.conversation.compaction.work_log import CommandRun, find_command
 from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation

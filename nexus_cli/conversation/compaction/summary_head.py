@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
-from nexus_cli.conversation.compaction.pin import pin_texts
+from nexus_cli.conversation.compaction.pins import pin_texts
 from nexus_cli.conversation.compaction.summary_message import create_summary_message
 from nexus_cli.conversation.left_out_ranges import BUT, SUMMED
 from nexus_cli.core.clock import Clock

@@ -24,7 +24,7 @@ class SessionWaits(Waits):
     log: SessionLog
     is_worker: bool
     describe_run: Callable[[], JsonObject]
-    """Makes the record of the session's run, in case it has none yet (`run_record`)."""
+    """Makes the record of the session's run, in case it has none yet (`session/service_makers.py`)."""
     longest: float
     """Seconds after which a wait without a limit of its own ends."""
     ends_jobs: Callable[[], str] = str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import ceil
 
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -20,6 +20,7 @@ from nexus_cli.core.entry import Epoch, ItemForm, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
+from nexus_cli.core.request import Model
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import JOINT, section_budget

@@ -5,7 +5,6 @@ Bounded in time and bytes; only regular files are read, others are just named.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,12 +31,12 @@ async def look_at_files(record: WorkRecord) -> WorkRecord:
         for place, file in enumerate(record.files):
             try:
                 status = os.lstat(file.path)
-                data = _read(file.path, remaining) if status.st_size <= remaining else None
+                data = read_regular(file.path, remaining) if status.st_size <= remaining else None
             except (FileNotFoundError, NotADirectoryError):
                 is_removed = bool(file.name) and find_worktree(Path(file.path)) is None
                 states[file.path] = f"{file.how}, {'worktree removed' if is_removed else 'deleted'} since", ()
                 continue
-            except (OSError, ValueError):
+            except (OSError, ValueError):  # another type of file, a link in its path, or unreadable
                 data = None
             if data is None:
                 states[file.path] = file.how, ()
@@ -47,13 +46,3 @@ async def look_at_files(record: WorkRecord) -> WorkRecord:
 
     await run_tasks([DaemonTask(look, SECONDS)])
     return record.with_states(dict(states))
-
-
-def _read(path: str, most: int) -> bytes | None:
-    """Read at most `most` bytes of a regular file; None for other types. Raises `OSError`, also for a link in it."""
-    try:
-        return read_regular(path, most)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            return None
-        raise

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.context.compaction import transcript_lines
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
+from nexus_cli.core.request import Model
 from nexus_cli.engine.compaction.summary_headings import find_headings, headings, read_rules
 from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
 from nexus_cli.engine.compaction.summary_source import SummarySource, find_acts, fork_fits, room_for, with_acts

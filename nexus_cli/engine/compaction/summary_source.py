@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.budget import left_over
@@ -17,6 +17,7 @@ from nexus_cli.core.entry import Entry, sum_tokens
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
+from nexus_cli.core.request import Model
 from nexus_cli.core.rewrite_cost import USUAL_PRICES
 from nexus_cli.engine.compaction.summary_request import fork_instruction
 from nexus_cli.engine.requests.engine import Engine

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
@@ -24,7 +24,7 @@ from nexus_cli.core.entry import SWITCH, Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.request import Provider
+from nexus_cli.core.request import Model, Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control

@@ -8,21 +8,26 @@ of the reply has run, and its text goes to a memo `CUT_ANSWER` instead of the wi
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.sent_requests import SentRequest
 from nexus_cli.core import event
-from nexus_cli.core.entry import Kind, Manifest
+from nexus_cli.core.entry import Cause, Kind, Manifest
 from nexus_cli.core.errors import PARTIAL_KEPT, NexusError, ProviderError
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta, close_if_closable
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.cache_expectation import track_cache_use
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.readings import Preamble
-from nexus_cli.engine.requests.server_cut import report_cut
+from nexus_cli.provider.model_table import window_command
+from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.provider.reply import Reply, ReplyFold
 
 INTERRUPTED = "[interrupted]"
@@ -155,7 +160,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     conversation = engine.conversation
     usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)
     if reply.usage and reply.usage.input:
-        notice = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
+        notice = _report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
         if notice:  # in the ledger, because another process may send the next request
             conversation.memo(SERVER_CUT, {"told": notice})
         engine.context.learn(plan.counted.total, reply.usage.input)
@@ -195,7 +200,49 @@ def _spend(
         output = engine.context.measure(message, "") if message.content or message.tool_calls else 0
         usage, reported = with_cost(Usage(plan.tokens, output), info), Usage()
     engine.spending.add(usage, info.name)
-    return usage, track_cache_use(engine.context, plan, reported), usage is reported
+    return usage, _track_cache_use(engine.context, plan, reported), usage is reported
+
+
+def _track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) -> CacheResult:
+    """Keep the request, which reached the provider, for the comparison with later ones, and return its cache result by
+    the reported `usage`, if any."""
+    conversation, info, ahead = context.conversation, context.model.info, plan.outlook
+    before = conversation.sent.last
+    result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
+    life, last = cache_life_of(info), conversation.cursor
+    request = SentRequest(plan.epoch, conversation.tail, last, usage.input, life=life)
+    now = conversation.sent.record(request, plan.counted.total, usage, ahead.at)
+    if before is None or now is None:
+        return result
+
+    facts = now.compare(before, usage, shared=ahead.shared, age=ahead.age, proven=now.cached)
+    verdict = facts.diagnose()
+    if not verdict.missed:
+        return replace(result, cost_usd=0.0)
+    dollars = miss_cost(info, verdict.missed, usage)
+    return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
+
+
+def _report_cut(context: ContextManager, control: Control, step: int, plan: RequestPlan, reported: int) -> str:
+    """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
+    of the sent request than it has, as some do without an error; else return "". `reported` is the server's own
+    count."""
+    conversation = context.conversation
+    # Images and the thinking of earlier turns are charged in other ways by each provider.
+    unsure = sum(item.tokens for item in conversation.items if item.message.parts or item.message.opaque)
+    if context.cut_run == conversation.run or not plan.is_cut_by(reported, unsure):
+        return ""
+    context.cut_run = conversation.run
+    cut = plan.tokens - reported
+    count = f"request {step}: the server counted {reported:,} of about {plan.tokens:,} tokens"
+    span = min(plan.window.entries), max(plan.window.entries)
+    drop = conversation.record_drop(f"part of {count}", cut, Cause.SERVER, entries=span)
+    control.emit_drop(drop)
+    info = context.model.info
+    notice = f"{info.served_name} seems to have truncated {count}; usually the beginning is lost"
+    how = f"Give the server a larger context window, or set its actual size: {window_command(info, reported)}"
+    control.emit_notice(f"{notice}. {how}")
+    return f"The server seems to have cut about {cut:,} tokens of the last request, usually its start: drop {drop.id}"
 
 
 def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> None:

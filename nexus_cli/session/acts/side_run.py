@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.context.manager import Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
@@ -18,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import TOLD_FACTS
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.request import Model
 from nexus_cli.core.services import Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine

@@ -17,6 +17,7 @@ from session.played import Played, opened
 from nexus_cli.conversation.compaction.work_record import WorkRecord
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.core.daemon_task import DaemonTask
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.engine.compaction import file_states
 
 Stuck = Callable[[], None]
@@ -175,7 +176,7 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
 ) -> None:
     for name in "ab":
         module(tmp_path, f"{name}.py")
-    real, read, tasks = file_states._read, [], list[DaemonTask[None]]()
+    real, read, tasks = read_regular, [], list[DaemonTask[None]]()
 
     def make_task(call: Callable[[], None], limit: float) -> DaemonTask[None]:
         tasks.append(DaemonTask(call, 3600.0))
@@ -188,7 +189,7 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
             stuck()
         return real(path, most)
 
-    monkeypatch.setattr(file_states, "_read", slow)
+    monkeypatch.setattr(file_states, "read_regular", slow)
     monkeypatch.setattr(file_states, "DaemonTask", make_task)
     assert lines(looked(tmp_path, "a.py", "b.py")) in (
         ["- a.py (read): a", "- b.py (read)"],
