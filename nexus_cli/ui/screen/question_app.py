@@ -10,6 +10,7 @@ import signal
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -22,10 +23,10 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import AskedQuestion, draw_question
+from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, draw_question, is_only_answer
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.question import QUIET, QuestionPanel, field_bindings
+from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
 
 _PASTE_ON = "\x1b[?2004h"
@@ -77,12 +78,16 @@ class QuestionApp:
 
     async def run(self) -> str | None:
         """Ask once nobody types, and return the answer; None at the end of input."""
+        early = ""
         with self._single_keys(), suppress(EOFError):
             if not self._question.is_expected:
-                await self._wait_for_quiet()
+                early = await self._wait_for_quiet()
+            if early and not self._is_drawn:
+                self._stream.write(f"{early}: {CONFIRM}\n")
+            begin = partial(self._open, early)
             try:
                 with nullcontext() if self._is_drawn else self._echoed():
-                    return await self._app.run_async(self._open, handle_sigint=False, set_exception_handler=False)
+                    return await self._app.run_async(begin, handle_sigint=False, set_exception_handler=False)
             finally:
                 self._panel.end()
         return None
@@ -95,10 +100,10 @@ class QuestionApp:
             stop, self._stop = self._stop, lambda: None
             stop()
 
-    def _open(self) -> None:
+    def _open(self, early: str) -> None:
         assert self._app.future is not None, "the app runs"
         self._panel.begin(self._question, self._app.future)
-        self._panel.take_keys()
+        self._panel.take_keys(early)
 
     @contextmanager
     def _single_keys(self) -> Iterator[None]:
@@ -121,21 +126,28 @@ class QuestionApp:
         self._app.renderer.reset()
         self._app.invalidate()
 
-    async def _wait_for_quiet(self) -> None:
-        """Discard text typed ahead, until no key has come for `QUIET` seconds."""
+    async def _wait_for_quiet(self) -> str:
+        """Take keys until none has come for `QUIET` seconds. Return them if they are an answer and no text was typed
+        ahead of what is shown of the question; else discard them and return ""."""
         clock = asyncio.get_running_loop().time
         key_at = clock()
+        clear_typeahead(self._keys)
+        was_typed_ahead = bool(self._keys.read_keys())
+        early = EarlyKeys(can_answer=bool(self._question.text) and not was_typed_ahead)
 
-        def discard() -> None:
+        def note() -> None:
             nonlocal key_at
-            self._keys.read_keys()
+            early.add(self._keys.read_keys())
             key_at = clock()
 
-        clear_typeahead(self._keys)
-        with self._keys.attach(discard):
-            while not self._keys.closed and (wait := key_at + QUIET - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
+        def find_wait() -> float:
+            return key_at + (EARLY if early.text else QUIET) - clock()
+
+        with self._keys.attach(note):
+            while not self._keys.closed and (wait := find_wait()) > 0:  # noqa: ASYNC110  (each key moves the end)
                 await asyncio.sleep(wait)
         self._keys.flush_keys()
+        return early.text if is_only_answer(early.text, self._question) else ""
 
     @contextmanager
     def _echoed(self) -> Iterator[None]:
