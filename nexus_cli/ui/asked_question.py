@@ -105,13 +105,9 @@ class AskedQuestion:
 
     @property
     def is_expected(self) -> bool:
-        """True for a line that the person has asked for, so that text typed ahead belongs to it."""
-        return not (self.keys or self.words)
-
-    @property
-    def is_of_command(self) -> bool:
-        """True if only its keys answer it: a command asks it, which the person has just given."""
-        return bool(self.keys) and not self.words
+        """True if the person has just given the command that asks: it takes one of its keys or a line, and no
+        instruction."""
+        return not self.words
 
     @property
     def marked(self) -> int | None:

@@ -341,7 +341,7 @@ def field_bindings(
     @bindings.add("enter", filter=here)
     @bindings.add("c-j", filter=here)
     def _enter(event: KeyPressEvent) -> None:
-        if panel.asked.is_expected:
+        if panel.asked.is_expected and not panel.asked.keys:
             enter()
         elif paste.goes_on(event):
             panel.continue_line()
@@ -379,7 +379,7 @@ def field_bindings(
         is_gentle = event.key_sequence[0].key == Keys.Escape
         if is_gentle and panel.stands:
             panel.buffer.text = ""
-        elif is_gentle and panel.asked.is_of_command:
+        elif is_gentle and panel.asked.is_expected:
             panel.give(None)
         else:
             stop(gently=is_gentle)
@@ -412,7 +412,7 @@ async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) ->
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
     and for the next question of several; if that approves, as soon as it has been drawn."""
     follows = panel.follows and not panel.has_draft()
-    if panel.asked.is_hidden or panel.asked.is_of_command or (follows and not panel.asked.approves):
+    if panel.asked.is_hidden or panel.asked.is_expected or (follows and not panel.asked.approves):
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
     quiet = 0.0 if follows else quiet

@@ -51,7 +51,9 @@ class QuestionApp:
         self._is_drawn = stream.colour and bool(question.keys)
         self._panel = panel = QuestionPanel(stream.colour, lambda: False, str)
         self._keys = _SingleKeys(descriptor)
-        if question.is_expected:
+        self._is_line = question.is_expected and not question.keys
+        """True if text typed ahead belongs to it."""
+        if self._is_line:
             self._keys.stdin_reader = _ByteReader(descriptor)
         rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, self._most_rows))))
         output = _StreamOutput(stream, descriptor, is_drawn=self._is_drawn)
@@ -80,7 +82,7 @@ class QuestionApp:
         """Ask once nobody types, and return the answer; None at the end of input."""
         early = ""
         with self._single_keys(), suppress(EOFError):
-            if not self._question.is_expected:
+            if not self._is_line:
                 early = await self._wait_for_quiet()
             if early and not self._is_drawn:
                 self._stream.write(f"{early}: {CONFIRM}\n")
@@ -121,7 +123,7 @@ class QuestionApp:
     def _take_terminal(self) -> None:
         """Set the mode, and draw everything again."""
         self._keys.mode(self._keys.fileno()).__enter__()
-        if self._stream.colour and not self._question.is_expected:
+        if self._stream.colour and not self._is_line:
             self._stream.write(_PASTE_ON)
         self._app.renderer.reset()
         self._app.invalidate()
@@ -153,13 +155,15 @@ class QuestionApp:
     def _echoed(self) -> Iterator[None]:
         """Write the question and what is typed in the block, then end the line; say how long a hidden line is."""
         buffer, is_hidden = self._panel.buffer, self._question.is_hidden
-        shown = ""
+        text = shown = ""
 
         def echo(buffer: Buffer) -> None:
-            nonlocal shown
+            nonlocal text, shown
             buffer.cursor_position = len(buffer.text)
-            before = shown
-            shown = "*" * min(len(buffer.text), MOST_STARS) if is_hidden else sanitize(buffer.text)
+            before, added = shown, buffer.text.removeprefix(text)
+            kept_text = shown if buffer.text.startswith(text) else ""
+            text = buffer.text
+            shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
             kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
             gone = cells(before[len(kept) :])
             self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
