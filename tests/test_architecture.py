@@ -479,21 +479,21 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_091, 0, 1),
+    "acp": (9_076, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_463, 0, 7),
+    "cli": (47_486, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_896, 0, 48),
+    "commands": (44_927, 0, 48),
     "config": (35_740, 0, None),
     "context": (8_918, 0, 17),
     "conversation": (47_145, 0, 46),
-    "core": (44_869, 0, None),
+    "core": (44_874, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_474, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
     "imports": (14_499, 0, 10),
-    "ledger": (53_275, 0, 32),
+    "ledger": (53_276, 0, 32),
     "mcp": (19_538, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
@@ -511,7 +511,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_518, 27_256, 55),
     "tree undo worktrees": (67_993, 0, 63),
-    "ui": (96_365, 0, 46),
+    "ui": (97_466, 0, 46),
     "workers": (10_356, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_122, 49_784)
+SUM = (975_268, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -170,7 +170,7 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,
         read_stdin=_read_stdin,
-        read_bytes=_read_bytes,
+        read_raw=_read_raw,
         confirm=_find_confirm(),
         ask_hidden=_ask_hidden if os.isatty(0) else None,
         approver=_make_approver,
@@ -232,10 +232,10 @@ def _read_stdin() -> str:
     return Reader(0, "stdin").read().text.rstrip("\n")
 
 
-def _read_bytes(least: int) -> bytes:
+def _read_raw(least: int) -> bytes:
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 
-    return Reader(0, "stdin").read_bytes(least)
+    return Reader(0, "stdin").read_raw(least)
 
 
 def _declare(parameter: VerbParameter, values: Sequence[str]) -> Any:

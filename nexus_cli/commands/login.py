@@ -102,7 +102,7 @@ def _ask_key(source: Source, provider: str) -> tuple[str, str]:
 def _read_piped(source: Source) -> str:
     from nexus_cli.tools.files import decode_stream  # noqa: PLC0415  (the tools, where a key is piped)
 
-    data = source.read_bytes(LONGEST + 1)
+    data = source.read_raw(LONGEST + 1)
     read = decode_stream(data, cut=False)
     if read is None or len(data) > LONGEST or "\0" in read.plain:
         raise UsageError("stdin", "is not a key", "Pipe only the key")

@@ -100,7 +100,7 @@ class Reader:
             self._pieces.append(self._read())
         return self._ended and not b"".join(self._pieces).strip()
 
-    def read_bytes(self, least: int) -> bytes:
+    def read_raw(self, least: int) -> bytes:
         """Return the input up to its end, or as soon as so many bytes of it were read."""
         while not self._ended and sum(map(len, self._pieces)) < least:
             self._pieces.append(self._read())
@@ -109,7 +109,7 @@ class Reader:
 
     def read(self) -> Input:
         """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
-        data = self.read_bytes(KEPT)
+        data = self.read_raw(KEPT)
         extra, data = len(data) - KEPT, data[:KEPT]
         extra = max(0, extra)
         while not self._ended and len(data) + extra < COUNTED:

@@ -132,21 +132,18 @@ class QuestionApp:
         """Take keys until none has come for `QUIET` seconds. Return them if they are an answer and no text was typed
         ahead of what is shown of the question; else discard them and return ""."""
         clock = asyncio.get_running_loop().time
-        key_at = clock()
+        quiet_at = clock() + QUIET
         clear_typeahead(self._keys)
         was_typed_ahead = bool(self._keys.read_keys())
         early = EarlyKeys(can_answer=bool(self._question.text) and not was_typed_ahead)
 
         def note() -> None:
-            nonlocal key_at
+            nonlocal quiet_at
             early.add(self._keys.read_keys())
-            key_at = clock()
-
-        def find_wait() -> float:
-            return key_at + (EARLY if early.text else QUIET) - clock()
+            quiet_at = clock() + (EARLY if early.text else QUIET)
 
         with self._keys.attach(note):
-            while not self._keys.closed and (wait := find_wait()) > 0:  # noqa: ASYNC110  (each key moves the end)
+            while not self._keys.closed and (wait := quiet_at - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
                 await asyncio.sleep(wait)
         self._keys.flush_keys()
         return early.text if is_only_answer(early.text, self._question) else ""
