@@ -361,16 +361,9 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.ForkSessionResponse:
         """Open a copy of a session of the ledger, which stays as it is."""
-        with _as_request_error():
-            ledger = self._pool.open_ledger()
-            original = ledger.find_session(session_id or NO_SESSION).id
-            copy = (await asyncio.to_thread(undo_files.fork_session, ledger, original)).id
-        try:
-            session = await self._open_session(cwd, additional_directories, mcp_servers, copy)
-        except BaseException:
-            undo_files.delete_fork(ledger, copy)
-            raise
-        return schema.ForkSessionResponse(session_id=copy, **self._offer(session))
+        original = session_id or NO_SESSION
+        session = await self._open_session(cwd, additional_directories, mcp_servers, original, forks=True)
+        return schema.ForkSessionResponse(session_id=session.session.id, **self._offer(session))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
@@ -399,15 +392,29 @@ class EditorAgent:
         return schema.CloseSessionResponse()
 
     async def _open_session(
-        self, cwd: str, added: Sequence[str] | None, servers: Sequence[Any] | None, resume: str = ""
+        self,
+        cwd: str,
+        added: Sequence[str] | None,
+        servers: Sequence[Any] | None,
+        resume: str = "",
+        *,
+        forks: bool = False,
     ) -> EditorSession:
         with _as_request_error():
             if resume:
                 resume = self._pool.open_ledger().find_session(resume).id
+            if resume and not forks:
                 await self.close_session(resume)
             folder = _find_folder(cwd)
             entries, problems = make_entries(servers or (), folder)
-            editor_session = self._make_session(folder, added or (), resume, entries)
+            if forks:
+                resume = (await asyncio.to_thread(undo_files.fork_session, self._pool.open_ledger(), resume)).id
+            try:
+                editor_session = self._make_session(folder, added or (), resume, entries)
+            except BaseException:
+                if forks:
+                    undo_files.delete_fork(self._pool.open_ledger(), resume)
+                raise
             problems += describe_resumed(editor_session.session.state) if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher

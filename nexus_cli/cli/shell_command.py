@@ -162,6 +162,7 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,
         read_stdin=_read_stdin,
+        read_raw=_read_raw,
         confirm=_find_confirm(),
         ask_hidden=_ask_hidden if os.isatty(0) else None,
         approver=_make_approver,
@@ -221,3 +222,9 @@ def _read_stdin() -> str:
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 
     return Reader(0, "stdin").read().text.rstrip("\n")
+
+
+def _read_raw(least: int) -> bytes:
+    from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
+
+    return Reader(0, "stdin").read_raw(least)

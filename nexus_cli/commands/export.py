@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.errors import AmbiguousError, NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.export import (
@@ -127,8 +127,8 @@ def _read_words(source: Source, words: Sequence[str], output: str) -> tuple[str,
         return text, "", ""
     try:
         return source.find(text), "", ""
-    except NexusError as error:
-        if error.kind != "usage" or output or "matches" in error.why:
+    except UsageError as error:
+        if output or isinstance(error, AmbiguousError):
             raise
         if not _bare(text) or os.path.isdir(source.folder() / text):
             return "", "", text

@@ -31,8 +31,8 @@ from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import provider_of
 
 NOT_STORED = "No key was stored."
-LONGEST, NUL_SHOWN = 1 << 16, "\u2400"
-"""Most characters of a piped key; the sign in place of a NUL that was piped."""
+LONGEST = 1 << 16
+"""Most bytes of a piped key."""
 
 
 def login(
@@ -100,10 +100,13 @@ def _ask_key(source: Source, provider: str) -> tuple[str, str]:
 
 
 def _read_piped(source: Source) -> str:
-    text = source.read_stdin()
-    if len(text) > LONGEST or NUL_SHOWN in text:
+    from nexus_cli.tools.files import decode_stream  # noqa: PLC0415  (the tools, where a key is piped)
+
+    data = source.read_raw(LONGEST + 1)
+    read = decode_stream(data, cut=False)
+    if read is None or len(data) > LONGEST or "\0" in read.plain:
         raise UsageError("stdin", "is not a key", "Pipe only the key")
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in read.plain.splitlines() if line.strip()]
     if len(lines) > 1:
         raise UsageError("stdin", f"has {len(lines)} lines, but a key is a single line", "Pipe only the key")
     return lines[0] if lines else ""

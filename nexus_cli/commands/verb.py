@@ -104,6 +104,8 @@ class Source:
     """True if a program reads what a shell command prints."""
     read_stdin: Callable[[], str] = str
     """Returns what a program pipes into a shell command."""
+    read_raw: Callable[[int], bytes] = bytes
+    """Returns that up to its end, or as soon as so many bytes of it were read."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
     choose: Callable[[str, Sequence[tuple[str, str, str]]], str] | None = None

@@ -99,6 +99,10 @@ class UsageError(NexusError):
         super().__init__("usage", what, why, hint)
 
 
+class AmbiguousError(UsageError):
+    """Error of a word that several things fit."""
+
+
 class InUseError(UsageError):
     """Error of a resource that is in use: a session that another process works in, an id that is taken."""
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.errors import AmbiguousError, NexusError, UsageError
 from nexus_cli.core.front_ends import RUN
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
@@ -238,7 +238,7 @@ def find(db: Database, key: str) -> SessionInfo:
     if not rows:
         raise _unknown_session(db, key)
     names = name_first([f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows], 5)
-    raise UsageError(f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
+    raise AmbiguousError(f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
 
 
 def count_entry(db: Database, key: int, lane: int, entry: int, at: str, asked: str | None) -> None:

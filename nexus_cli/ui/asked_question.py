@@ -23,6 +23,12 @@ DRAFT_FIRST = "send or clear your draft to answer"
 """Shown instead of `ESCAPE` while a draft blocks the question."""
 CLEAR_FIRST = "press Enter to clear your draft, then answer"
 """Shown instead of `DRAFT_FIRST` if the draft is an answer that was typed too early."""
+WAIT_FIRST = "wait a moment, then press Enter"
+"""Shown instead of `CLEAR_FIRST` if the answer will stand in the field of the question."""
+CLEAR = "Esc clear"
+"""Shown instead of `ESCAPE` while such an answer stands there."""
+CONFIRM = "press Enter to confirm"
+"""Shown behind an answer that Enter takes."""
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah", "auto", "always", "session"})
 """Words that may mean yes, also where no key of the question offers that, and are not an instruction."""
 ALL = "A"
@@ -99,13 +105,9 @@ class AskedQuestion:
 
     @property
     def is_expected(self) -> bool:
-        """True for a line that the person has asked for, so that text typed ahead belongs to it."""
-        return not (self.keys or self.words)
-
-    @property
-    def is_of_command(self) -> bool:
-        """True if only its keys answer it: a command asks it, which the person has just given."""
-        return bool(self.keys) and not self.words
+        """True if the person has just given the command that asks: it takes one of its keys or a line, and no
+        instruction."""
+        return not self.words
 
     @property
     def marked(self) -> int | None:

@@ -204,6 +204,20 @@ def test_what_was_typed_ahead_never_answers_a_question(repl: Opens) -> None:
     assert "yyyyyyyy" in sent(made), "the draft was sent"
 
 
+@pytest.mark.parametrize("term", sample(["xterm-256color", "dumb"], 2))
+def test_an_answer_sent_as_soon_as_the_question_is_there_takes_another_enter(repl: Opens, term: str) -> None:
+    made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
+    made.say("go", ends=False)
+    made.wait_for("Run this?" if term != "dumb" else "touch made")
+    made.send("y\r")
+    made.wait_for("press Enter to confirm")
+    time.sleep(1)
+    assert not (made.folder / "made").exists()
+    made.send("\r")
+    made.wait_for("well then")
+    assert (made.folder / "made").exists()
+
+
 def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None:
     made = repl([call("bash", command="touch made"), "well then"])
     made.send("go\r")

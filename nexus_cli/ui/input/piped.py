@@ -100,14 +100,16 @@ class Reader:
             self._pieces.append(self._read())
         return self._ended and not b"".join(self._pieces).strip()
 
+    def read_raw(self, least: int) -> bytes:
+        """Return the input up to its end, or as soon as so many bytes of it were read."""
+        while not self._ended and sum(map(len, self._pieces)) < least:
+            self._pieces.append(self._read())
+        data, self._pieces = b"".join(self._pieces), []
+        return data
+
     def read(self) -> Input:
         """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
-        kept_bytes = sum(map(len, self._pieces))
-        while not self._ended and kept_bytes < KEPT:
-            self._pieces.append(self._read())
-            kept_bytes += len(self._pieces[-1])
-        data = b"".join(self._pieces)
-        self._pieces = []
+        data = self.read_raw(KEPT)
         extra, data = len(data) - KEPT, data[:KEPT]
         extra = max(0, extra)
         while not self._ended and len(data) + extra < COUNTED:

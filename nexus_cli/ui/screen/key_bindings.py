@@ -150,7 +150,7 @@ def _bind_lines(bindings: KeyBindings, box: InputBox, panel: QuestionPanel, reac
     """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
 
     Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
-    in the box. An answer that was typed before the question takes keys is cleared, never sent.
+    in the box. An answer that was typed before the question takes keys is kept for it or cleared, never sent.
     """
     paste = UnmarkedPaste()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
@@ -164,7 +164,7 @@ def _bind_lines(bindings: KeyBindings, box: InputBox, panel: QuestionPanel, reac
             return
         if panel.asking and paste.goes_on(event):
             box.buffer.newline(copy_margin=False)
-        elif panel.asking and paste.ends:
+        elif panel.asking and (paste.ends or panel.early_answer):
             return
         elif panel.came_early:
             box.fill("")

@@ -19,12 +19,12 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
+from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.screen.question import QUIET, expire
+from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
@@ -88,8 +88,8 @@ AGAIN = 2.0
 MEANT = 1.5
 """Seconds after a Ctrl+C that stopped work in which another one only means the same."""
 DRAFT = "Send your line first, then answer."
-EARLY = "Typed too early. Please answer again."
-"""Shown for an answer that was typed before the question took lines: it is neither sent nor taken."""
+TOO_EARLY = "Typed too early. Please answer again."
+"""Shown for an answer that was typed before the question took lines, with other text: it is neither sent nor taken."""
 PASTED = 48
 """Bytes of several lines at once that are one message; fewer may be typed ahead of a slow program."""
 LULL, LONGEST = 0.002, 0.05
@@ -117,6 +117,11 @@ class LineView:
         self._prompt = ""
         self._takes_answer = self._takes_commands = False
         """True if a line answers the open question, unless it is a command."""
+        self._early: str | None = None
+        """The answer that was typed since the question was put and before it took lines; "" before it is typed, None if
+        anything else was typed. An empty line takes it."""
+        self._opened_at = 0.0
+        """Time when the question began to take lines."""
         self._lines = 0
         """Number of typed lines."""
         self._pieces: list[bytes] = []
@@ -171,6 +176,10 @@ class LineView:
             rows = draw_question(question, self.width - 1, self.height, redraws=False, colour=False)
             self._prompt = "\n".join(rows) + " "
             self._takes_answer = self._takes_commands = False
+            self._early, lines = None, self._lines
+            if question.keys:
+                self._take_begun()
+                self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
             opening = asyncio.ensure_future(self._open(bool(question.keys)))
             try:
                 with self._without_echo() if question.is_hidden else nullcontext():
@@ -183,28 +192,48 @@ class LineView:
 
     async def _open(self, approves: bool) -> None:
         """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
-        line is begun; else at once, discarding text typed before."""
+        line is begun, or an early answer alone for `EARLY` seconds; else at once, discarding text typed before."""
         if not approves:
             self._pieces.clear()
             with suppress(termios.error):
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
-        lines, announced = -1, -1
-        while approves and lines != self._lines:
-            lines = self._lines
-            await asyncio.sleep(QUIET)
+        typed: tuple[int, str] | None = None
+        announced = -1
+        while approves and typed != (self._lines, self._begun_line):
+            typed = self._lines, self._begun_line
+            await asyncio.sleep(EARLY if self._early_answer else QUIET)
             self._take_begun()
-            if self._pieces or self._begun:
-                if announced != lines:
-                    announced = lines
+            if (self._pieces or self._begun) and not self._early_answer:
+                if announced != self._lines:
+                    announced = self._lines
                     self.put(f"{DRAFT}\n")
-                    begun = b"".join(self._pieces).decode("utf-8", "replace")
-                    self._stream_write((GOES_ON if self._begun else READY) + _bare(begun))
+                    self._stream_write((GOES_ON if self._begun else READY) + _bare(self._begun_line))
                     self._prompted = True
-                lines = -1
+                typed = None
         self._takes_answer, self._takes_commands = True, approves
+        self._opened_at = asyncio.get_running_loop().time()
+        self._early = self._early_answer
+        if self._early:
+            self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown it
+            self._pieces.clear()
+            self.put(f"{self._early}: {CONFIRM}\n")
         if self._prompted:  # for a message, where no turn runs
             self._write("")
         self._show_prompt()
+
+    @property
+    def _begun_line(self) -> str:
+        """The line that is being typed, as far as it was read."""
+        return b"".join(self._pieces).decode("utf-8", "replace")
+
+    @property
+    def _early_answer(self) -> str:
+        """The answer that was typed too early, with or without its Enter, if nothing else was typed; "" else."""
+        if self._early is None or self._begun:
+            return ""
+        answer = self._early + self._begun_line
+        is_one = not (self._early and self._pieces)
+        return answer if is_one and is_only_answer(answer, self._asked) else ""
 
     def _take_begun(self) -> None:
         """Read the line that is being typed, which requires another terminal mode. It can no longer be edited; further
@@ -373,6 +402,27 @@ class LineView:
         self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
         self.put("Pasted lines do not answer the question. Answer first, then press Enter to send them.\n")
 
+    def _answer_by(self, line: str) -> None:
+        """Answer with the line; an empty one takes an early answer, once the person has seen that it stands there."""
+        if line.strip() or not self._early:
+            self._give(line)
+        elif asyncio.get_running_loop().time() - self._opened_at >= UNSEEN:
+            self._give(self._early)
+        else:
+            self._settle()
+
+    def _keeps_back(self, line: str) -> bool:
+        """True for an answer that was typed before the question takes lines. It waits there if nothing else is typed;
+        else the person is told."""
+        if self._answer is None or self._begun or not line.strip():
+            return False
+        is_answer = is_only_answer(line, self._asked)
+        is_first = is_answer and self._early == ""
+        if not is_first and (is_answer or self._early):
+            self.put(TOO_EARLY)
+        self._early = line if is_first else None
+        return is_answer
+
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""
         if self._pieces:
@@ -389,10 +439,9 @@ class LineView:
         self._prompted, self._warned_at = False, -AGAIN
         self._lines += 1
         if self._is_answered_by(line):
-            self._give(line)
+            self._answer_by(line)
             return
-        if self._answer is not None and not self._begun and is_only_answer(line, self._asked):
-            self.put(EARLY)
+        if self._keeps_back(line):
             return
         if (len(line) - len(line.rstrip("\\"))) % 2:
             self._begun += line[:-1] + "\n"

@@ -2,8 +2,10 @@
 
 Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
 seconds, and the box has no draft. Until then the keys of the question are dim, and Enter clears a draft that is only an
-answer. The next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as
-it may have been meant for the question before, an answer without Enter.
+answer. If the box was empty when the question was drawn, and nothing but the answer was typed since, it is not cleared:
+after `EARLY` seconds without a key it stands in the field, and Enter takes it once it can have been seen there. The
+next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as it may have
+been meant for the question before, an answer without Enter.
 
 No speed of typing approves anything. A letter of `ALONE_ANSWERS` that is typed into the empty field after a pause of
 `QUIET` seconds answers by itself if nothing follows for `ALONE` seconds. Every other answer needs Enter, and other text
@@ -13,22 +15,25 @@ is words. The caller of `field_bindings` says how a key stops the turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.key_processor import _Flush
+from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.asked_question import (
+    CLEAR,
     CLEAR_FIRST,
+    CONFIRM,
     DRAFT_FIRST,
+    WAIT_FIRST,
     AnswerKey,
     AskedQuestion,
     draw_question,
@@ -39,6 +44,11 @@ from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""
+EARLY = 1.5
+"""Seconds without a key before an answer that was typed before the question accepts keys stands in its field: longer
+than a person hesitates before Enter."""
+UNSEEN = 0.5
+"""Seconds in which Enter does not take that answer yet: the person has to see it there."""
 ALONE = 1.0
 """Seconds after which a letter is an answer: words are typed faster."""
 STOPPED = 4.0
@@ -87,6 +97,9 @@ class QuestionPanel:
         self._settling: asyncio.TimerHandle | None = None
         self._answered = -FOLLOWS
         """Time when a question was last answered."""
+        self._early = EarlyKeys()
+        self._stands_since: float | None = None
+        """Time when the answer in the field was put there, None if it was typed there."""
 
     @property
     def asking(self) -> bool:
@@ -102,6 +115,22 @@ class QuestionPanel:
         return self.asking and is_only_answer(self._draft(), self.asked)
 
     @property
+    def early_answer(self) -> str:
+        """The draft in the box, if it is an answer and all that was typed since the question was drawn; "" else."""
+        return self._early.text if self.came_early and self._early.text == self._draft() else ""
+
+    @property
+    def stands(self) -> bool:
+        """True if the field has an answer that was typed before it was open, and that nothing has changed."""
+        return self._stands_since is not None
+
+    @property
+    def is_unseen(self) -> bool:
+        """True if that answer stands there so shortly that Enter was not meant for it."""
+        since = self._stands_since
+        return since is not None and asyncio.get_running_loop().time() - since < UNSEEN
+
+    @property
     def follows(self) -> bool:
         """True if it is the next one of several questions: the person is at the keys and expects it."""
         is_expected = self.asked.was_listed or not self.asked.approves
@@ -115,14 +144,29 @@ class QuestionPanel:
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
         self.asked, self.answer, self.is_open, self.seen = question, answer, False, 0.0
+        self._early = EarlyKeys()
         self.buffer.reset()
         self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
 
-    def take_keys(self) -> None:
-        """Open the field. Enter takes no key before the person has moved to one. No letter that comes right after an
-        approval was drawn answers alone, because it may repeat the answer to the question before."""
+    def note_drawn(self, now: float) -> None:
+        """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
+        self.seen = now
+        self._early = EarlyKeys(can_answer=not self.has_draft())
+
+    def note_early(self, presses: Sequence[KeyPress]) -> None:
+        """Record keys that the box got."""
+        if self.asking and not self.is_open:
+            self._early.add(presses)
+
+    def take_keys(self, early: str = "") -> None:
+        """Open the field, in which an `early` answer stands. Enter takes no key before the person has moved to one. No
+        letter that comes right after an approval was drawn answers alone, because it may repeat the answer to the
+        question before."""
         self.is_open, self.marked, self._text = True, self.asked.marked, ""
         self._key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
+        self.buffer.text = early
+        self.buffer.cursor_position = len(early)
+        self._stands_since = asyncio.get_running_loop().time() if early else None
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
@@ -132,12 +176,13 @@ class QuestionPanel:
     def note_return(self, now: float) -> None:
         """Record that another program had the terminal until now."""
         self._key_at, self._is_paused = now, False
+        self._early = EarlyKeys()
         self.hold()
 
     def end(self) -> None:
         if self.is_open and not self.asked.is_hidden:
             self._answered = asyncio.get_running_loop().time()
-        self.answer, self.is_open, self.asked = None, False, AskedQuestion("")
+        self.answer, self.is_open, self.asked, self._stands_since = None, False, AskedQuestion(""), None
         self.hold()
         self.buffer.reset()
 
@@ -175,6 +220,7 @@ class QuestionPanel:
         self.hold()
         if not self.is_open:
             return
+        self._stands_since = None
         before, self._text = self._text, self.buffer.text
         typed = self._typed_key
         self.marked = self.asked.keys.index(typed) if typed else None if self._text else self.asked.marked
@@ -196,7 +242,8 @@ class QuestionPanel:
     def _hint(self) -> StyleAndTextTuples:
         if not self.is_open or not self.asked.keys:
             return []
-        hint = "" if not self._typed_key else "  Enter, or wait a moment" if self._settling else "  press Enter"
+        hint = "  Enter, or wait a moment" if self._settling else f"  {CONFIRM}"
+        hint = hint if self.stands or self._typed_key else ""
         text = self.asked.words if self.choosing else hint
         return [("dim", text)]
 
@@ -215,9 +262,17 @@ class QuestionPanel:
         is_bold = self._colour and self.is_open and not self.asked.keys
         return [f"\x1b[1m{line}{RESET}" for line in lines] if is_bold else lines
 
+    @property
+    def _last(self) -> str:
+        """Return the text behind the keys in place of the effect of Esc, "" for that."""
+        if self.stands:
+            return CLEAR
+        if self.is_open or not self.has_draft():
+            return ""
+        return WAIT_FIRST if self.early_answer else CLEAR_FIRST if self.came_early else DRAFT_FIRST
+
     def _rows(self, columns: int, most: int) -> list[str]:
         question = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
-        blocked = CLEAR_FIRST if self.came_early else DRAFT_FIRST
         lines = draw_question(
             question,
             columns,
@@ -225,7 +280,7 @@ class QuestionPanel:
             redraws=True,
             colour=self._colour,
             chosen=self.marked if self.is_open else None,
-            last=blocked if not self.is_open and self.has_draft() else "",
+            last=self._last,
             is_open=self.is_open,
         )
         if question.keys:
@@ -233,6 +288,22 @@ class QuestionPanel:
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]
+
+
+class EarlyKeys:
+    """The keys that were typed after a question was drawn and before it accepts keys: letters and Enter; with any other
+    key among them they are no answer."""
+
+    def __init__(self, can_answer: bool = False) -> None:
+        self.text = ""
+        self._can_answer = can_answer
+
+    def add(self, presses: Sequence[KeyPress]) -> None:
+        """Add keys."""
+        for press in presses:
+            if press.key not in (Keys.ControlM, Keys.ControlJ):
+                self._can_answer = self._can_answer and len(press.key) == 1
+                self.text = self.text + press.key if self._can_answer else ""
 
 
 class UnmarkedPaste:
@@ -270,11 +341,11 @@ def field_bindings(
     @bindings.add("enter", filter=here)
     @bindings.add("c-j", filter=here)
     def _enter(event: KeyPressEvent) -> None:
-        if panel.asked.is_expected:
+        if panel.asked.is_expected and not panel.asked.keys:
             enter()
         elif paste.goes_on(event):
             panel.continue_line()
-        elif not paste.ends:
+        elif not paste.ends and not panel.is_unseen:
             enter()
 
     @bindings.add("escape", "enter", filter=here)
@@ -306,7 +377,9 @@ def field_bindings(
     @bindings.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
         is_gentle = event.key_sequence[0].key == Keys.Escape
-        if is_gentle and panel.asked.is_of_command:
+        if is_gentle and panel.stands:
+            panel.buffer.text = ""
+        elif is_gentle and panel.asked.is_expected:
             panel.give(None)
         else:
             stop(gently=is_gentle)
@@ -339,12 +412,14 @@ async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) ->
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
     and for the next question of several; if that approves, as soon as it has been drawn."""
     follows = panel.follows and not panel.has_draft()
-    if panel.asked.is_hidden or panel.asked.is_of_command or (follows and not panel.asked.approves):
+    if panel.asked.is_hidden or panel.asked.is_expected or (follows and not panel.asked.approves):
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
     quiet = 0.0 if follows else quiet
     while True:
-        wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet or FRAME
-        if wait <= 0 and not (panel.asked.keys and panel.has_draft()):
+        early = panel.early_answer
+        pause = EARLY if early else quiet
+        wait = (max(panel.seen, last_key()) + pause - clock()) if panel.seen else quiet or FRAME
+        if wait <= 0 and (early or not (panel.asked.keys and panel.has_draft())):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

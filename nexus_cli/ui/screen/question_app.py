@@ -10,6 +10,7 @@ import signal
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -22,10 +23,10 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import AskedQuestion, draw_question
+from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, draw_question, is_only_answer
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.question import QUIET, QuestionPanel, field_bindings
+from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
 
 _PASTE_ON = "\x1b[?2004h"
@@ -50,7 +51,9 @@ class QuestionApp:
         self._is_drawn = stream.colour and bool(question.keys)
         self._panel = panel = QuestionPanel(stream.colour, lambda: False, str)
         self._keys = _SingleKeys(descriptor)
-        if question.is_expected:
+        self._is_line = question.is_expected and not question.keys
+        """True if text typed ahead belongs to it."""
+        if self._is_line:
             self._keys.stdin_reader = _ByteReader(descriptor)
         rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, self._most_rows))))
         output = _StreamOutput(stream, descriptor, is_drawn=self._is_drawn)
@@ -77,12 +80,16 @@ class QuestionApp:
 
     async def run(self) -> str | None:
         """Ask once nobody types, and return the answer; None at the end of input."""
+        early = ""
         with self._single_keys(), suppress(EOFError):
-            if not self._question.is_expected:
-                await self._wait_for_quiet()
+            if not self._is_line:
+                early = await self._wait_for_quiet()
+            if early and not self._is_drawn:
+                self._stream.write(f"{early}: {CONFIRM}\n")
+            begin = partial(self._open, early)
             try:
                 with nullcontext() if self._is_drawn else self._echoed():
-                    return await self._app.run_async(self._open, handle_sigint=False, set_exception_handler=False)
+                    return await self._app.run_async(begin, handle_sigint=False, set_exception_handler=False)
             finally:
                 self._panel.end()
         return None
@@ -95,10 +102,10 @@ class QuestionApp:
             stop, self._stop = self._stop, lambda: None
             stop()
 
-    def _open(self) -> None:
+    def _open(self, early: str) -> None:
         assert self._app.future is not None, "the app runs"
         self._panel.begin(self._question, self._app.future)
-        self._panel.take_keys()
+        self._panel.take_keys(early)
 
     @contextmanager
     def _single_keys(self) -> Iterator[None]:
@@ -116,38 +123,44 @@ class QuestionApp:
     def _take_terminal(self) -> None:
         """Set the mode, and draw everything again."""
         self._keys.mode(self._keys.fileno()).__enter__()
-        if self._stream.colour and not self._question.is_expected:
+        if self._stream.colour and not self._is_line:
             self._stream.write(_PASTE_ON)
         self._app.renderer.reset()
         self._app.invalidate()
 
-    async def _wait_for_quiet(self) -> None:
-        """Discard text typed ahead, until no key has come for `QUIET` seconds."""
+    async def _wait_for_quiet(self) -> str:
+        """Take keys until none has come for `QUIET` seconds. Return them if they are an answer and no text was typed
+        ahead of what is shown of the question; else discard them and return ""."""
         clock = asyncio.get_running_loop().time
-        key_at = clock()
-
-        def discard() -> None:
-            nonlocal key_at
-            self._keys.read_keys()
-            key_at = clock()
-
+        quiet_at = clock() + QUIET
         clear_typeahead(self._keys)
-        with self._keys.attach(discard):
-            while not self._keys.closed and (wait := key_at + QUIET - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
+        was_typed_ahead = bool(self._keys.read_keys())
+        early = EarlyKeys(can_answer=bool(self._question.text) and not was_typed_ahead)
+
+        def note() -> None:
+            nonlocal quiet_at
+            early.add(self._keys.read_keys())
+            quiet_at = clock() + (EARLY if early.text else QUIET)
+
+        with self._keys.attach(note):
+            while not self._keys.closed and (wait := quiet_at - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
                 await asyncio.sleep(wait)
         self._keys.flush_keys()
+        return early.text if is_only_answer(early.text, self._question) else ""
 
     @contextmanager
     def _echoed(self) -> Iterator[None]:
         """Write the question and what is typed in the block, then end the line; say how long a hidden line is."""
         buffer, is_hidden = self._panel.buffer, self._question.is_hidden
-        shown = ""
+        text = shown = ""
 
         def echo(buffer: Buffer) -> None:
-            nonlocal shown
+            nonlocal text, shown
             buffer.cursor_position = len(buffer.text)
-            before = shown
-            shown = "*" * min(len(buffer.text), MOST_STARS) if is_hidden else sanitize(buffer.text)
+            before, added = shown, buffer.text.removeprefix(text)
+            kept_text = shown if buffer.text.startswith(text) else ""
+            text = buffer.text
+            shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
             kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
             gone = cells(before[len(kept) :])
             self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])

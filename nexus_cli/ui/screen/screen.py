@@ -133,6 +133,7 @@ class Screen:
         self._layout.last = lambda: renderer.last_rendered_screen
         app.layout.focus(self._box.buffer)
         app.key_processor.before_key_press += self._pressed
+        app.key_processor.after_key_press += lambda keys: self._panel.note_early(keys._previous_key_sequence)
         hasten_escape(app.key_processor)
         catch_key_failures(app.key_processor, self._end)
         return app
@@ -209,7 +210,10 @@ class Screen:
 
     async def _open(self) -> None:
         await wait_for_quiet(self._panel, lambda: self._key_at)
-        self._panel.take_keys()
+        early = self._panel.early_answer
+        if early:
+            self._box.buffer.text = ""
+        self._panel.take_keys(early)
         if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
             self._panel.note_return(asyncio.get_running_loop().time())
         self._take_keys(self._panel.buffer)
@@ -358,7 +362,7 @@ class Screen:
             self._end(bug)
             return False
         if self._panel.asking and not self._panel.seen:
-            self._panel.seen = asyncio.get_running_loop().time()
+            self._panel.note_drawn(asyncio.get_running_loop().time())
         return bool(self._print_queue)
 
     def _ready(self, text: str) -> str:

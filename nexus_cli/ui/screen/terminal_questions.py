@@ -47,7 +47,7 @@ class TerminalQuestions:
 
         if question.text:
             self._stream.write(f"{question.text}\n")
-        self._marks_pastes = self._stream.colour and not question.is_expected
+        self._marks_pastes = self._stream.colour and bool(question.keys or question.words)
         with suppress(termios.error):  # the terminal is gone
             self._before = termios.tcgetattr(self._descriptor)
         try:

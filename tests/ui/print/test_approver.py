@@ -402,9 +402,8 @@ async def ask_keyed(keys: tuple[str, ...], colour: bool) -> Keyed:
         questions = TerminalQuestions(
             kept, typist.slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
         )
-        asking = asyncio.ensure_future(questions.question(AskedQuestion("Run this?", KEYS, "block")))
-        await asyncio.sleep(0)
         typist("y")  # typed ahead
+        asking = asyncio.ensure_future(questions.question(AskedQuestion("Run this?", KEYS, "block")))
         await asyncio.sleep(2)
         assert "Run this?" in kept.text
         for key in keys:
@@ -488,6 +487,11 @@ async def _ask_line(hidden: bool) -> tuple[str | None, bytes, bool]:
 def test_what_follows_a_line_that_was_asked_for_is_left_to_the_next_reader(hidden: bool) -> None:
     """Another program in front, as after Ctrl+Z, still gets Enter as the end of a line."""
     assert asyncio.run(_ask_line(hidden)) == ("sk-1", "echo é >rest\n".encode(), True)
+
+
+def test_a_long_paste_is_echoed_once() -> None:
+    answer, seen, _ = keyed([*["x" * 2000, "y\u202ez"] * 2, "\r"], colour=False)
+    assert answer == 2 * ("x" * 2000 + "y\u202ez") and seen.endswith(": " + 2 * ("x" * 2000 + "y<U+202E>z") + "\n")
 
 
 # The whole program

@@ -245,7 +245,7 @@ def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
 
     said, done, answer, text = asyncio.run(play())
     assert (said, done, answer) == (["entered 'use make'"], False, "n")
-    assert f"bash  ls\n{line_view.EARLY}\nRun this? [y]es" in text
+    assert f"bash  ls\n{line_view.TOO_EARLY}\nRun this? [y]es" in text
 
 
 @pytest.mark.parametrize("act", ["end", "interrupt", "leave"])

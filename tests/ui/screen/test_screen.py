@@ -571,7 +571,7 @@ def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(ear
             asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
             await on.until("Run this?")
             assert b"\x1b[2my yes\x1b[0m" in on.raw, "keys that are not taken yet are dim"
-            on.type(early)
+            on.type(f"u\x7f{early}")  # with a correction, it is no answer of the first moment
             await on.still()
             await asyncio.sleep(3)
             blocked = _text(on.seen())
@@ -589,6 +589,36 @@ def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(ear
     assert blocked == ["bash  ls", row, " press Enter to clear your draft, then answer", f"> {early}", STATUS]
     assert (cleared[2:], done) == ([">", STATUS], False)
     assert (said, answer) == ([], "n")
+
+
+@pytest.mark.parametrize("columns", [90, 40])
+def test_an_answer_typed_before_the_keys_are_taken_stands_in_the_field_after_a_pause(columns: int) -> None:
+    async def play() -> tuple[list[str], list[str], list[str], bool, str, str | None]:
+        async with stand(columns, theme=Theme(colour=False)) as on:
+            on.controller.running = True
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+            await on.until("Run this?")
+            on.type("y\r")
+            await on.still()
+            waiting = _text(on.seen())
+            await on.until(lambda: on.screen._panel.is_open)
+            standing = _text(await on.still())
+            on.type("\r")
+            await on.still()
+            done, in_box = asking.done(), on.box.buffer.text
+            on.type("\x1b")
+            await on.still()
+            cleared = _text(on.seen())
+            on.type("y\r")
+            return waiting, standing, cleared, done, in_box, await asking
+
+    waiting, standing, cleared, done, in_box, answer = run_at_once(play())
+    assert "wait a moment, then press Enter" in " ".join(map(str.strip, waiting)) and waiting[-2] == "> y"
+    assert standing[-2] == "> y  press Enter to confirm"
+    assert "Esc clear" in standing[-3] and "[y yes]" in " ".join(standing)
+    assert (done, in_box) == (False, ""), "an Enter that comes as soon as it stands there does not take it"
+    assert cleared[-2] == "> or type what to do instead" and "Esc stop" in cleared[-3]
+    assert answer == "y"
 
 
 @pytest.mark.matrix

@@ -20,7 +20,7 @@ from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import stand
 
 from nexus_cli.commands import discover
-from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.asked_question import AnswerSource
 from nexus_cli.ui.input.box import InputBox
@@ -262,6 +262,97 @@ def test_a_key_right_after_an_answer_stands_in_the_next_question_of_the_list_and
             return *kept, [one.result() for one in asking if one.done()]
 
     assert run_at_once(work()) == ("y", "", False, [Allow(), Allow()])
+
+
+EACH = Allow()
+NONE: list[Answer] = []
+TIMINGS: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
+    ("a letter", [(0.3, "y")], NONE),
+    ("a letter, and Enter once it stands", [(0.3, "y"), (3.0, "\r")], [EACH]),
+    ("a word, and Enter once it stands", [(0.3, "yes"), (3.0, "\r")], [EACH]),
+    ("a letter that stores, and Enter once it stands", [(0.3, "s"), (3.0, "\r")], [Allow(always=True)]),
+    ("a no, and Enter once it stands", [(0.3, "n"), (3.0, "\r")], [Deny(stops=True)]),
+    ("Enter within the first second", [(0.3, "y"), (0.8, "\r")], NONE),
+    ("Enter as a hesitation later", [(0.3, "y"), (1.5, "\r")], NONE),
+    ("Enter as soon as it stands", [(0.3, "y"), (1.9, "\r")], NONE),
+    ("in one go", [(0.1, "y\r")], NONE),
+    ("in one go, and Enter again", [(0.1, "y\r"), (3.0, "\r")], [EACH]),
+    ("a steering message", [(0.2 + 0.2 * at, key) for at, key in enumerate("yes please do X\r")], NONE),
+    ("a held letter", [(0.3 + 0.05 * at, "y") for at in range(40)] + [(5.0, "\r")], NONE),
+    ("Enter held from the letter on", [(0.3, "y")] + [(0.8 + 0.05 * at, "\r") for at in range(60)], NONE),
+    ("Enter alone", [(0.3, "\r"), (3.0, "\r")], NONE),
+    ("begun before", [(-0.2, "y"), (3.0, "\r")], NONE),
+    ("twice in one go", [(0.1, "y\ry\r"), (3.0, "\r")], NONE),
+]
+"""What is typed around a question, each with the second after it was shown, and the answers that come of it."""
+EDITED: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
+    ("a letter after it", [(0.3, "y"), (3.0, "n"), (4.5, "\r")], NONE),
+    ("a message after a pause", [(0.3, "yes"), (3.0, " please do X"), (5.0, "\r")], [Deny("yes please do X")]),
+    ("begun before, and again", [(-0.2, "y"), (0.3, "\x15y"), (3.0, "\r")], NONE),
+    ("corrected", [(0.3, "u\x7fy"), (3.0, "\r")], NONE),
+    ("a paste", [(0.3, "\x1b[200~y\x1b[201~"), (3.0, "\r")], NONE),
+    ("cleared", [(0.3, "y"), (3.0, "\x7f"), (3.5, "\r")], NONE),
+    ("cleared with Esc", [(0.3, "y"), (3.0, "\x1b"), (3.5, "\r")], NONE),
+]
+"""The same where the terminal does not edit the line itself."""
+
+
+@pytest.mark.parametrize(
+    ("way", "keys", "answers"),
+    [
+        pytest.param(way, keys, answers, id=f"{name}-{way.__name__}")
+        for way in WAYS
+        for name, keys, answers in (TIMINGS if way is line_by_line else [*TIMINGS, *EDITED])
+    ],
+)
+def test_an_answer_typed_in_the_first_moment_stands_and_takes_another_enter(
+    way: Any, tmp_path: Path, keys: list[tuple[float, str]], answers: list[Answer]
+) -> None:
+    async def work() -> list[Answer]:
+        async with way(tmp_path) as made:
+            clock = asyncio.get_running_loop().time
+            await asyncio.sleep(LONG)
+            approver = PersonApprover(made.source, lambda question, number: question.what)
+            begins, asking = clock() + 1, None
+            for at, typed in [*keys, (LONG + keys[-1][0], "")]:
+                if at >= 0 and asking is None:
+                    await asyncio.sleep(begins - clock())
+                    asking = asyncio.ensure_future(approver.ask(make_question(0)))
+                await asyncio.sleep(begins + at - clock())
+                if typed:
+                    made.press(typed)
+            assert asking is not None
+            done = [asking.result()] if asking.done() else []
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            return done
+
+    assert run_at_once(work()) == answers
+
+
+@pytest.mark.parametrize("typed", ["y", "yy", "y\ry\r"])
+def test_text_typed_ahead_approves_no_second_question(tmp_path: Path, typed: str) -> None:
+    """The questions of two steps: the keys are typed while the first one waits."""
+
+    async def work() -> tuple[list[Answer], bool]:
+        async with drawn(tmp_path) as made:
+            approver = PersonApprover(made.source, lambda question, number: question.what)
+            first = asyncio.ensure_future(approver.ask(make_question(0)))
+            await asyncio.sleep(LONG)
+            made.press("y\r")
+            answer = await first
+            made.press(typed)
+            await asyncio.sleep(0.2)
+            second = asyncio.ensure_future(approver.ask(make_question(1)))
+            await asyncio.sleep(LONG)
+            made.press("\r")
+            await asyncio.sleep(LONG)
+            done = second.done()
+            second.cancel()
+            await asyncio.gather(second, return_exceptions=True)
+            return [answer], done
+
+    assert run_at_once(work()) == ([EACH], False)
 
 
 KEYS: Sequence[str] = [*"ysanA", "\r", "\x7f", "\x1b[A", "\x1b[B", "\t", "\x15"]
