@@ -53,7 +53,7 @@ def worktrees_text(value: JsonObject) -> Blocks:
         )
     return [
         Table(
-            f"name | state | changes | made | {'project | ' * is_all}folder",
+            f"name | state | changes | created | {'project | ' * is_all}folder",
             rows,
             "No worktrees. `nexus -w NAME` creates a worktree.",
         )

@@ -219,7 +219,7 @@ def _list_models(models: Sequence[JsonObject]) -> Table:
         name, window, input_price, output_price, _, because = model_cells(model)
         called = cut_line(sanitize(name), 60)
         rows.append((str(place), called, window, input_price, output_price, sanitize(because)))
-    return Table(" | model | window | $ in | $ out | because", rows)
+    return Table(" | model | window | $ in | $ out | source", rows)
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:
