@@ -67,8 +67,8 @@ class CallError(Exception):
 
 
 def _calls_method(declared: F) -> F:
-    """Return the coroutine function that calls the method of the server which a function without a body declares: of
-    its name, with its arguments."""
+    """Return a coroutine function for a function without a body: it calls the server's method of the same name with the
+    same arguments."""
     parameters = signature(declared)
     has_result = declared.__annotations__["return"] != "None"
 

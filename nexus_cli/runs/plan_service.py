@@ -409,8 +409,8 @@ class PlanService(Plans):
             raise UsageError(f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}")
 
     def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
-        """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
-        could make plans for ever."""
+        """Let a recurring plan that unattended work adds leave out the next minutes, and refuse a single time in them:
+        otherwise plans could add plans for ever."""
         run, now = self._run(), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return new

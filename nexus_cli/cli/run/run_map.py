@@ -452,7 +452,7 @@ class _Map:
     async def _run_turn(
         self, session: Session, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
     ) -> tuple[Outcome, float | None] | None:
-        """Run a turn with `trigger`, unless it is the outcome already."""
+        """Run a turn with `trigger`; run none if `trigger` is already an outcome."""
         before = session.state.costs()[1]
         if isinstance(trigger, Outcome):
             return trigger, session.state.costs()[0]
