@@ -67,8 +67,8 @@ class CallError(Exception):
 
 
 def _calls_method(declared: F) -> F:
-    """Return the coroutine function that calls the method of the server which a function without a body declares: of
-    its name, with its arguments."""
+    """Return a coroutine function for a function without a body: it calls the server's method of the same name with the
+    same arguments."""
     parameters = signature(declared)
     has_result = declared.__annotations__["return"] != "None"
 
@@ -83,7 +83,8 @@ def _calls_method(declared: F) -> F:
 
 
 class Client:
-    """A connection to a server. Use `async with`, or `aclose` it. `ConnectionError` where the server is not there."""
+    """A connection to a server. Use `async with`, or `aclose` it. Methods raise `ConnectionError` if the server cannot
+    be reached."""
 
     def __init__(self, url: str, token: str) -> None:
         """`url` is what `nexus serve` prints: `http://HOST:PORT` or `unix:PATH`."""
@@ -108,9 +109,9 @@ class Client:
     async def start(cls, *options: str, cwd: str | None = None) -> AsyncIterator[Client]:
         """Start `nexus serve` with these options on a free port, in the folder `cwd`; end it afterwards.
 
-        A relative `cwd`, here and in the methods, counts from the folder of this process.
-        A turn that still runs then has its minute to finish a step. The server also ends when this process is killed.
-        Raises `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
+        A relative `cwd`, here and in the methods, counts from the folder of this process. A turn that is still running
+        then has up to a minute to finish its step. The server also ends when this process is killed. Raises
+        `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
         """
         # The program that calls this runs on the same Python, with the same packages: it trusts them already.
         command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
@@ -266,7 +267,8 @@ class Client:
     async def run_command(
         self, agent_id: str, name: str, arguments: str | None = None, asks: bool | None = None
     ) -> CommandResult:
-        """Run a slash command beside the session; return what it did at the terminal, with `asks` up to a choice."""
+        """Run a slash command beside the session; return its actions at the terminal, with `asks` up to its first
+        choice."""
 
     @_calls_method
     async def list_commands(self, agent_id: str) -> CommandList:
@@ -274,7 +276,7 @@ class Client:
 
     @_calls_method
     async def choose(self, agent_id: str, id: str, key: str | None = None) -> CommandResult:
-        """Answer the choice of a command; return what it did at the terminal from there on."""
+        """Answer the choice of a command; return its actions at the terminal from then on."""
 
     @_calls_method
     async def get_status(self, agent_id: str) -> JsonObject:
@@ -298,7 +300,7 @@ class Client:
 
     @_calls_method
     async def worktree_apply(self, name: str, cwd: str | None = None) -> AppliedWorktree:
-        """Bring what was done in a worktree to the project."""
+        """Apply the changes of a worktree to the project."""
 
     @_calls_method
     async def worktree_remove(self, name: str, cwd: str | None = None, force: bool | None = None) -> RemovedWorktree:

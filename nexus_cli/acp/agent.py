@@ -120,7 +120,7 @@ OPEN_OTHERS: Mapping[str, str] = {
     "clear": "Start a new session in the editor",
     "resume": "Choose the session in the editor, or in a terminal: nexus --resume",
     "fork": "Fork the session in the editor, if it can; else in a terminal: nexus -r {0}, then /fork",
-    "edit": "Send the message again as it should be; or in a terminal: nexus -r {0}, then /edit",
+    "edit": "Send the corrected message; or in a terminal: nexus -r {0}, then /edit",
     "rewind": "Use /rewind N files, which reverts only files; or in a terminal: nexus -r {0}, then /rewind",
 }
 """Commands that open another session, which the editor does itself, and what to do there instead."""
@@ -160,7 +160,7 @@ class EditorSession:
         return self.agent.session
 
     def send(self, updates: Iterable[Any]) -> None:
-        """Send updates after those before; they are made when it is their turn. A closed session sends none."""
+        """Send updates after the earlier ones; each is made when its turn comes. A closed session sends none."""
         if not self.is_closed:
             self.updates.put_nowait(updates)
 
@@ -176,7 +176,7 @@ class EditorSession:
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         """Return the key of the choice that the person picks, None without one. The question is shown as a call, below
-        all updates before."""
+        all earlier updates."""
         call = schema.ToolCallUpdate(tool_call_id=secrets.token_hex(4), title=sanitize(title), status="pending")
 
         async def ask_below() -> str | None:
@@ -189,7 +189,7 @@ class EditorSession:
         return None if self.choosing.cancelled() else self.choosing.result()
 
     def renew_stream(self) -> None:
-        """Translate events by a new stream of updates from now on."""
+        """Use a new stream to translate events from now on."""
         texts = self.session.state.services.find(EditorTexts)
         unsaved = texts.unsaved if texts else {}
         self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved)
@@ -253,7 +253,7 @@ class EditorAgent:
         self._open: dict[str, EditorSession] = {}
 
     def on_connect(self, conn: Client) -> None:
-        """See the SDK: the editor's end of the connection."""
+        """Store the editor's end of the connection; the SDK calls this."""
         self._client = conn
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

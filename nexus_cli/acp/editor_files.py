@@ -35,8 +35,8 @@ class EditorFiles:
         self._is_silent = False
 
     def read(self, path: Path) -> str | None:
-        """See `EditorTexts`. Only files of the session's folders are asked for, and none while a background job of it,
-        or of a worker, runs: that could put a link in the place of a folder, which the editor would follow."""
+        """See `EditorTexts`. Asks only for files in the session's folders, and for none while a background job of the
+        session or of a worker runs: a job could replace a folder by a link, which the editor would follow."""
         dispatcher = self._session.dispatcher
         folders = map(os.path.realpath, (dispatcher.project_root, *dispatcher.call_changes.added()))
         if self._is_silent or not is_below(path, *folders):

@@ -70,8 +70,8 @@ class EditorApprover(ClientApprover):
         return keys.get(picked)
 
     def _describe(self, question: Question) -> schema.ToolCallUpdate:
-        """Return the call of a question: its title is the command or the path itself, its content the whole command or
-        the diff."""
+        """Return the call of a question: its title is the command or the path, its content the whole command or the
+        diff."""
         tool = self.stream.registry.get(question.call.name)
         diffs = self.stream.diffs(question.call)
         reasons = [question.why, *question.doubts, question.rule]

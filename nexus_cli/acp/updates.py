@@ -1,6 +1,6 @@
 """Translate the events of a session into updates of the Agent Client Protocol. The only file that builds them.
 
-Uses `acp.schema` alone: the helper functions of the SDK are announced to go.
+Uses only `acp.schema`, because the SDK has announced the removal of its helper functions.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class UpdateStream:
         *,
         replays: bool = False,
     ) -> None:
-        """`unsaved` are texts of the editor; `replays`: the events are past, and files are not as they were before a
-        call."""
+        """`unsaved` are the editor's texts. With `replays` the events are past: files no longer have the content from
+        before a call."""
         self._unsaved = unsaved
         self.registry = registry
         self._folder = folder

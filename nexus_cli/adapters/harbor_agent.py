@@ -1,7 +1,8 @@
 """The agent class for Harbor, which runs Terminal-Bench: `--agent nexus_cli.adapters.harbor_agent:NexusAgent`.
 
 Harbor needs Python 3.12; nothing else of nexus is imported, so that a copy of this file works too. The task's container
-is the sandbox: nexus runs there with `--allow all`. What it did stands in `nexus.jsonl` of the trial's agent folder.
+is the sandbox: nexus runs there with `--allow all`. The events of a run are in `nexus.jsonl` in the trial's agent
+folder.
 """
 
 from __future__ import annotations

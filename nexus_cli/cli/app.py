@@ -142,7 +142,7 @@ def _find_in_table(word: str, kind: str) -> str:
 
 
 def list_verbs(name: str) -> list[str]:
-    """Return the verbs of a command that takes one, first the one that it has without a word; none of others."""
+    """Return the verbs of a command, its default verb first; none for a command without verbs."""
     noun = None if name in TYPED else find_noun(find_command(name))
     names = [verb.name for verb in noun.verbs] if noun else [""]
     return [] if "" in names else names

@@ -185,9 +185,9 @@ class SharedOptions:
 
 
 def take_options(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
-    """Return the function that typer calls for one whose parameters may be dataclasses, such as `SharedOptions`: it has
-    an option for each field but those `without`. What was given before the command holds where nothing is given behind
-    it."""
+    """Return the function that typer calls in place of one with dataclass parameters, such as `SharedOptions`: it has
+    an option for each field except those in `without`. An option given before the command applies unless it is repeated
+    after the command."""
     groups: dict[str, tuple[Any, list[VerbParameter]]] = {}
     parameters: list[Parameter] = []
     own_options = {option.name: option for option in read_parameters(function)}

@@ -27,7 +27,7 @@ ZSH_ESCAPES = str.maketrans({'"': r"\"", "'": r"'\''", "$": r"\$", "`": r"\`", "
 
 
 def complete_line(shell: str) -> tuple[int, str]:
-    """Return the exit status and the text for a shell, which passes the line in environment variables."""
+    """Return the exit status and the text for the shell, which passes the line in environment variables."""
     *before, typed = _read_words(shell)
     found = [(word, text) for word, text in _list_words(before, typed) if word.startswith(typed)]
     if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":

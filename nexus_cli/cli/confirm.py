@@ -1,4 +1,4 @@
-"""Ask the person at the terminal: whether to go on, which of several answers, a line, a line that is not shown."""
+"""Ask the person at the terminal for a yes or no, a choice among several answers, a line, or a hidden line."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
 def find_stopper(number: int) -> str:
-    """Return who stops a turn with the signal `number`, as `Session.cancel` names them: the `person` presses Ctrl+C,
-    all else is the `end` of the session."""
+    """Return who stops a turn with the signal `number`, as `Session.cancel` names them: `person` for Ctrl+C, `end` (of
+    the session) for any other signal."""
     return "person" if number == SIGINT else "end"
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def open_ledger(mode: Mode = "read") -> Ledger:
-    """Open the ledger; if missing, and with `nothing`, an empty one in memory unless the command creates it. May raise
-    `NexusError`."""
+    """Open the ledger. Open an empty one in memory with the mode `nothing`, and if the ledger does not exist, except
+    with the mode `create`. May raise `NexusError`."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415  (many commands need none)
 
     place = None if mode == "nothing" else ledger_place()
@@ -30,8 +30,8 @@ def open_ledger(mode: Mode = "read") -> Ledger:
 
 
 def open_unchanged_ledger() -> Ledger:
-    """Open the ledger to complete a word: a file, which stays as it is. Without one, as with a server, which may keep
-    the person waiting, an empty one in memory. May raise `NexusError`."""
+    """Open the ledger file for completing a word, without changing the file. Without a file, and for a server, which
+    may be slow, open an empty ledger in memory. May raise `NexusError`."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415  (many commands need none)
 
     place = ledger_place()

@@ -62,7 +62,7 @@ class WorkFolder:
 
 
 def load_plugins() -> list[str]:
-    """Load the plugins, which may take seconds and should not happen in a loop; return a line for each thing of them
+    """Load the plugins, which may take seconds and should not happen in a loop; return a line for each part of a plugin
     that is left out."""
     if python_plugins():
         from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)

@@ -115,8 +115,8 @@ def _refused_names() -> re.Pattern[str]:
 
 
 def use_slash_names(text: str) -> str:
-    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too. In a client it
-    says where the others, and slash commands that it may not give, can be given."""
+    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too. For a client it
+    also says where the other commands, and the slash commands that a client may not run, are available."""
 
     def shorten(match: re.Match[str]) -> str:
         return "/" if match[0] == "nexus " else match[0]

@@ -66,7 +66,7 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
 
 
 def warn_if_stale(context: CommandContext) -> None:
-    """Print a warning if the ledger has failed, or nothing is saved: its reports lack the entries since then."""
+    """Print a warning if the ledger has failed or nothing is saved: reports then lack the newest entries."""
     ledger, status = context.session.ledger, context.session.status()
     if not ledger.is_kept or status.saved:
         return

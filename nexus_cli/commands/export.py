@@ -43,7 +43,7 @@ def export_session(
         list[str] | None,
         Argument(
             f"[SESSION] [{'|'.join(FORMATS)}] [FILE]",
-            "An id or a name; default: the open session, in a shell this folder's newest one. The format. The file.",
+            "Session id or name (default: the open session, in a shell the newest of this folder); format; file.",
         ),
     ] = None,
     form: Annotated[
@@ -94,7 +94,7 @@ def export_session(
 
 @wraps(export_session)
 def export_named_session(source: Source, words: Sequence[str] | None = None, **options: Any) -> Report[ExportReport]:
-    """Export a session whose name comes first, also in the open session. Its text is that of `export_session`."""
+    """Export a session; unlike in `export_session`, the first words name the session in an open session too."""
     if source.live and words:
         count = next((place for place, word in enumerate(words) if place and word.casefold() in FORMATS), len(words))
         words = [source.find(" ".join(words[:count])), *words[count:]]

@@ -46,7 +46,7 @@ async def set_goal(
     lists the goals.
 
     With --until, there are no steps: the model continues until the command exits with 0, within the limits of a turn.
-    It stops if two rounds in a row bring nothing new.
+    nexus stops the work if two rounds in a row bring nothing new.
     """
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."

@@ -163,7 +163,7 @@ def _describe_next(provider: str) -> Iterator[str]:
 
 def _use_now(source: Source, provider: str, key: str) -> Iterator[str]:
     """Let the open session use a key that was stored, and yield notes about that."""
-    yield "Nexus uses it from now on."
+    yield "This session uses the key from now on."
     protect_secret(key, key_variable(provider))
     for name in KEY_VARIABLES[provider]:
         if (former := os.environ.pop(name, None)) is not None:

@@ -59,7 +59,7 @@ def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
 
 
 def admit_plugins() -> None:
-    """Compare the names of all objects of Python plugins with ours, so that it is known what is left out."""
+    """Compare the names of all objects of Python plugins with ours, to find out which objects are left out."""
     list_contributors()
     plugin_tools()
     plugin_checks()

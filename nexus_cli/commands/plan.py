@@ -27,8 +27,8 @@ async def plan_mode(
     on. `/plan on` turns it on, `/plan off` turns it off.
     """
     if await asyncio.to_thread(_is_for_schedule, context.session.ledger, text):
-        hint = f"Type /schedule {text}. For a task with these words: /plan, then the task"
-        raise usage_error("plan", text, "plan mode takes a task, and schedules are another command", hint)
+        hint = f"To manage schedules: /schedule {text}. To send this text as a task: /plan, then the text as a message"
+        raise usage_error("plan", text, "/plan takes a task; schedules have their own command", hint)
     session = context.session
     is_on = session.status().allow == PLAN
     if text in ("on", "off"):

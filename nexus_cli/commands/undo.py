@@ -97,8 +97,8 @@ def open_undo(
 
 @contextmanager
 def save_editor_texts(session: Session | None) -> Iterator[None]:
-    """Let the editor of an open session save its texts of the files that the session knows, and give the editor these
-    files at the end. Blocks."""
+    """Let the editor of an open session save its texts of the files that the session knows; at the end, show the editor
+    these files as they are on disk. Blocks."""
     from nexus_cli.core.services import EditorTexts  # noqa: PLC0415
     from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415
     from nexus_cli.tools.editor_texts import save_text, show_disk  # noqa: PLC0415

@@ -135,7 +135,7 @@ class Source:
 
     @property
     def project(self) -> str:
-        """The project as the ledger knows it; a worktree has that of its project."""
+        """The project as the ledger knows it; for a worktree, its source project."""
         return self.ledger.project_of(self.folder())
 
 
@@ -161,13 +161,14 @@ Text = Report[TextReport]
 
 
 def report_act(message: str, *ids: str, line: str = "") -> Act:
-    """Return the report of a verb that changed what these ids, names or paths name, and says so."""
+    """Return the report of a verb that has changed something: its message, and the ids, names or paths of what
+    changed."""
     return Report("", {"version": 1, "ids": [*ids], "message": message}, note=message, line=line)
 
 
 def print_act(message: str, *ids: str) -> Act:
     """Return the report of a verb that changed something; a shell command prints the message on stdout, and a session
-    says it as it stands."""
+    shows it unchanged."""
     return report_act(message, *ids, line=message)._replace(note="")
 
 

@@ -1,4 +1,4 @@
-"""Work that was done beside yours: list worktrees, show and apply their changes, remove them."""
+"""Git worktrees: list them, show and apply their changes, remove them."""
 
 from __future__ import annotations
 
@@ -149,14 +149,14 @@ def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str
 
 
 def record_act(log: Log, description: str, turn: int) -> None:
-    """Record what the person did with the changes of a worktree; the model is told with its next request."""
+    """Record what the person did with the changes of a worktree, and tell the model with its next request."""
     value = {"told": f"the person {description}", "turn": turn, "shown": f"you {description}"}
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 
 def tell_its_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
-    """Call `tell` with the log of the session whose work a worktree of a project has: the newest one in the worktree,
-    or that of its worker. If that fails, say so: the files are written."""
+    """Call `tell` with the log of the session that worked in a worktree: the newest session there, or that of its
+    worker. A failure is only reported, because the files are already written."""
     try:
         if ledger_exists(place := ledger_place()):
             from nexus_cli.ledger import Ledger  # noqa: PLC0415
@@ -205,7 +205,7 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
 
 
 def settle(source: Source, project: Path) -> None:
-    """Check what a killed command changed in a project and its worktrees, and say what was restored."""
+    """Check what a killed command changed in a project and its worktrees, and report what was restored."""
     from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
 
     for line in settle_projects([project]):

@@ -91,7 +91,7 @@ def parse_check(value: object) -> EditCheck:
 
 
 def early_globs(project: Path, configured: Sequence[EditCheck] | None) -> tuple[str, ...]:
-    """Return the patterns of files that a check of the whole project may look at: it is worth to begin early."""
+    """Return the file patterns of checks of the whole project, which are worth starting early."""
     if configured is not None and not configured:
         return ()
     mine = [check.glob for check in configured or () if FILES not in check.command]

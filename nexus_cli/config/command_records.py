@@ -1,7 +1,7 @@
 """Find the records of commands: one file per command with the snapshot of its project, removed after the comparison.
 
 nexus locks the record while its command runs. An unlocked record was left by a killed process, or could not be
-compared: until it is, no program of nexus may obey files of that project.
+compared: until the comparison succeeds, no program of nexus may obey files of that project.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ LOG_BYTES = 1_000_000
 def report_bug(bug: BaseException) -> NexusError:
     """Return the error for an unexpected exception, and log its type and stack trace, but never any message text.
 
-    "Can't start new thread" and "Too many open files" are reported as limits of the system, not as bugs.
+    "Can't start new thread" and "Too many open files" are reported as system limits, not as bugs.
     """
     if isinstance(bug, OSError) and bug.errno in (errno.EMFILE, errno.ENFILE):
         why = "this process or this machine has reached its limit"

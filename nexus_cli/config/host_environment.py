@@ -63,7 +63,7 @@ def refuse_endless_runs(environ: Environ) -> None:
         raise NexusError(
             "limit",
             "not started",
-            f"{MOST_NESTED + 1} runs of nexus are waiting for this one, each started by the one before",
+            f"{MOST_NESTED + 1} runs of nexus are waiting for this one, each started by the previous run",
             "Check for a hook or script that calls nexus and is called by nexus",
         )
 
@@ -78,8 +78,8 @@ def working_folder() -> Path:
 
 def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, str]:
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
-    working folder). In another repository than that of the working folder it gets none of `_GIT_PLACES`: with what a
-    hook of git has, it would commit to the repository of that hook."""
+    working folder). In a repository other than that of the working folder, the program gets none of `_GIT_PLACES`: with
+    the variables of a git hook, it would commit to the repository of that hook."""
     env = copy_environ(environ)
     venv, folder = own_environment(), folder or working_folder()
     if (variables := [name for name in _GIT_PLACES if name in env]) and project_root(real_path(folder)) != project_root(

@@ -112,8 +112,8 @@ def own_interpreter(folder: Path | None = None) -> str:
     """Return the path of the Python that runs nexus, for its helpers; of an environment in the project the Python that
     the environment was made of, because commands may replace the environment's.
 
-    Raises `ProgramRefused` if that is in the project too. What needs packages starts on the environment's nevertheless:
-    this process loads its own modules from the same place.
+    Raises `ProgramRefused` if that is in the project too. Helpers that need packages still start with the Python of the
+    environment: this process loads its own modules from there.
     """
     closed = _project_places(folder)
     for path in (sys.executable, REAL_INTERPRETER):

@@ -53,8 +53,8 @@ class ProjectEnvironment:
 
 
 def find_project_environment(project: Path, cwd: Path, environ: Environ) -> ProjectEnvironment:
-    """Find the environments of `project` for commands in `cwd`: the nearest one, then `.venv`, `venv`, what uv, poetry,
-    pixi and conda are told. An activated environment of the project comes first. Never raises."""
+    """Find the environments of `project` for commands in `cwd`: the nearest one, then `.venv`, `venv`, and those that
+    uv, poetry, pixi and conda would use. An activated environment of the project comes first. Never raises."""
     root = real_path(project)
     folders = _folders_up(real_path(cwd), root)
     node = (folder / "node_modules" / ".bin" for folder in folders)

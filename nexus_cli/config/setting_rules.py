@@ -154,16 +154,16 @@ class Setting:
     """What it does, with its unit."""
     example: Any = None
     """A value to show where there is no default; for a setting whose value is tables, a heading and one of them."""
-    in_projects: Literal["", "replaces", "adds", "adds to some", "either", "both", "stricter"] = ""
+    in_projects: Literal["", "replaces", "adds", "adds unless off", "either", "both", "stricter"] = ""
     """How the value of a trusted project is combined with that of the person; "" if a project cannot set it. `either`
-    is the person's value unless it is empty or false, `both` is true if both are, `stricter` is that of `Limits`.
-    `adds to some` adds nothing to an empty list, with which the person turns it off."""
+    is the person's value unless it is empty or false, `both` is true if both are, `stricter` is that of `Limits`. `adds
+    unless off` leaves an empty list of the person empty: it turns the setting off."""
 
     def combine(self, name: str, mine: Any, theirs: Any) -> Any:
         """Return the value in force of the person's value and a project's; `name` is that of a limit."""
         if mine is None or self.in_projects == "replaces":
             return theirs
-        if self.in_projects == "adds to some" and not mine:
+        if self.in_projects == "adds unless off" and not mine:
             return mine
         if self.in_projects.startswith("adds"):
             return mine + tuple(element for element in theirs if element not in mine)

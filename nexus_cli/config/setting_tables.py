@@ -45,7 +45,9 @@ def _limit(default: int | float | None, rule: Rule, text: str, example: Any = No
 _TABLES: Mapping[str, Mapping[str, Setting]] = {
     "rules": {
         "allow": Setting(None, TEXTS, "Calls that run without asking.", ["bash(npm test *)", "bash(make lint)"]),
-        "ask": Setting(None, TEXTS, "Calls that always need approval.", ["bash(git commit *)"], "adds"),
+        "ask": Setting(
+            None, TEXTS, 'Calls that need approval, except at the level "all".', ["bash(git commit *)"], "adds"
+        ),
         "deny": Setting(
             None, TEXTS, "Calls that are always refused.", ["bash(git push *)", "read_file(secrets/**)"], "adds"
         ),

@@ -88,7 +88,7 @@ class SectionSettings:
         True,
         YES_OR_NO,
         "Learn from recalls: in later sessions, a project section that the model recalled after it was left out weighs "
-        "up to twice as much, and one that it never recalled as little as half. `nexus context` shows the weights.",
+        "up to twice as much, a section that it never recalled as little as half. `nexus context` shows the weights.",
     )
 
 
@@ -369,7 +369,7 @@ class Settings:
         "checks`). Without such a table, ruff, tsc, go vet and cargo check run if a project uses them; `check = []` "
         "at the top of the file turns all checks off.",
         example=("[[check]]", {"glob": "*.py", "command": "ruff check --quiet {files}", "seconds": 20}),
-        in_projects="adds to some",
+        in_projects="adds unless off",
     )
     """() for no checks at all, None for those found in the project alone."""
     hook: tuple[HookTable, ...] = declare(

@@ -1,7 +1,7 @@
 """Keep the record of trusted projects, and read the project files that it covers.
 
 Each item of `.nexus` that can take effect (`trust_items`) is trusted by its hash, stored with the project's real path:
-a changed item is untrusted again, and only that one. In a worktree of nexus the trust of the source project applies,
+a changed item loses its trust, all others keep theirs. In a worktree of nexus the trust of the source project applies,
 and its rules and hooks hold even if their files are missing or different there.
 """
 

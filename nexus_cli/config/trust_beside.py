@@ -1,7 +1,7 @@
 """Find what a project has beside `.nexus`: skills, commands, agents, hooks and MCP servers of other programs.
 
-Each is an item of its own (`trust_items`) and takes effect by the same record of trust. One that cannot be read is left
-out by itself, because such folders are not ours: it makes nothing else invalid.
+Each is an item of its own (`trust_items`) and takes effect by the same record of trust. An item that cannot be read is
+left out alone, because such folders are not ours: the other items stay valid.
 """
 
 from __future__ import annotations

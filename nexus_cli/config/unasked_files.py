@@ -1,8 +1,9 @@
 """Decide whether a file of a project may be sent to the model unasked: without a tool call that was decided on.
 
 The only such gate. Through it go instruction files, what they import, rules by path, skills, commands and identity
-files of projects and plugins, and what a guide of a project attaches. What the person names (`-f`, `@path`, their own
-instruction folders) is their choice and does not pass it, except where a name in the project stands for credentials.
+files of projects and plugins, and what a guide of a project attaches. Files that the person names (`-f`, `@path`, their
+own instruction folders) are their choice and do not pass the gate, except where a name in the project stands for
+credentials.
 """
 
 from __future__ import annotations

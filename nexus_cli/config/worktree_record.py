@@ -141,7 +141,7 @@ def find_worktree(place: Path, folders: Places | None = None) -> WorktreeRecord 
 
 
 def is_removed(folder: Path) -> bool:
-    """Return True for a folder in a worktree of this data folder that is there no longer."""
+    """Return True for a folder in a worktree of this data folder that no longer exists."""
     return real_path(folder).is_relative_to(worktrees_root()) and find_worktree(folder) is None
 
 

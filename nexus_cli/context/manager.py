@@ -207,8 +207,8 @@ class ContextManager:
         return Compactor(self.conversation, work, self.count, self.truncator, budget, window, recalls)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
-        provider only the anchor of the rewrite holds for the new window."""
+        """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the provider's
+        reports, only the anchor of the rewrite applies to the new window."""
         self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
         self.estimate = self.estimate.anchored(rewrite.anchor, self.conversation.counts())
 

@@ -263,7 +263,7 @@ class Conversation:
         return next_step(self.items)
 
     def newest_words(self) -> str:
-        """Return the last request in the window, "" if there is none: messages of nexus within a turn are none."""
+        """Return the last request in the window, "" if there is none; messages of nexus within a turn do not count."""
         for item in reversed(self.items):
             if item.is_request and not any(
                 entry.kind is Kind.STEER and entry.actor == "nexus" for entry in self.read(item.entry, item.entry)
@@ -279,8 +279,8 @@ class Conversation:
         notes: Notes | None = None,
         outcome: tuple[int, Usage, str, bool, str] | None = None,
     ) -> Entry:
-        """Record an entry at the end of log and window; `notes` are its memos by kind. That of a reply has the
-        `outcome` of its request, see `Log.record_reply`."""
+        """Record an entry at the end of log and window; `notes` are its memos by kind. A reply comes with the `outcome`
+        of its request, see `Log.record_reply`."""
         entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
         if outcome is not None:
             self.log.record_reply(entry, *outcome)

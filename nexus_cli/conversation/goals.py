@@ -30,7 +30,7 @@ def list_goals(source: MemoSource) -> tuple[Goal, ...]:
 
 
 def open_until(source: MemoSource, session: str) -> Mapping[str, str]:
-    """Return the newest memo of a command that the session works for, {} without one. A fork has memos of its source,
-    but none of their work."""
+    """Return the newest memo of a command that the session works for, {} without one. A fork inherits the memos of its
+    source, but does not continue that work."""
     commands = [memo.value for memo in source.memos(UNTIL) if memo.value["session"] == session]
     return commands[-1] if commands and commands[-1]["command"] else {}

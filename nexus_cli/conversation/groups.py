@@ -2,7 +2,7 @@
 
 A group is one message, or an assistant message with calls and the result of each call in call order. Entries are stored
 in the order in which they happened; here they are put in the order that a provider accepts. A late result is moved to
-its call, messages between follow the group, an orphan or repeated result is left out, and a missing one gets a
+its call, messages in between follow the group, an orphan or repeated result is left out, and a missing result gets a
 placeholder. Pure; used for building, loading, resuming and truncation alike.
 """
 

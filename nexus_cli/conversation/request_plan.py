@@ -63,8 +63,8 @@ class RequestPlan:
         return not self.fits or self.tokens >= share * self.budget.available
 
     def is_cut_by(self, reported: int, unsure: int) -> bool:
-        """True if a report of the server on the sent request is too small for its text, and too large or too small for
-        what no cache had of it, which is all that some servers count. Of `unsure` tokens nobody knows the count."""
+        """True if the server's report on the sent request is too small for its text, and does not match the uncached
+        part either, which is all that some servers count. The count of `unsure` tokens is not known."""
         sure = (self.counted.total - unsure) * min(1.0, self.scale)
         fresh = self.tokens - self.repeated
         is_fresh_alone = self.repeated > 0 and fresh / FAR <= reported <= fresh * FAR
@@ -86,7 +86,7 @@ class RequestPlan:
 
     @cached_property
     def sections(self) -> tuple[Annotated[JsonObject, "sections.planner.SectionObject"], ...]:
-        """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
+        """Return the sections of layers 1 and 3: `tokens` as in the budget, `counted` as counted by us."""
         used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.window.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))

@@ -31,7 +31,7 @@ _NOT_VALID = frozenset({9, 10, 62, 64})
 
 
 def named_file() -> tuple[str, str]:
-    """Return the first variable of `FILE_VARIABLES` that is set, and its value; two "" without one."""
+    """Return the first variable of `FILE_VARIABLES` that is set, and its value; two empty texts if none is."""
     return next(((name, value) for name in FILE_VARIABLES if (value := os.environ.get(name, ""))), ("", ""))
 
 

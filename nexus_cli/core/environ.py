@@ -1,4 +1,4 @@
-"""The environment variables of this process, some of which are others while a library is called.
+"""The environment variables of this process, some of which change while a library is called.
 
 `os.environ` belongs to every thread. Whoever reads all of it, or starts a program with it, calls `copy_environ`: an
 iteration over `os.environ` fails if another thread removes a variable.

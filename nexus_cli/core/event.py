@@ -352,7 +352,7 @@ class DeniedCall(TypedDict):
     """The lowest level that would allow it, by its former name; null if none would, or only `all` and `rule` is
     narrower."""
     level: str | None
-    """The same level: `ask`, `edit`, `auto` or `all`."""
+    """That level by its name: `ask`, `edit`, `auto` or `all`."""
     rule: str | None
     """An allow rule that would let it run, for `nexus rules add`."""
     option: str | None

@@ -1,7 +1,7 @@
-"""The one gate for images: whether every provider takes an image. One that a provider refuses would be refused again
-with every request of the session.
+"""The one gate for images: whether every provider takes an image. An image that a provider refuses would be refused
+again with every request of the session.
 
-Reads headers alone and decodes nothing.
+Reads only headers and decodes nothing.
 """
 
 from __future__ import annotations

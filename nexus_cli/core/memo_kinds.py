@@ -1,6 +1,6 @@
 """The kinds of memos: what is recorded of a conversation beside its entries, and the values of each kind.
 
-A memo stands at an entry (`core.entry.Memo`). A kind is a name in the ledger and is never changed.
+A memo belongs to an entry (`core.entry.Memo`). A kind is a name in the ledger and is never changed.
 """
 
 from __future__ import annotations

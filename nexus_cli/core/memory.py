@@ -82,7 +82,7 @@ class Fact:
         if not self.entry and self.actor == "person":
             return "typed by the person"
         if not self.entry:
-            return f"inferred in session {self.session}" if self.session else "merged from others"
+            return f"inferred in session {self.session}" if self.session else "merged from other facts"
         if self.deleted:
             return "a deleted session"
         return f"session {self.session}, entry {self.entry}"

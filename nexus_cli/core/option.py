@@ -75,7 +75,7 @@ class VerbParameter(NamedTuple):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Its names on a command line, `--last`; none of an argument."""
+        """Its names on a command line, such as `--last`; none for an argument."""
         if self.option.is_argument:
             return ()
         return tuple(self.option.name.split()) or (f"--{self.name.replace('_', '-')}",)

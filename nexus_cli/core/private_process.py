@@ -8,7 +8,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def make_process_private() -> None:
-    """Disable core dumps, `/proc/PID` and ptrace for all but root, for good and in forks. Linux only."""
+    """Disable core dumps, and `/proc/PID` and ptrace for all but root, permanently and in forks. Linux only."""
     if sys.platform != "linux":
         return
     import _ctypes  # noqa: PLC0415  (`ctypes` would cost 3 ms of each start)

@@ -66,7 +66,7 @@ class AgentGoal(TypedDict):
     """`person`, or `agent` if it proposed the goal itself."""
     at: str
     done: str | None
-    """Time of completion; None while the goal is open."""
+    """Time of completion; null while the goal is open."""
 
 
 def resume_lines(came: Sequence[str]) -> list[str]:
@@ -223,7 +223,8 @@ class SpaceMessage:
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """Bounds of what one message of a person starts, with all messages that agents send for it. See `[spaces]`."""
+    """Limits on what one message of a person starts, including the messages that agents send because of it. See
+    `[spaces]`."""
 
     runs: int = 12
     dollars: float = 2.0

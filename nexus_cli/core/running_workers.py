@@ -85,7 +85,7 @@ class RunningWorkers(Workers, Protocol[H_contra]):
 
     def release(self) -> list[str]:
         """Let the workers that calls wait for work in the background; return their ids. The calls return at once, and
-        the reports come as those of background workers."""
+        the reports arrive like those of background workers."""
 
     def find(self, name: str) -> RunningWorker | None:
         """Return the worker with this id or session, None if there is none."""

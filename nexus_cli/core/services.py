@@ -1,7 +1,7 @@
 """Protocols between rooms that do not import each other, with their values.
 
 The session supplies what they name. A service with one function is a class that holds the function; a protocol has
-several, and a reason for each that one class implements (`tests/test_architecture.py`).
+several functions, and needs a reason if only one class implements it (`tests/test_architecture.py`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Log(Protocol):
         """Wait until all that was recorded is committed; raise `NexusError("ledger", ...)` if it cannot be. Return True
         if a server was away meanwhile.
 
-        `error` is what a query raised: it is raised again unless the ledger's server was away, which is waited for.
-        Unless it `waits`, what a server that is away cannot take is kept for later.
+        `error` is the exception of a query: it is raised again unless the ledger's server was away; then this waits for
+        the server. Without `waits`, records that an unreachable server cannot take are kept for later.
         """
 
     def read(self, first: int, last: int) -> Sequence[Entry]:

@@ -1,4 +1,4 @@
-"""Keep what was made of files, and find it again as long as they have not changed."""
+"""Cache values made from files, as long as the files have not changed."""
 
 from __future__ import annotations
 

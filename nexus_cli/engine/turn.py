@@ -158,8 +158,8 @@ async def attach_changes(engine: Engine) -> None:
 
 
 async def _send_lost_again(engine: Engine, epoch: int) -> RequestPlan | None:
-    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
-    the request with them, None if no epoch began since `epoch`."""
+    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step attaches the rest.
+    Return the request with them, None if no epoch began since `epoch`."""
     plan = None
     for _ in range(TRIES):
         if engine.conversation.epoch.id == epoch:

@@ -2,9 +2,9 @@
 
 A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`, an agent, which is the
 role of a worker, a file below `agents`. All are found in the person's folders (`config`, `~/.nexus`, `~/.agents`,
-`~/.claude`), and among the trusted items of the folders of a project, whose bytes are those that were judged. Of two
-with one name the first counts: the person's before the project's, those of an inner folder before those of an outer
-one, then by the order of `FOLDERS`. A plugin's guide whose name another one has is `PLUGIN:NAME`.
+`~/.claude`), and among the trusted items of the folders of a project, whose bytes are those that were judged. Of
+several guides with one name the first counts: the person's before the project's, those of an inner folder before those
+of an outer one, then by the order of `FOLDERS`. A plugin's guide whose name another one has is `PLUGIN:NAME`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Skill:
     origin: str
     """`personal`, `project` or `plugin`."""
     shadowed: bool = False
-    """True if another one of the same name and kind comes before it."""
+    """True if another guide of the same name and kind takes precedence."""
     problem: str = ""
     """The reason that it cannot be used; else ""."""
     kind: GuideKind = GuideKind.SKILL
@@ -103,7 +103,7 @@ class Skill:
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The other trusted files of a project's or plugin's skill, by their path in its folder."""
     plugin: str = ""
-    """The plugin that it is of."""
+    """The plugin that it belongs to."""
     plugin_root: str = ""
     """The folder of that plugin."""
     denied: str = ""

@@ -1,4 +1,4 @@
-"""Write a session in the form in which Claude Code keeps its own: to resume it there, and for hooks that read it.
+"""Write a session in Claude Code's own format: to resume it there, and for hooks that read it.
 
 Each record names its parent. What nexus added to messages, thinking, and raw arguments that were no JSON are left out.
 """

@@ -92,7 +92,7 @@ class Hook:
 
     @property
     def is_foreign(self) -> bool:
-        """True if it was written for another program, whose names of tools and arguments it knows."""
+        """True if it was written for another program, and uses that program's names of tools and arguments."""
         return self.is_plugin or self.source in HOOKS
 
     @property

@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 
 def read_claude_session(path: Path) -> ForeignSession:
-    """Return the session in a file: the branch that was continued last. Raises `OSError`."""
+    """Return the session in a file: the most recently continued branch. Raises `OSError`."""
     session = ForeignSession("claude", path.stem, path)
     records = _keep_records(session)
     chosen = _choose_branch(records, session)

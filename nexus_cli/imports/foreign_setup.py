@@ -45,7 +45,7 @@ _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 
 
 def say_how_to_keep(name: str) -> str:
-    """Return the way to keep the key of a provider or variable: not every one has a name that nexus stores."""
+    """Return the way to keep the key of a provider or variable: nexus does not store every key."""
     is_own = name in LOGIN_NAMES or (is_key_name(name) and not is_provider_key(name))
     try:
         return f"to store the key: nexus login {name if is_own else find_provider(name)}"
@@ -69,11 +69,11 @@ class ForeignSetup:
     commands: dict[str, str] = field(default_factory=dict)
     """Text by name of the file."""
     lost: list[str] = field(default_factory=list)
-    """What denied or asked, and does not here."""
+    """Rules that deny or ask in the other program, and not here."""
     notes: list[str] = field(default_factory=list)
     """What else is not taken over."""
     in_place: list[str] = field(default_factory=list)
-    """What nexus reads where it is."""
+    """What nexus reads at its own place, so that nothing is taken over."""
     tools: Mapping[str, Tool] = field(default_factory=rule_tools, repr=False)
     _allowed: dict[str, list[str]] = field(default_factory=dict)
     """By allow rule as the other program has it: what it became here."""

@@ -88,7 +88,7 @@ def make_empty_session(target: Database, session: str, drops: int, epochs: int) 
 
 
 def cut_lane(target: Database, session: str, lane: int, last: int) -> None:
-    """End `lane` at the entry `last`, since another process may have continued it; create the lane if it is missing.
+    """End `lane` at the entry `last`, because another process may have continued it; create the lane if it is missing.
 
     Notes stay: a note about the next message is recorded before that message.
     """

@@ -1,4 +1,4 @@
-"""Whose words and rights the rows of a shared project are: the statements of one step of `postgres_schema`.
+"""The authors and the rights of rows in a shared project: the statements of one step of `postgres_schema`.
 
 Row-level security lets colleagues write rows of a shared project. A message is by the role that writes it, or by an
 agent that this role made; the agent `nexus` speaks for everybody. Only its owner lets an agent into a space. A run has

@@ -88,8 +88,8 @@ class ServerJournal(SessionJournal):
             self._keep(error, _LATER)
 
     def defer(self, log: LaneLog, defers: bool) -> None:
-        """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
-        each commit."""
+        """See `Journal`. Meanwhile each kind of note is read once, and notes of other processes are read with each
+        commit."""
         super().defer(log, defers)
         self._turns += defers
         is_first = self._turns == 1 and not self._is_old
@@ -102,7 +102,7 @@ class ServerJournal(SessionJournal):
         return is_known and time.monotonic() - self._asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
-        """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
+        """See `SessionJournal`; notes of other processes are read in each turn after the first."""
         return self._turns or 1, self.db.files_noted
 
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
@@ -119,8 +119,8 @@ class ServerJournal(SessionJournal):
             return [*memos, *(memo for memo in waiting if memo.kind == kind)]
 
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
-        """See `SessionJournal`. What a status line has shown is read again with each commit, and while a turn runs with
-        nothing else."""
+        """See `SessionJournal`. Figures that a status line has shown are read again with each commit; while a turn
+        runs, only then."""
         is_shown = is_for_screen.get()
         if not (is_shown and begin in self._figures):
             if self.waiting:

@@ -170,7 +170,7 @@ class SessionLog(LaneLog):
     @staticmethod
     @contextmanager
     def for_screen() -> Iterator[None]:
-        """Read in the block what a status line shows: while a turn runs on a server, what is known of the session, so
+        """Read the figures of a status line within the block: while a turn runs on a server, those already known, so
         that nothing waits and nothing fails."""
         token = is_for_screen.set(True)
         try:

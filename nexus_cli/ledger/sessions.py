@@ -280,7 +280,7 @@ def put_behind_used(db: Database, session: str) -> None:
 
 
 def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:
-    """Return the role whose each session is, by its id, on a server."""
+    """Return the role that owns each session, by the session's id, on a server."""
     places = ", ".join("?" * len(wanted))
     return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *wanted)) if wanted else {}
 

@@ -324,8 +324,8 @@ class SpaceTable:
         return Posted(message, tuple(triggered), tuple(resumed))
 
     def root_of(self, run: Run) -> int:
-        """Return the key of the message that brakes what a run posts without a message of its own: that which its plan
-        was made for, else the first one of its session; 0 before there is one."""
+        """Return the key of the message whose limits apply to what a run posts without a message of its own: the
+        message that its plan was made for, else the first one of its session; 0 if there is none yet."""
         message = self.message(run.message) if run.message else None
         if message is None and (root := run.options.get(ROOT)):
             return int(root)

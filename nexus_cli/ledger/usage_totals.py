@@ -64,7 +64,8 @@ _NAMES = {
 
 
 def names_of_sessions(db: Database, by: str) -> dict[int, str]:
-    """Return the name of whose each session is, by its key; `by` is one of `_NAMES`. A file has only one person: {}."""
+    """Return the name that each session is counted under, by its key; `by` is one of `_NAMES`. A file has only one
+    person: {}."""
     if by == "person" and not db.is_shared:
         return {}
     return dict(db.all(_NAMES[by]))

@@ -387,7 +387,7 @@ async def serve(source: int, sink: int) -> None:
 
 
 def main() -> None:
-    """Serve stdin and stdout; whatever else writes to stdout writes to stderr."""
+    """Serve stdin and stdout; anything else written to stdout goes to stderr."""
     make_process_private()
     logging.disable(logging.CRITICAL)  # the SDK's: what matters of it is in the errors
     signal.signal(signal.SIGINT, signal.SIG_IGN)

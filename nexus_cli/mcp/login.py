@@ -59,7 +59,7 @@ class TokenFile(TokenStorage):
         return "tokens" in self.stored
 
     def forget(self) -> None:
-        """Start a login without what an earlier one left, but the scope that a call wanted."""
+        """Forget what an earlier login left, except the scope that a call wanted."""
         self.stored = {"wanted_scope": self.stored.get("wanted_scope")}
 
     def want_scope(self, scope: str | None) -> None:

@@ -112,8 +112,8 @@ class Catalogue:
         return {server: text for server, text in texts.items() if text}
 
     def find_changes(self, server: str, since: Catalogue, ignored: Collection[str]) -> dict[str, tuple[str, str]]:
-        """Return the words then and now by what a server says differently `since` an earlier catalogue: its
-        instructions, and parts of tools that both have and that are not `ignored`."""
+        """Return the texts that a server has changed `since` an earlier catalogue, each before and now: its
+        instructions, and parts of tools that both catalogues have and that are not `ignored`."""
         before, after = since.lists[server], self.lists[server]
         changes: dict[str, tuple[str, str]] = {}
         if before.instructions != after.instructions:
@@ -213,7 +213,7 @@ def _make_reader(server: str, key: str) -> Tool:
         only_reads=True,
         counted_as=("resource", "resources"),
         behind=words,
-        description=f"{words}. Without `uri`, it lists them. In a URI template, replace each part in braces.",
+        description=f"{words}. Without `uri`, it lists the resources. In a URI template, replace each part in braces.",
     )
 
 

@@ -513,7 +513,7 @@ class CallPermission:
         self._denied = {}
 
     def begin_turn(self) -> None:
-        """Let this turn look again for denied files, and for rules if the personal settings file or what is trusted has
+        """Let this turn look again for denied files, and for rules if the personal settings or the trusted files have
         changed."""
         self._denied = {}
         self._is_told = False

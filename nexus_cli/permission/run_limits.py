@@ -126,7 +126,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
 
     A call is equal if its arguments are, and if it brought nothing new: a call that waits for something may be repeated
     until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say; before an equal
-    call that ran they do not count. Calls behind a failed edit, which did not run, do not count either.
+    call that ran, they are not counted. Calls that did not run because of a failed edit are not counted either.
     """
     wanted, earlier_result = call.arguments_text, ""
     results: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Read the installed plugins: copies of folders in the data folder, and the record of the items that were accepted.
 
 `plugins/NAME` is the copy, `plugins.json` the record: the source, and the hash of each accepted item. An item whose
-hash differs from the record is not in effect. Who has no plugin pays for one attempt to open the record.
+hash differs from the record is not in effect. Without plugins the only cost is one attempt to open the record.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class PluginFolder:
 def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObject | None = None) -> PluginFolder:
     """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none.
 
-    What a marketplace has `listed` for it then stands in its plugin.json, which may be missing."""
+    The entry that a marketplace has `listed` for it completes its plugin.json, or replaces a missing one."""
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:

@@ -109,8 +109,8 @@ class HeadStart:
             self._file.note_sent(self._stream.sent)
 
     def refuse_wasted(self) -> ProviderError | None:
-        """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
-        any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
+        """After a failure: if the request was sent and litellm asked for another one, or for none, stop using this
+        template and return the error. The request counts as cut: the caller records it, with its cost, before it sends
         another one."""
         if not isinstance(self._stream, _EarlyStream) or (self.is_claimed and not self._stream.differs):
             return None

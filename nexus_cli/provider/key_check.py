@@ -1,4 +1,4 @@
-"""Take a key that a person types, and ask its provider by one free request whether it accepts it."""
+"""Take a key that a person types, and ask its provider with one free request whether the key is accepted."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class CacheLife:
     step: int = 1
     """Granularity of a cached prefix in tokens."""
     automatic: bool = True
-    """False: only marked prefixes are cached (`cache_marks`)."""
+    """False: only marked prefixes are cached (`add_cache_marks`)."""
     documented: bool = True
     """False: the values are an assumption."""
 

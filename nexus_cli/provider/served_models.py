@@ -188,7 +188,7 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
 
 
 def find_refusal(base: str) -> int:
-    """Return the HTTP status with which the server at `base` has refused this process a list of its models for want of
+    """Return the HTTP status with which the server at `base` has refused to list its models to this process for lack of
     a key, 0 if it has not."""
     return next((_statuses[url] for path in (LIST, VERSIONED) if _statuses.get(url := base + path) in (401, 403)), 0)
 

@@ -54,7 +54,7 @@ class DiffReport(VersionedReport):
     text: str
     """The diff."""
     cut: str
-    """What the diff lacks at its end; may be empty."""
+    """What is left out at the end, as "1,234 more bytes"; "" if the diff is whole."""
     unread: list[str]
     """Files that are large, not text or unreadable, or whose earlier content was not kept."""
     untracked: list[str]

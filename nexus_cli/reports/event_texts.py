@@ -69,8 +69,8 @@ def describe_event(event: Event) -> str:
 
 
 def describe_notice(notice: e.Notice, *, at_terminal: bool = False) -> str:
-    """Return a notice with the commands that undo what it is about, as far as the person can give them: slash commands
-    of the permissions only in a session `at_terminal`."""
+    """Return a notice with the commands that undo what it reports, as far as the person can run them: slash commands
+    for permissions only in a session `at_terminal`."""
     can_undo = notice.undo and (at_terminal or not notice.undo.startswith("/"))
     return f"{notice.text}{_UNDO}{notice.undo}" if can_undo else notice.text
 

@@ -140,7 +140,7 @@ def _new(path: Path, beside: bool) -> TextIO:
     for name in names:
         with suppress(*([FileExistsError] if beside else [])):
             return open(name, "x", encoding="utf-8", errors="replace", newline="", opener=_private)
-    raise AssertionError("the names have no end")
+    raise AssertionError("the sequence of names is endless")
 
 
 def _private(path: str, flags: int) -> int:

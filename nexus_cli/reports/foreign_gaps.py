@@ -1,4 +1,5 @@
-"""Report line by line what a project has for Claude and other programs and nexus does not apply. Runs nothing."""
+"""Report, line by line, which files and settings of a project for Claude and other programs nexus does not apply. Runs
+nothing."""
 
 from __future__ import annotations
 

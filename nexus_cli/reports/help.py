@@ -9,7 +9,7 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends; during a turn: after its step; picks a menu entry"),
+    ("Enter", "sends (in a turn: after its step); picks a menu entry"),
     ("Shift+Enter, \\ Enter", "new line (Ctrl+J)"),
     ("Alt+Enter", "adds a line; during a turn: queues the message"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),

@@ -141,7 +141,7 @@ def models_text(value: JsonObject) -> Blocks:
         "model": "name",
         **FIGURES,
         "cache": lambda model: "yes" if model["cache"] else "no",
-        "because": lambda model: ", ".join(model["because"]),
+        "source": lambda model: ", ".join(model["because"]),
     }
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"Prices in $ per million tokens (-: unknown).{incl} * marks the default."
@@ -157,7 +157,7 @@ def model_text(value: JsonObject) -> Blocks:
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         *((able, "yes" if value.get(able) else "no") for able in ("cache", "images", "tools", "effort")),
-        ("because", ", ".join(value["because"]) or "-"),
+        ("source", ", ".join(value["because"]) or "-"),
     ]
     size = max(len(name) for name, _ in rows) + 2
     return (Pair(name, text, size) for name, text in rows)

@@ -1,4 +1,4 @@
-"""Report plugins: what each brings, what it would run, and what of it is in effect."""
+"""Report plugins: what each contains, what it would run, and which items are in effect."""
 
 from __future__ import annotations
 

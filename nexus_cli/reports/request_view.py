@@ -156,7 +156,7 @@ def recorded_view(
     log = ledger.log(session.id)
     holds, epoch = NextLimits.load(log, session, options, settings), log.current_epoch()
     if epoch is None:
-        raise UsageError(f"session {session.id}", "it has not sent a request yet", "Send a message first")
+        raise UsageError(f"session {session.id}", "this session has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)

@@ -1,4 +1,4 @@
-"""Check the skills, commands and agents of a folder: what they use that nexus does not have, line by line."""
+"""Check the skills, commands and agents of a folder: which features they use that nexus lacks, line by line."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def skills_text(value: JsonObject) -> Blocks:
     elif value["skills"]:
         yield from ["", name_commands("`nexus skill use NAME` prints the guide of a skill.")]
     if brief := sum(skill.get("catalogue") in ("named", "counted") for skill in value["skills"]):
-        yield f"Requests contain only the name or the count of {plural(brief, 'skill')}."
+        yield f"Requests list {plural(brief, 'skill')} without a description, or only as a number."
 
 
 def describe_untrusted(number: int, noun: str) -> str:

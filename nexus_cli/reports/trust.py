@@ -32,7 +32,7 @@ from nexus_cli.tools.registry import rule_tools
 ACTIVE = {
     "settings": "settings",
     "rule": "rules",
-    "variable": "variables of commands",
+    "variable": "environment variables for commands",
     "recipe": "recipes",
     "skill": "skills",
     "command": "commands",

@@ -40,7 +40,7 @@ def worktrees_text(value: JsonObject) -> Blocks:
         "name": "name",
         "state": lambda row: f"{row['state']}, in use" if row["in_use"] else row["state"],
         "changes": _changes,
-        "made": lambda row: format_age(row["created"], now),
+        "created": lambda row: format_age(row["created"], now),
         **({"project": "project"} if value["project"] is None else {}),
         "folder": "folder",
     }

@@ -1,4 +1,4 @@
-"""Say the rules of Claude's settings in ours: exactly the same, or not at all."""
+"""Translate rules of Claude's settings to ours: exactly, or not at all."""
 
 from __future__ import annotations
 

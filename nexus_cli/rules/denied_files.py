@@ -1,4 +1,4 @@
-"""The files that deny rules name: the walls of commands hide those for reading, as they are now, and keep those for
+"""The files that deny rules name: the sandbox hides those for reading, as they are now, and protects those for
 edits."""
 
 from __future__ import annotations

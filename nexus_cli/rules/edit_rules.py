@@ -1,4 +1,4 @@
-"""Add rules to the personal config.toml, and take them out: a rule as a person types it, `allow bash(npm test *)`."""
+"""Add rules to the personal config.toml, and remove them: a rule as a person types it, `allow bash(npm test *)`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Folders:
         return self.secrets.find(Path(path), inside=Path(root)) is None
 
     def enter(self, command: SimpleCommand) -> None:
-        """Follow one `cd`; raise `NotReadOnly` if it is outside the project or where nobody knows."""
+        """Follow one `cd`; raise `NotReadOnly` if it leads outside the project or its target is unknown."""
         words = command.words[1:]
         if words and words[0].text == "--":
             words = words[1:]

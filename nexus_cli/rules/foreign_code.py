@@ -1,4 +1,4 @@
-"""Text in a command that is code, but not the shell's: where a deny or ask rule may be got round in plain sight."""
+"""Find text in a command that is code of another language than the shell's, and could bypass a deny or ask rule."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Find the commands inside a command: those that `sudo`, `env`, `xargs`, `find -exec` and shells run.
 
-Each wrapper has a table of its own options, because the first word that is none is the program.
+Each wrapper has a table of its own options, because the first word that is not an option is the program.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
     once the first of them is that late, not even for the last.
     """
     first = plan.next_at
-    assert first is not None and first <= now, "it is due"
+    assert first is not None and first <= now, "the plan is due"
     count, latest, next_at = 1, first, None
     if plan.cron:
         times = CronTimes.of(plan.cron, plan.zone)

@@ -53,7 +53,7 @@ class LastRun(TypedDict):
     paused: bool
     broken_off: bool
     came: str | None
-    """These three as in `RunObject`."""
+    """This and the two before it are as in `RunObject`."""
 
 
 ScheduleObject = TypedDict(
@@ -102,7 +102,7 @@ class ScheduleReport(SchedulesReport):
     done: str
     run: str
     offer: str
-    """With `add`: how to keep its runs away from the person's files; "" if nothing of theirs is in the way."""
+    """With `add`: how to keep its runs away from the person's files; "" if they already are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
     queued_at = utc_now()
     facts = instruction_facts(plan, ledger.runs.now())
     key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, queued_at, plan=plan.key)
-    assert key is not None, "it has no cause that another run could have"
+    assert key is not None, "a run without a cause is always queued"
     return key
 
 
@@ -405,12 +405,12 @@ class PlanService(Plans):
         time = first_time(ledger.runs.now(), cron=new.cron)
         second = CronTimes.of(time.cron, time.zone).next_after(time.next_at)
         if second is not None and second - time.next_at < LEAST_SECONDS:
-            why = f"it runs every {format_duration(second - time.next_at)}"
+            why = f"the interval would be {format_duration(second - time.next_at)}"
             raise UsageError(f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}")
 
     def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
-        """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
-        could make plans for ever."""
+        """Let a recurring plan that unattended work adds leave out the next minutes, and refuse a single time in them:
+        otherwise plans could add plans for ever."""
         run, now = self._run(), ledger.runs.now()
         if run is None or run.type not in UNATTENDED:
             return new

@@ -1,4 +1,4 @@
-"""Facts about a run beside the words of its model: requests, tokens, branch and commits, files, failed commands.
+"""Facts about a run besides the text of its model: requests, tokens, branch and commits, files, failed commands.
 
 They are kept in the options of the run, as `began` (the repository when it began) and `record` (at its end).
 """

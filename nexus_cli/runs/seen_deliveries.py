@@ -1,6 +1,6 @@
 """Remember the signed deliveries of a service, in a private file beside its token: they outlive the server.
 
-A signature covers the body alone. Whoever has seen a delivery can send its body again with another id, or as another
+A signature covers the body alone. Anyone who has seen a delivery can send its body again with another id, or as another
 event.
 """
 

@@ -139,7 +139,7 @@ def trust_options(ledger: Ledger, run: Run) -> JsonObject:
 
 
 def _is_of_project(ledger: Ledger, options: JsonObject, project: str) -> bool:
-    """True if the folder in `options` is of a project, which rows of before its first use here name by its path."""
+    """True if the folder in `options` belongs to `project`; rows from before its first use here name it by its path."""
     folder = Path(options.get("folder") or os.path.expanduser("~"))
     return project in (ledger.project_of(folder), str(project_identity(folder)))
 

@@ -75,7 +75,7 @@ def refuse_unsigned(
 
 
 def is_equal(proof: str, secret: str) -> bool:
-    """Compare in a time that does not depend on the content."""
+    """Compare in constant time, independent of the content."""
     return hmac.compare_digest(proof.encode("utf-8", "replace"), secret.encode())
 
 

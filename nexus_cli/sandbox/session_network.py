@@ -1,5 +1,5 @@
 """A network of its own for the commands of one session: loopback alone, so that one command can reach the server of
-another, and none the person's.
+another, but no command the person's servers.
 
 Needs no process: descriptors keep its namespaces, which end with the last of them and with the commands in there, also
 when this process is killed. Whoever connects to a server in there has a helper in the network make the socket: a socket

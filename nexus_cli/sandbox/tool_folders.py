@@ -1,5 +1,5 @@
 """Find the person's programs that the profile `read` shows: folders of the PATH and of toolchains, and targets of links
-in them. Settings in them with passwords of package registries stay hidden.
+in them. Settings files in them with passwords of package registries stay hidden.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Start a program that nexus runs for itself (`own_git`, `tools/own_worker`) inside walls: a positive list of paths.
 
-It reads what it is given, writes less, opens no socket, and has bounds. Landlock where the kernel has it, because that
-costs least, else bubblewrap or seatbelt. Without any of them the program starts as it is: callers decide if it may.
+The program reads only what it is given, writes even less, opens no socket, and is bounded. Uses Landlock where the
+kernel has it, because that costs least, else bubblewrap or seatbelt. Without any of them the program starts as it is:
+callers decide if it may.
 """
 
 from __future__ import annotations

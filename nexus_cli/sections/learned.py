@@ -1,8 +1,9 @@
-"""Learned multipliers: sections that were asked for after they had been left out count for more, the others for less.
+"""Learned multipliers: sections that were recalled after they had been left out count for more, the others for less.
 
 A section that a request shortens or leaves out is *missed*; if its text is then read back (`recall`), it was *wanted*.
-The ledger counts both for each project. The factor of a section's score is a mean of these events and of some made-up
-ones that keep it slow, so that it does not depend on their order. It is set when an epoch begins and stored with that.
+The ledger counts both for each project. The factor of a section's score is a mean of these events and of some fixed
+prior events that make it change slowly, so that it does not depend on their order. It is set when an epoch begins and
+stored with that.
 """
 
 from __future__ import annotations

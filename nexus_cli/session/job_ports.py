@@ -131,7 +131,7 @@ class JobPorts:
                     await self._decide(job, port, asks)
 
     async def open(self, job: str) -> None:
-        """Forward the ports of a job for which the person was not asked, or which they declined."""
+        """Forward the ports of a job that the person was not asked about, or has declined before."""
         async with self._lock:
             for port in self._ports_of(job):
                 if not port.url and not self._refuse(port.listener, is_typed=True):

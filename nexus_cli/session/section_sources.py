@@ -82,7 +82,7 @@ class SkillCatalogue:
         return _describe(mark_denied(find_agents(self.cwd).values(), self.find_denial))
 
     def matching(self) -> list[JsonDict]:
-        """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
+        """Return the current skills that fit the newest message, best first, without those that the message calls."""
         message = self.about()
         if not message or not may_have_skills(self.cwd):
             return []

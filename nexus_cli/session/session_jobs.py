@@ -1,6 +1,6 @@
 """The background commands of one session (`bash` with `background`): start, read, write, wait, stop, report.
 
-They end with the session. Their starts and ends are memos, from which a resumed session tells what became of them.
+They end with the session. Their starts and ends are memos, from which a resumed session reports how they ended.
 """
 
 from __future__ import annotations

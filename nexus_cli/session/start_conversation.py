@@ -34,8 +34,8 @@ UNANSWERED = "the previous turn was stopped before your answer"
 
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
-    """Read the MCP servers that are in effect now, and ask those whose tools are not known. The first time begin the
-    main conversation for a message, or resume it where a process left it."""
+    """Read the MCP servers that are in effect now, and ask those whose tools are not known. The first time, begin the
+    main conversation for a message, or resume it where an earlier process left it."""
     services, engine = state.services, state.engine
     added = state.options is not None and state.options.servers
     is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)

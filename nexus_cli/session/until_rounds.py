@@ -112,7 +112,7 @@ class UntilRounds(Continuation):
         self._stale = self._stale + 1 if digest in self._seen else 0
         self._seen.add(digest)
         if self._stale >= STALE:
-            why = f"it {self._describe_end(result)}, and {STALE} consecutive rounds repeated earlier files and output"
+            why = f"the command {self._describe_end(result)}, and {STALE} rounds in a row repeated earlier results"
             raise NexusError(
                 "limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Tell the model what to try next"
             )

@@ -1,6 +1,6 @@
 """The goals that an agent has beyond one run: set by its owner, or proposed by the agent and accepted.
 
-They are an option of the agent (`Entity.goals`); its runs are told the open ones in their block GOALS.
+They are an option of the agent (`Entity.goals`); its runs get the open goals in their block GOALS.
 """
 
 from __future__ import annotations

@@ -288,7 +288,7 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 
 
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
-    assert agent is not None, "it is offered to members only"
+    assert agent is not None, "only members have the tools of spaces"
     settings = session.engine.settings.spaces
     brake = Brake(settings.max_runs, settings.max_cost)
     return SpaceService(session.ledger, session.record, session.id, agent, session.conversation.clock, brake)

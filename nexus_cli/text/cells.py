@@ -1,4 +1,5 @@
-"""Text by the cells that it takes in a terminal: measuring, cutting, wrapping. What the text says is not known here.
+"""Text by the cells that it takes in a terminal: measuring, cutting, wrapping. The meaning of the text does not matter
+here.
 
 Widths are those of `wcwidth`, added up. Terminals disagree about joined emoji, selectors and Indic vowels; where they
 do, the larger width counts, so that nothing runs over. Only Markdown is measured by rich, which breaks its lines.

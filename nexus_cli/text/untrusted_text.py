@@ -98,5 +98,5 @@ def _cut_arrow_end(text: str) -> str:
 
 
 def named_drops(text: str) -> set[str]:
-    """Return the drops that `text` has a recall of."""
+    """Return the drops that `text` names in a call of `recall`."""
     return {match[2] for match in RECALL.finditer(text)}

@@ -1,4 +1,4 @@
-"""Run a command beside the turns, in a thread of its own: its newest output in a ring, its input open."""
+"""Run a command in the background, in its own thread: a ring holds its newest output, its input stays open."""
 
 from __future__ import annotations
 

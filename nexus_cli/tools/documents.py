@@ -1,4 +1,4 @@
-"""Read documents that are no plain text: the pages of a PDF, the cells of a notebook."""
+"""Read documents that are not plain text: the pages of a PDF, the cells of a notebook."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""List the files below a folder: those that git would track, in a repository or as if there were one; of Python
-environments none that is untracked.
+"""List the files below a folder: those that git would track, in a repository or as if there were one; files of
+untracked Python environments are left out.
 
 Symbolic links are listed, never followed, even if git's index still has files below a name that became a link.
 """

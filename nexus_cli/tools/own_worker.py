@@ -1,4 +1,4 @@
-"""Run a worker program of ours, which parses what others made, apart from everything it does not need.
+"""Run a worker program of ours, which parses foreign files, isolated from everything that it does not need.
 
 It starts on the Python of nexus and never on one of the project, with an environment that has no keys, inside walls: no
 network, no writing, and of files those alone that it is given. Its source was read when nexus started.

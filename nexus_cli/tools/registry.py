@@ -87,8 +87,8 @@ def _foreign_tools() -> Mapping[str, Tool]:
 
 
 def describe_past_subject(call: ToolCall, most: int = SUBJECT) -> str:
-    """Return the main argument of a call as `describe_subject` does, of one whose tool is not there any more its first
-    argument that is a text."""
+    """Return the main argument of a call as `describe_subject` does; if its tool no longer exists, its first text
+    argument."""
     tool = find_tool(call.name)
     texts = (text for text in call.arguments.values() if isinstance(text, str))
     return describe_subject(tool, call if tool else replace(call, raw=next(texts, call.raw)), most)
@@ -211,7 +211,7 @@ class ToolRegistry:
         return inside[0] if inside else None
 
     def describe_unknown(self, name: str) -> str:
-        """Return the error of a call whose tool there is not."""
+        """Return the error of a call to an unknown tool."""
         near = self.foreign.find_nearest(name) or self.nearest(name)
         hint = f" Did you mean {near}?" if near else ""
         available = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]

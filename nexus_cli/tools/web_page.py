@@ -2,8 +2,8 @@
 
 Connects only to addresses of the public internet: the name is resolved once, all its addresses are checked, and the
 connection goes to one of them, so that a second lookup cannot lead elsewhere. Behind a proxy of the environment it is
-the proxy that connects; a name with a private address here is refused, one that is unknown here is left to it. Bytes,
-seconds and redirects are bounded; redirects are returned, not followed.
+the proxy that connects; a name with a private address here is refused, a name that is unknown here is left to the
+proxy. Bytes, seconds and redirects are bounded; redirects are returned, not followed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the entries of a git index, of which any bytes may come: a command or a stranger may have written it."""
+"""Read the entries of a git index, which may contain any bytes: a command or a stranger may have written it."""
 
 from __future__ import annotations
 

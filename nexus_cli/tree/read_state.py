@@ -105,8 +105,8 @@ class StateReader:
     def complete(self, path: str, record: Seen, earlier: Seen | None = None, oid: str = "") -> Seen:
         """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
 
-        `earlier` is its earlier state, `oid` the blob that it probably equals. What there is no time to read has its
-        earlier content if size, time and inode are as then: it is not known to have changed.
+        `earlier` is its earlier state, `oid` the blob that it probably equals. A file that there is no time to read
+        keeps its earlier content if size, time and inode are unchanged: nothing shows a change.
         """
         parent, _, name = path.rpartition("/")
         earlier = earlier or NOTHING

@@ -1,4 +1,4 @@
-"""Run programs that have the terminal instead of a view: an editor, a pager. They end when their caller is cancelled.
+"""Run programs that take the terminal over from a view: an editor, a pager. They end when their caller is cancelled.
 
 Owns the life of the program and the handling of the keyboard's signals meanwhile. The views suspend and resume their
 use of the terminal; the callers choose the program.

@@ -1,4 +1,4 @@
-"""Name what an undo may not bring back: before a command, and afterwards if it may have changed."""
+"""Name what an undo may not restore: before a command, and afterwards if it may have changed."""
 
 from __future__ import annotations
 

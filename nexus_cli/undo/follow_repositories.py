@@ -33,7 +33,7 @@ from nexus_cli.worktrees.own_repository import HOLDS
 
 NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "overwritten in place; undo cannot restore it"
-PUSHED = "keeps what was pushed"
+PUSHED = "keeps the pushed commits"
 EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"

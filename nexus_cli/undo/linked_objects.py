@@ -43,7 +43,7 @@ def read_linked(copy: Path) -> Stamps:
 
 
 def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:
-    """Note the linked files of a copy. Raises `OSError`."""
+    """Record the linked files of a copy. Raises `OSError`."""
     draft = copy / f"{_RECORD}.{os.urandom(8).hex()}"
     draft.write_text(json.dumps(stamps), "ascii")
     os.replace(draft, copy / _RECORD)

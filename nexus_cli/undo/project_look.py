@@ -150,8 +150,8 @@ class LookedProject:
             self._saved.place.unlink()
 
     def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[bytes]], list[bytes]]) -> set[str]:
-        """Return the answers of the innermost repository around each of `paths`, or those of which it was not asked in
-        time."""
+        """Return the paths that `ask` returns from the innermost repository around each of `paths`, and the paths that
+        there was no time to ask about."""
         groups: dict[str, list[str]] = {}
         for path in paths:
             if (above := self._find_repository(path)) is not None:

@@ -1,4 +1,4 @@
-"""Take back files in a session's name: the undo itself, a rewind, and what the model is told of them."""
+"""Undo files in a session's name: the undo itself, a rewind, and what the model is told about them."""
 
 from __future__ import annotations
 

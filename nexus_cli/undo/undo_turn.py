@@ -1,5 +1,4 @@
-"""Take back what a turn did to files, bring it back again, or show it: the part of `/undo`, `/redo` and `nexus diff`
-that needs no session."""
+"""Undo, redo or show what a turn did to files: the part of `/undo`, `/redo` and `nexus diff` that needs no session."""
 
 from __future__ import annotations
 

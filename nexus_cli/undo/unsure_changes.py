@@ -1,7 +1,8 @@
-"""Find the changes that the person may have made while a command ran: those that nothing lays to the command.
+"""Find the changes that the person may have made while a command ran: those that nothing attributes to the command.
 
-Nobody can know who wrote a path. A command that ran for longer than `SECONDS` is taken to have written what its words
-or its output name, what tools write by themselves, and what it changed by the dozen. The rest is unsure.
+Nobody can know who wrote a path. A command that ran for longer than `SECONDS` is assumed to have written the files that
+its words or its output name, files that tools write by themselves, and files that changed by the dozen. The rest is
+unsure.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Worker:
             self.notices, self.changed = (gone, *self.notices), ()
 
     def close_review(self, outcome: str) -> None:
-        self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new one"
+        self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new worktree"
 
     def figures(self) -> str:
         """Return its figures (steps, tokens, cost) on one line."""

@@ -1,4 +1,4 @@
-"""Look at the project's files as git names them, and find the changes of a worktree that the project took back."""
+"""Look at the project's files as git names them, and find the changes of a worktree that the project has reverted."""
 
 from __future__ import annotations
 

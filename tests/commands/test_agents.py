@@ -258,7 +258,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
             recorded = session.engine.conversation.memos(WORKER)[-1].value
             assert not recorded["to_review"] and recorded["left"].startswith(outcome), "a resumed session knows it too"
             await typed(context, "review w1")
-            assert context.said[-1].startswith(f"{outcome}, worktree removed; `steer` w1 makes a new one")
+            assert context.said[-1].startswith(f"{outcome}, worktree removed; `steer` w1 makes a new worktree")
             assert session.workers
             assert f"{outcome}, worktree removed" in (await session.workers.manage("list", "", "")).output
         else:

@@ -171,7 +171,7 @@ def test_what_is_kept_gives_way_only_when_the_merged_fact_is_accepted(ledger: Le
     ids = [keep(ledger, text).id for text in ("use tabs", "tabs, not spaces", "never spaces")]
     merged = ledger.facts.merge(ids[:2], "use tabs, not spaces", LATER)
     assert (merged.state, merged.actor, merged.project) == (PROPOSED, "nexus", "/p")
-    assert merged.source == "merged from others"
+    assert merged.source == "merged from other facts"
     assert merged.replaces == ("m1", "m2") and {fact.id for fact in ledger.facts.list_facts()} == {*ids, merged.id}
     assert ledger.facts.merge(ids[:2], "Use tabs, not spaces.", LATER) == merged, "said twice it is one proposal"
     assert texts(ledger.facts.search("tabs", "/p")) == ["use tabs", "tabs, not spaces"]

@@ -127,7 +127,7 @@ def test_scheduled_work_is_done_once_its_command_passes(place: Stage) -> None:
 @pytest.mark.matrix
 def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_lines(place: Stage) -> None:
     value = night(place, *["All is done."] * 9, until="echo 3 tests failed; exit 1")
-    assert value["state"] == "failed" and "repeated earlier files and output" in value["error"]
+    assert value["state"] == "failed" and "repeated earlier results" in value["error"]
     assert (value["until"]["passed"], value["until"]["left"][0]) == (False, "3 tests failed")
     text = place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
     assert "exits 1 after 3 rounds\n| 3 tests failed" in text, text

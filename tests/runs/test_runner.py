@@ -52,7 +52,7 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
         else str(provider.seen[-1].messages[0]["content"])
     )
     assert 'Person: "Tell me how CI ends."' in recap
-    assert 'You: called wait_for("ci.log", timeout: "2 hours") -> This run now waits for this: ci.log changes' in recap
+    assert 'You: called wait_for("ci.log", timeout: "2 hours") -> This run is now waiting: ci.log changes' in recap
     assert "After 0 s" not in last(provider.seen[-1]) and 'waited: "0 s"' not in last(provider.seen[-1])
     assert recap.endswith("<- RESUME") and "has changed" in recap and sent(provider.seen[-1]).count("<- RESUME") == 1
     assert not any(message.get("tool_calls") for message in provider.seen[-1].messages), "a dangling call"

@@ -335,7 +335,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         kept = [keep_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
         merged = made.merge([one.id for one in kept], "Tabs, always")
         value = reports.list_facts(ledger, "/p", here="")
-    assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from others"
+    assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from other facts"
     text = " ".join(find_form("memory")(value, 200).split())
     assert 'the model\'s reason: "I said that tests are slow"' in text
 

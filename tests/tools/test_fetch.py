@@ -276,7 +276,7 @@ def test_another_server_is_followed_only_where_it_is_allowed(site: Site, may: bo
     if may is False:
         assert result.error == f"{refused}denied"
     else:
-        needed = f"{refused}not fetched without approval: call fetch with it."
+        needed = f"{refused}not fetched without approval: call fetch with that address."
         assert result.output.endswith("there" if follows else needed)
 
 

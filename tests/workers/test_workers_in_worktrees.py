@@ -230,7 +230,7 @@ def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
     assert "all changes are applied; `steer` w1 continues there" in after.output, after.output
     assert "`apply` it" not in after.output + removed.output
     for text in (removed.output, *(one.error or "" for one in failed)):
-        assert "applied or discarded, worktree removed; `steer` w1 makes a new one" in text, text
+        assert "applied or discarded, worktree removed; `steer` w1 makes a new worktree" in text, text
 
 
 @pytest.mark.matrix

@@ -129,7 +129,7 @@ class PromptReader:
         timeout: float | None,
         quiet: bool = False,
     ) -> None:
-        """With `is_stream`, stdin is left to another reader; else it, and each pipe among `files`, has to end within
+        """With `is_stream`, another reader reads stdin; otherwise stdin and each pipe among `files` must end within
         `timeout` seconds. With `quiet` a long wait is not reported."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)

@@ -15,7 +15,7 @@ from nexus_cli.guides.skills import CALL, find_callable
 
 
 def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settings) -> GuideModel | None:
-    """Return model and effort that the called guide asks for, None if they are those of a session with `model`."""
+    """Return the model and effort that the called guide requests, None if a session with `model` has them already."""
     match = CALL.fullmatch(split_attachments(trigger.text)[0])
     guide = find_callable(cwd).get(match[1]) if match and trigger.expands else None
     if guide is None or not {"model", "effort"} & set(guide.fields):

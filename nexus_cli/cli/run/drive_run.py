@@ -39,7 +39,7 @@ def drive_run(source: Source, run: Run) -> Report[RunReport]:
 
 
 def make_approver(err: Writable) -> Approver | None:
-    """Return an approver that asks in this terminal, None without a terminal."""
+    """Return an approver that asks in this terminal; None without a terminal."""
     if not (os.isatty(0) and err.terminal):
         return None
     from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)

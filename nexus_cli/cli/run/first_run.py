@@ -218,7 +218,7 @@ def _list_models(models: Sequence[JsonObject]) -> Table:
         "": "place",
         "model": lambda model: cut_line(sanitize(model["name"]), 60),
         **FIGURES,
-        "because": lambda model: sanitize(", ".join(model["because"])),
+        "source": lambda model: sanitize(", ".join(model["because"])),
     }
     return Table(columns, [{**model, "place": str(place)} for place, model in enumerate(models, 1)])
 

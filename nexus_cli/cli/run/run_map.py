@@ -1,7 +1,7 @@
 """Run one turn for each item of `nexus map`, several at once, and print a JSON line for each.
 
-Every item has a session of its own; all share one ledger, one provider and the beginning of their requests. The first
-runs alone until its reply begins, so that the provider has cached that beginning for the others.
+Every item has its own session; all share one ledger, one provider and the beginning of their requests. The first runs
+alone until its reply begins, so that the provider has cached that beginning for the others.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class MapBudget:
 
     @asynccontextmanager
     async def reserve(self, *, alone: bool) -> AsyncIterator[float | None]:
-        """Reserve dollars for an item and yield them, None without a limit.
+        """Reserve dollars for an item and yield the amount, None without a limit.
 
-        It gets an equal part of what is left; if `alone` or if that may be too little, all that is left once no other
-        item runs.
+        The item gets an equal share of the remaining dollars; if `alone`, or if that share may be too small, it gets
+        all of them once no other item runs.
         """
         if self._limit is None:
             yield None
@@ -109,7 +109,7 @@ class MapBudget:
         return self._limit is not None and is_limit and not outcome.steps
 
     def end(self) -> None:
-        """Let every further item fail: what is left does not pay for one."""
+        """Let all further items fail: the remaining dollars do not pay for an item."""
         remaining = max(0.0, (self._limit or 0.0) - self._spent)
         why = f"${remaining:.4f} is left, but the next item could cost more"
         self.error = NexusError("limit", "not started: max_cost is too low", why, "Continue with a higher --max-cost")
@@ -145,7 +145,7 @@ class PreparedMap:
 
 
 def run_map(run: PreparedMap) -> int:
-    """Run all items and return the exit status. Raises `NexusError` for errors that no item is the cause of."""
+    """Run all items and return the exit status. Raises `NexusError` for errors that no item has caused."""
     journal = MapJournal(Path(run.options.resume_file) if run.options.resume_file else _default_path(run))
     mapping = _Map(run, journal)
     out = Stream(1)
@@ -453,7 +453,7 @@ class _Map:
     async def _run_turn(
         self, session: Session, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
     ) -> tuple[Outcome, float | None] | None:
-        """Run a turn with `trigger`, unless it is the outcome already."""
+        """Run a turn with `trigger`; run none if `trigger` is already an outcome."""
         before = session.state.costs()[1]
         if isinstance(trigger, Outcome):
             return trigger, session.state.costs()[0]

@@ -1,4 +1,4 @@
-"""`nexus schedule run`: work of a schedule now; its other verbs are those of the noun."""
+"""`nexus schedule run`: run a schedule now. The other verbs are in `commands/schedule.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nexus space open`: take part in a space from a terminal; the other verbs are those of the noun."""
+"""`nexus space open`: take part in a space from a terminal. The other verbs are in `commands/space.py`."""
 
 from __future__ import annotations
 

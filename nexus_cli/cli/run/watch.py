@@ -1,6 +1,6 @@
 """`nexus ask --watch`: the turns of one session over a stream, a turn for each batch of lines.
 
-A batch begins a turn, with hooks of a prompt and an outcome of its own, so that this is no `Continuation` of one.
+Each batch begins a turn of its own, with prompt hooks and an outcome, so this is not a `Continuation`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAST_COST = 1e-9
 
 
 class Watch:
-    """The turns over one stream. Limits on tokens and dollars hold over all of them."""
+    """The turns over one stream. Limits on tokens and dollars apply to all of them together."""
 
     def __init__(self, options: AskOptions, trigger: Trigger, *, quiet: bool) -> None:
         """`trigger` has the prompt, without a batch."""
@@ -48,7 +48,7 @@ class Watch:
             self._tell("stdin ended without input; nothing was sent")
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:
-        """Subtract what a turn used from the limits; return False if the stream shall not go on."""
+        """Subtract what a turn used from the limits; return False if the watch must end."""
         limits, usage = session.dispatcher.limits, outcome.usage
         cost, tokens = limits.max_cost, limits.max_total_tokens
         if cost is not None:

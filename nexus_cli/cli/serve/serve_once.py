@@ -141,7 +141,8 @@ def make_runner(
     producers: Sequence[RunProducer] = (),
     **runner_options: Any,
 ) -> Runner:
-    """Return a runner for what may be due, also by `producers`; `warn` gets lines, `Runner` the `runner_options`."""
+    """Return a runner for due runs, including those that `producers` queue; `warn` gets warnings, `Runner` the
+    `runner_options`."""
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
@@ -181,7 +182,7 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
 
 
 def run_line(run: Run, longest: int = LONGEST) -> str:
-    """Describe a run on one line; one that is cut names the command that shows the whole."""
+    """Describe a run on one line; a shortened line ends with the command that shows the whole run."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
     waits = ""
     if run.waits and run.state != RUNNING:

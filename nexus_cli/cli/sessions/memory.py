@@ -1,4 +1,4 @@
-"""`nexus memory consolidate`; its other verbs are those of the noun."""
+"""`nexus memory consolidate`. The other verbs are in `commands/memory.py`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ImportReport(VersionedReport):
     left_out: list[str]
     """What was not taken over, and why."""
     in_use: list[str]
-    """What nexus reads where it is."""
+    """What nexus reads at its own place, so that nothing is taken over."""
     sessions: dict[str, int] | None
     """With --sessions or --all, their numbers: new, grown, same, empty, and entries written."""
 

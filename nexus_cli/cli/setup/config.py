@@ -1,4 +1,4 @@
-"""`nexus config edit`: the whole config.toml in an editor; its other verbs are those of the noun."""
+"""`nexus config edit`: edit the whole config.toml in an editor. The other verbs are in `commands/config.py`."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from nexus_cli.ui.input.editor import edit_text
 def edit_settings(places: Places, again: Callable[[NexusError], bool]) -> bool:
     """Open the whole file, or a template if there is none, in an editor; return False if nothing changed.
 
-    `again` gets the error of an invalid text. If it returns True, the editor opens again. Else the error is raised, the
-    file is unchanged, and the text is saved beside it, as also if another process changed the file meanwhile. Raises
-    `NexusError` if the editor fails.
+    `again` gets the error of an invalid text. If it returns True, the editor opens again. Otherwise the error is
+    raised, the file stays unchanged, and the text is saved beside it. The text is also saved there if another process
+    has changed the file meanwhile. Raises `NexusError` if the editor fails.
     """
     path = real_path(places.settings)
     before = read_settings_text(path)

@@ -1,4 +1,4 @@
-"""`nexus plugin add | update`: what others made is accepted item by item; the other verbs are those of the noun."""
+"""`nexus plugin add | update`: the person accepts each item of a plugin. `commands/plugin.py` has the other verbs."""
 
 from __future__ import annotations
 

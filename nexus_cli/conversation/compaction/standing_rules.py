@@ -59,8 +59,8 @@ def earlier_rules(conversation: Conversation) -> list[Quote]:
 
 
 def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Sequence[str]) -> list[Quote]:
-    """Return the sentences with never, always or only in the person's messages that `plan` summarizes, as far as no
-    summarizer was asked for them and the window does not show them; [] if a summary `quoted` a rule of the person."""
+    """Return the sentences with "never", "always" or "only" in the person's messages that `plan` summarizes, unless a
+    summarizer was asked for them or the window shows them; [] if a summary `quoted` a rule of the person."""
     messages, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
     hidden = ((entry, text) for entry, text in messages if entry <= plan.entries[1] and entry not in shown)
     every = (Quote(entry, sentence) for entry, text in hidden for sentence in QuotedText(text).sentences)

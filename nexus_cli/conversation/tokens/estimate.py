@@ -250,8 +250,8 @@ class Estimate:
     def anchored(self, report: Anchor | None, window: WindowCounts | None) -> Estimate:
         """Return the estimate that continues from a `report`, if there is one, perhaps of an earlier process.
 
-        One that is not plausible is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown
-        since it was valid.
+        An implausible report is not used; after `DISTRUST` of them in a row the anchor is dropped, because the window
+        has grown since it was valid.
         """
         if report is None:
             return self
@@ -281,9 +281,9 @@ class Estimate:
     def after_report(self, report: Anchor, window: WindowCounts | None, *, teaches: bool) -> Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
-        An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
-        only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch. The window
-        that a refusal once named goes once a larger request was answered.
+        An implausible report changes nothing. A report far from the estimate becomes the anchor, but ratios change only
+        if the next report agrees. Without `teaches` (the request has images) a report only anchors this epoch. A window
+        that a refusal has named is forgotten once a larger request was answered.
         """
         after = self.anchored(report, window)
         if 0 < self.calibration.window < report.reported:

@@ -90,10 +90,10 @@ class CallChanges:
             threading.Thread(target=lambda: self.journal.look_early(roots), name="early look", daemon=True).start()
 
     def begin_jobs(self, what: str, project: Path) -> asyncio.Future[BegunStep]:
-        """Look at the project, if no job ran before: what changes until `end_jobs` and was no call is the work of
-        the jobs or the person.
+        """Look at the project, if no job ran before: changes until `end_jobs` that no call made are those of the jobs
+        or the person.
 
-        Between two turns nothing is followed: what changes then is more likely the person's own.
+        Between two turns nothing is followed: changes then are more likely the person's own.
         """
         if self._beside is None:
             begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, self.added(), beside=True)
@@ -256,7 +256,7 @@ class CallChanges:
             await self._checks.report(context, notices, control)
 
     async def aclose(self) -> None:
-        """Wait until what stopped commands and jobs changed is recorded, and `close`."""
+        """Wait until the changes of stopped commands and jobs are recorded, and `close`."""
         if self._checks is not None:
             await self._checks.aclose()
         await self.end_jobs()
@@ -265,7 +265,7 @@ class CallChanges:
         self.close()
 
     def close(self) -> None:
-        """Remove what is kept for the case that the process is killed."""
+        """Remove the records that are kept in case the process is killed."""
         if self._early is not None:
             self._early.cancel()
         if self._journal is not None and not self._late:

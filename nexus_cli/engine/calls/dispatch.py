@@ -73,7 +73,7 @@ AFTER_WAIT = "not run: this run waits for something first ({}). Call it again af
 REPEATED = "not run: the same call was repeated too often, so the turn was stopped"
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
-FAILED = "{} calls in a row could not run: read their errors before the next one."
+FAILED = "{} calls in a row could not run: read their errors before the next call."
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Run `[[check]]` commands on what a step has edited, and tell the model which findings are new (`nexus docs checks`).
 
 A check runs in the sandbox profile `read`: it cannot change the project. Before the first edit of a file it looks at
-the file as it was, so that only findings that were not there before are told. A slow check holds nothing up: it looks
-in the background, from the first read of such a file on, and its findings come with a later step.
+the file as it was, so that only findings that were not there before are told. A slow check delays nothing: it runs in
+the background, from the first read of such a file on, and its findings come with a later step.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class SessionHooks:
         refusal = next((run for run in runs if run.denies), None)
         if refusal is None:
             return ""
-        return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(refusal.reason)}")
+        return one_line(f"hook {refusal.hook.name} ({refusal.hook.source}): {self._clean(refusal.reason)}")
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
@@ -238,7 +238,7 @@ class SessionHooks:
 
     async def end(self, reason: str = "other") -> None:
         """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
-        another session follows, else `prompt_input_exit` or `other`."""
+        another session follows, else `other`."""
         self._end_idle()
         if self._is_started:
             self._is_started = False
@@ -299,7 +299,7 @@ class SessionHooks:
         ran = [self._ran.pop(call.id) for call in calls if call.id in self._ran]
         runs = await self._fire(BATCH, [], partial(describe_batch, ran)) if ran else []
         if refusal := next((run for run in runs if run.denies), None):
-            self._stopped = self._clean(refusal.reason) or f"{refusal.hook.name} ({refusal.hook.source}) ended it"
+            self._stopped = self._clean(refusal.reason) or f"{refusal.hook.name} ({refusal.hook.source}) gave no reason"
         self._check_stopped()
         return [self._line(run, run.answer.context) for run in runs if run.answer.context]
 
@@ -501,7 +501,7 @@ class SessionHooks:
             self._tell_once(f"{label}: nexus does not read {answer.unread} of its answer")
         self._quote(run, answer.message, MOST_CHARACTERS)
         if answer.stops and self._stopped is None:
-            self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
+            self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) gave no reason"
 
     async def _load(self) -> Sequence[Hook]:
         stamp = read_stamp(self.cwd)

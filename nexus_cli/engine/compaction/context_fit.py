@@ -40,9 +40,8 @@ WORTH = 0.1
 """Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
 
 NARROW = (
-    "the context window is nearly full: after about {:,} more tokens, earlier messages are removed from it. The "
-    "person's messages, the last steps, and which files changed and how commands ended are kept. Write down in your "
-    "next reply what else you have found out."
+    "the context window is nearly full: after about {:,} more tokens, earlier messages are removed. nexus keeps the "
+    "person's messages, the last steps, and a record of files and commands. Write other findings into your next reply."
 )
 """The notice to a model before a compaction."""
 

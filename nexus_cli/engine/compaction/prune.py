@@ -52,8 +52,8 @@ def find_cheaper_batch(engine: Engine) -> StaleBatch:
     """Return the stale results to replace instead of compacting; an empty batch if that does not make a compaction
     needless.
 
-    The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
-    to bring the window well below the threshold.
+    The window is rewritten either way, so pruning must only cost no more than a compaction for each token freed, and
+    bring the window well below the threshold.
     """
     if not engine.settings.compact.prune or not engine.can_recall:
         return StaleBatch()

@@ -99,13 +99,13 @@ def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Ent
 
 
 def find_acts(conversation: Conversation) -> frozenset[str]:
-    """Return the lines by which the model was told what the person took back and pinned."""
+    """Return the lines that told the model what the person has undone and pinned."""
     memos = (memo for kind in (UNDONE_FILES, PIN) for memo in conversation.memos(kind))
     return frozenset(f"[nexus: {told}]" for memo in memos if (told := memo.value.get("told")))
 
 
 def with_acts(message: Message, preamble: str, acts: Container[str]) -> Message:
-    """Return a message with those of the `acts` of the person that its preamble tells."""
+    """Return a message with those of the person's `acts` that its preamble contains."""
     notices = "\n".join(line for line in preamble.splitlines() if line in acts)
     return replace(message, content=f"{notices}\n{message.content}") if notices else message
 

@@ -68,7 +68,7 @@ class Control:
         self, origin: str, result: ToolResult, info: ModelInfo, above: Mapping[bytes, str] | None = None
     ) -> ToolResult:
         """Keep the images of a result (`origin`) for the model, and return the result with a line for each instead.
-        Warn the person of those that the model does not get. The window has those that `above` names."""
+        Warn the person of images that the model does not get. The window has the images that `above` names."""
         parts, lines, refused = choose_images(result.images, info, above, origin)
         counts = dict(result.counts)
         if parts:

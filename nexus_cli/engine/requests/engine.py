@@ -272,8 +272,8 @@ class Engine:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def take_model_info(self) -> None:
-        """Size the window by what the model's server has stated since the session was opened, if it has by now; notice
-        a window that nobody states."""
+        """Size the window by what the model's server has stated since the session was opened, if anything; tell the
+        person if nobody states the window."""
         if not self.model.info.pending or self.context.calibrations is None:
             return
         name, log = self.model.info.name, self.conversation.log

@@ -31,9 +31,9 @@ SMALL_WINDOW = 16_000
 class ToolOffer:
     """The schemas of a session's epochs.
 
-    Every epoch has those of the tools that work on a project needs, and `use_tool` for the others, which are behind it.
-    One that is behind it is offered by itself if the person's message, the recipe, settings or what is stored speak of
-    it, if an earlier epoch offered it, or once it was called. All of this is decided when an epoch begins.
+    Every epoch has the schemas of the tools that work on a project needs, and `use_tool`, which stands for the others.
+    Another tool is offered by itself if the person's message, the recipe, the settings or stored data mention it, if an
+    earlier epoch offered it, or once it was called. All of this is decided when an epoch begins.
     """
 
     registry: ToolRegistry

@@ -1,5 +1,5 @@
-"""The work of the session in one line. It counts only work that is no longer in the window: it
-changes with the epoch, not with every turn, and is empty while the whole conversation is in the window."""
+"""The work of the session in one line. It counts only work that is no longer in the window: the line changes with the
+epoch, not with every turn, and is empty while the whole conversation is in the window."""
 
 from __future__ import annotations
 

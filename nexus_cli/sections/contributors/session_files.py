@@ -1,6 +1,6 @@
-"""The files of the session that changed on disk since they were last seen. Each of the newest has its own
-section, so that one file can be reported without the others, and one section is for the rest. Files that the window no
-longer shows are in the record of the work, which every summary and every cut keeps."""
+"""The files of the session that changed on disk since they were last seen. Each of the newest has its own section, so
+that one file can be reported without the others; one more section names the rest. Files that the window no longer shows
+are in the record of the work, which every summary and every cut keeps."""
 
 from __future__ import annotations
 

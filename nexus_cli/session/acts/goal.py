@@ -65,8 +65,8 @@ def goal_setting(text: str, until: str = "") -> Act:
 
 
 def end_until(conversation: Conversation, session: str) -> str:
-    """Drop the goal that a session works for, and return its command, "" without one. A running round is ended by its
-    own reply."""
+    """Drop the goal that a session works for, and return its command, "" without one. A running round ends with its own
+    reply."""
     if until := open_until(conversation, session):
         set_until(conversation, session, "")
         drop_goal(conversation, until["goal"])

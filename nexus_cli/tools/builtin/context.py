@@ -83,7 +83,7 @@ def _drops(drops: Sequence[JsonObject]) -> list[str]:
     if not drops:
         return ["left out: nothing"]
     again = sum(1 for drop in drops if drop["recalls"])
-    lines = [f"left out, {again} of {len(drops)} asked for again, in tokens by our own count; recall(id) reads one:"]
+    lines = [f"left out, {again} of {len(drops)} asked for again (tokens are estimated); recall(id) reads a drop:"]
     lines += [f"  {drop['id']}: {drop['what']}, {drop['tokens']:,} tokens" for drop in drops[-_DROPS:]]
     if len(drops) > _DROPS:
         lines.append(f"  and {len(drops) - _DROPS} older")

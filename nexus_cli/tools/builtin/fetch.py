@@ -45,7 +45,7 @@ async def run(arguments: FetchArguments, context: ToolContext) -> ToolResult:
             return ToolResult(error=f"{url} redirects to {target[:500]}, which is denied")
         if not allowed and not _is_same_server(url, target):
             return ToolResult(
-                f"{url} redirects to {target}, which is not fetched without approval: call fetch with it."
+                f"{url} redirects to {target}, which is not fetched without approval: call fetch with that address."
             )
         url = target
     return ToolResult(error=f"more than {MOST_REDIRECTS} redirects, the last one to {url[:500]}")

@@ -12,7 +12,7 @@ from nexus_cli.core.tool import ToolContext
 
 @dataclass(frozen=True, slots=True)
 class NamedToolArguments:
-    """Those of the named tool, of which none gets here."""
+    """The arguments of the named tool, which never arrive here."""
 
 
 @dataclass(frozen=True, slots=True)

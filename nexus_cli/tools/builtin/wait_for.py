@@ -1,4 +1,5 @@
-"""`wait_for`: wait for an event outside: a short time within the call, else the turn ends and the run goes on then.
+"""`wait_for`: wait for an external event: a short time within the call; otherwise the turn ends, and the run continues
+at the event.
 
 `nexus_cli.runs` checks for what a run waits for.
 """
@@ -159,7 +160,7 @@ def _read_timeout(arguments: WaitForArguments) -> float | None:
 
 def _begin(wait: Wait, now: float) -> ToolResult:
     limit = f", at most {format_duration(wait.until - now)}" if wait.until is not None else ""
-    return ToolResult(f"This run now waits for this: {wait.why}{limit}.", waits={"wait": to_json_value(wait)})
+    return ToolResult(f"This run is now waiting: {wait.why}{limit}.", waits={"wait": to_json_value(wait)})
 
 
 def _make_wait(arguments: WaitForArguments, context: ToolContext, now: float) -> Wait:

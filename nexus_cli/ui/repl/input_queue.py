@@ -95,8 +95,8 @@ class InputQueue:
         self.is_behind = False
 
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
-        """Return the messages that the session does not have yet, in the order in which it gets them, and the
-        attachments of the next one."""
+        """Return the messages that the session does not have yet, in the order of sending, and the attachments of the
+        next one."""
         given = (self.given[words] for words in steering if words in self.given)
         queued = (*([self.sending] if self.sending else ()), *given, *self.unused, *self.held, *self.later)
         return [_typed(message) for message in queued], [*self.attached]

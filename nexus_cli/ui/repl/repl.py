@@ -240,7 +240,7 @@ class Repl:
             self.view.leave()
 
     def show_unsent(self, texts: Iterable[str], *, stored: bool, session: str = "") -> None:
-        """Say of each thing that was not sent if it was stored; `session` names the one if it is not the open one."""
+        """Tell the person which unsent texts were stored; `session` names their session if it is not the open one."""
         how, role = (f"kept for when you resume{session}", "dim") if stored else ("not sent", "warn")
         for text in texts:
             self.show_note(f"{how}: {text}", role)

@@ -32,7 +32,7 @@ class WaitingRuns:
         self._again.set()
 
     async def follow(self, *, at_once: bool) -> None:
-        """Look for such runs, for as long as the REPL runs: `at_once`, unless none waits yet."""
+        """Look for such runs as long as the REPL runs; begin `at_once`, unless none waits yet."""
         if at_once:
             self._again.set()
         else:

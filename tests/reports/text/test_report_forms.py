@@ -145,7 +145,7 @@ def test_every_table_can_be_read_in_40_columns() -> None:
     for text in texts:
         assert max(map(len, text.splitlines())) <= 40 and "…" not in text, text
     assert texts[0].splitlines()[0] == session["id"] and "login page" in texts[0]
-    assert "* anthropic/claude-sonnet-4-5" in texts[3] and "because ANTHROPIC_API_KEY" in " ".join(texts[3].split())
+    assert "* anthropic/claude-sonnet-4-5" in texts[3] and "source ANTHROPIC_API_KEY" in " ".join(texts[3].split())
 
 
 def test_a_transcript_is_its_head_and_its_events() -> None:
