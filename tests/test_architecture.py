@@ -479,39 +479,39 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_068, 0, 1),
+    "acp": (9_081, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_519, 0, 7),
+    "cli": (47_083, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_986, 0, 48),
-    "config": (35_740, 0, None),
-    "context": (8_918, 0, 17),
-    "conversation": (47_145, 0, 46),
-    "core": (45_761, 0, None),
+    "commands": (44_339, 0, 42),
+    "config": (35_722, 0, None),
+    "context": (8_891, 0, 16),
+    "conversation": (47_128, 0, 46),
+    "core": (45_796, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_433, 0, 27),
+    "engine": (50_356, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
     "imports": (14_499, 0, 10),
-    "ledger": (53_109, 0, 32),
+    "ledger": (53_110, 0, 32),
     "mcp": (19_538, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_487, 0, 60),
-    "reports": (87_888, 8_414, None),
-    "rpc": (17_335, 0, 18),
+    "provider": (29_575, 0, 61),
+    "reports": (87_006, 8_414, None),
+    "rpc": (17_336, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_203, 0, 40),
     "sandbox": (38_728, 0, 27),
     "sections": (34_944, 0, 35),
     "service_list": (303, 0, 2),
-    "session": (50_710, 0, 36),
+    "session": (50_565, 0, 35),
     "spaces": (10_365, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
-    "tools": (55_518, 27_256, 55),
-    "tree undo worktrees": (68_032, 0, 64),
-    "ui": (96_365, 0, 46),
+    "tools": (55_499, 27_256, 55),
+    "tree undo worktrees": (67_836, 0, 64),
+    "ui": (97_423, 0, 46),
     "workers": (10_356, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_364, 49_784)
+SUM = (973_585, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
