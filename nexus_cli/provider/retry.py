@@ -11,8 +11,12 @@ from collections.abc import AsyncIterator
 from random import random
 from time import monotonic
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta, close_if_closable
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.served_models import served_model_info
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
@@ -85,3 +89,14 @@ class RetryingProvider:
             request.sending.is_sent = False
             yield RetryDelta(attempt, wait, failed.why)
             await sleep(wait)
+
+
+def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
+    """Make the provider for all models that litellm knows, with the retries of the settings. Unless it `saves`, it
+    keeps no template of a request."""
+    templates = places().cache / "requests" if saves else None
+    return RetryingProvider(
+        LitellmBackend(info=lambda name: served_model_info(name, settings.models, saves=saves), templates=templates),
+        tries=settings.provider.retries + 1,
+        seconds=settings.provider.retry_seconds,
+    )

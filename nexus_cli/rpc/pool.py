@@ -31,7 +31,7 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
-from nexus_cli.provider.make_provider import make_provider
+from nexus_cli.provider.retry import make_provider
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.served_command import refuse_elsewhere

@@ -24,7 +24,7 @@ from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
-from nexus_cli.provider.make_provider import make_provider
+from nexus_cli.provider.retry import make_provider
 from nexus_cli.runs.drive import LEASE, RunDriver
 from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service

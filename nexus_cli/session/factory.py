@@ -43,10 +43,9 @@ from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_ou
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
-from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.provider.retry import RetryingProvider
+from nexus_cli.provider.retry import RetryingProvider, make_provider
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe

@@ -14,8 +14,8 @@ from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import Request, TextDelta, close_if_closable
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.available_models import resolve_alias
-from nexus_cli.provider.make_provider import make_provider
 from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.provider.retry import make_provider
 from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000

@@ -34,7 +34,7 @@ from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.provider.make_provider import make_provider
+from nexus_cli.provider.retry import make_provider
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.open_session import open_ledger

@@ -28,7 +28,7 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.provider.make_provider import make_provider
+from nexus_cli.provider.retry import make_provider
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
 from nexus_cli.rpc.listening import bind_address, bind_file, remove_file, server_url
 from nexus_cli.rpc.methods import PoolMethods
