@@ -17,7 +17,7 @@ from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool
-from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
 from nexus_cli.mcp.tool_schema import object_schema
 from nexus_cli.permission.call_decision import CheckedCall
@@ -92,6 +92,12 @@ def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> 
     for text in ("{", file.read_text().replace('"tools": [{', '"tools": [5, {'), "[]"):
         file.write_text(text)
         assert read_list(entry) is None
+
+
+def test_a_prompt_of_a_server_is_found_by_the_name_of_its_command() -> None:
+    offer = ServerOffer((), prompts=(ServerPrompt("greet", "Say hello."),))
+    made = Catalogue(ServerFiles({"db": ServerEntry("db", ("db",))}), {"db": make_list(offer)})
+    assert made.prompts() == {name_tool("db", "greet"): ("db", ServerPrompt("greet", "Say hello."))}
 
 
 def test_words_find_a_tool() -> None:
