@@ -22,6 +22,7 @@ COLUMN, WIDTH = 31, 60
 
 def make_table() -> str:
     """Return the whole table."""
+    app.load_command.cache_clear()  # a command that has run has the help option of its caller
     blocks = {HELP: make_help_page(), "": [*list_commands(), *list_parameters(app.build(completion=True))]}
     for name in (row[1] for row in list_commands() if row[0] == "command"):
         blocks |= make_blocks(app.load_command(name), name)

@@ -45,8 +45,9 @@ from nexus_cli.sandbox import probe, session_network
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.session_network import SessionNetwork, make_network
-from nexus_cli.sections import find_recipe as recipes
 from nexus_cli.sections.contributors.permission import ONLY_READING
+from nexus_cli.sections.find_recipe import find_agents
+from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
@@ -1070,11 +1071,11 @@ def test_a_rule_denies_an_agent_or_skill_of_a_plugin_by_each_of_its_names(
         guide.parent.mkdir(parents=True, exist_ok=True)
         guide.write_text(f"---\nname: {'land' if 'land' in name else 'ship'}\ndescription: Does it.\n---\nGo.\n")
     found = tuple(replace(one, plugin="kit" if one.name == "ship" else "") for one in find_skills(project))
-    agents = {name: replace(agent, plugin="kit") for name, agent in recipes.find_agents(project).items()}
+    agents = {name: replace(agent, plugin="kit") for name, agent in find_agents(project).items()}
     monkeypatch.setattr(
-        recipes, "find_guides", lambda *of: (found, 0) if of[1] == GuideKind.SKILL else find_guides(*of)
+        section_sources, "find_guides", lambda *of: (found, 0) if of[1] == GuideKind.SKILL else find_guides(*of)
     )
-    monkeypatch.setattr(recipes, "find_agents", lambda cwd: agents)
+    monkeypatch.setattr(section_sources, "find_agents", lambda cwd: agents)
     write_settings(f'[rules]\ndeny = ["skill({pattern})", "agent({pattern})", "agent(worker)"]\n')
     calls: list[Call] = [("skill", {"name": "ship"}), ("skill", {"name": "land"})]
     session = opened(project, calls)

@@ -57,7 +57,7 @@ def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, w
 
     stage.play(scene())
     assert stage.session.status().allow == "ask" and not stage.provider.seen
-    assert f"Type /schedule {words}." in " ".join(stage.text.split())
+    assert f"To manage schedules: /schedule {words}." in " ".join(stage.text.split())
 
 
 @pytest.mark.matrix
