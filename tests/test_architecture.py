@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_083, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_339, 0, 42),
+    "commands": (44_330, 0, 42),
     "config": (35_722, 0, None),
     "context": (8_891, 0, 16),
     "conversation": (47_128, 0, 46),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_538, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_566, 0, 61),
+    "provider": (29_584, 0, 61),
     "reports": (87_006, 8_414, None),
     "rpc": (17_336, 0, 18),
     "rules": (31_573, 0, 20),
@@ -511,7 +511,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_499, 27_256, 55),
     "tree undo worktrees": (67_836, 0, 64),
-    "ui": (97_423, 0, 46),
+    "ui": (97_527, 0, 46),
     "workers": (10_356, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_575, 49_784)
+SUM = (973_688, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -9,12 +9,12 @@ from typing import Annotated
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, Argument, Noun, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.run import parse_key
 from nexus_cli.ledger import Ledger
 
 _SCHEDULE = re.compile(r"(?:list|add|remove|pause|resume|run)(?:\s+(?P<name>\S.*))?", re.IGNORECASE)
 """Words for the shell command `nexus plan`, which is `/schedule` in a session, and for no task if the name is that of
 a schedule."""
-_ID = re.compile(r"plan-\d+", re.IGNORECASE)
 
 
 async def plan_mode(
@@ -46,7 +46,7 @@ async def plan_mode(
 
 def _is_for_schedule(ledger: Ledger, text: str) -> bool:
     words = _SCHEDULE.fullmatch(text)
-    if words is None or not (name := words["name"]) or _ID.fullmatch(name):
+    if words is None or not (name := words["name"]) or parse_key(name, "plan") is not None:
         return words is not None
     return name in {plan.name for plan in ledger.plans.list_plans()}
 

@@ -22,6 +22,7 @@ from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.local_servers import LocalServer
+from nexus_cli.provider.model_names import refuse_key
 from nexus_cli.provider.model_table import check_model
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -144,6 +145,17 @@ def test_a_key_in_the_place_of_a_model_is_refused_and_not_shown(nexus: Run, conf
     assert key.encode() not in brief.stdout and b"[redacted]" in brief.stdout
     with pytest.raises(NexusError, match="model name"):
         check_model(key)
+
+
+def test_a_name_of_words_is_no_key() -> None:
+    for name in (
+        "azure/global-gpt-4o-mini",
+        "azure/sk-gpt-4o-mini",
+        "azure/xai-grok-3-mini",
+        "huggingface/glaiveai/glaive-function-calling-v1",
+        "openai/ft:gpt-4o-mini-2024-07-18:global-industries::AbCd1234",
+    ):
+        refuse_key(name)
 
 
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:

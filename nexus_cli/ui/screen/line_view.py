@@ -120,6 +120,8 @@ class LineView:
         self._early: str | None = None
         """The answer that was typed since the question was put and before it took lines; "" before it is typed, None if
         anything else was typed. An empty line takes it."""
+        self._early_begun = ""
+        """What of that answer was typed without Enter: more text may follow it."""
         self._opened_at = 0.0
         """Time when the question began to take lines."""
         self._lines = 0
@@ -177,7 +179,7 @@ class LineView:
             self._prompt = "\n".join(rows) + " "
             self._takes_answer = self._takes_commands = False
             self._early, lines = None, self._lines
-            if question.keys:
+            if question.text and question.keys:
                 self._take_begun()
                 self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
             opening = asyncio.ensure_future(self._open(bool(question.keys)))
@@ -211,8 +213,7 @@ class LineView:
                     self._prompted = True
                 typed = None
         self._takes_answer, self._takes_commands = True, approves
-        self._opened_at = asyncio.get_running_loop().time()
-        self._early = self._early_answer
+        self._early, self._early_begun = self._early_answer, self._begun_line
         if self._early:
             self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown it
             self._pieces.clear()
@@ -220,6 +221,7 @@ class LineView:
         if self._prompted:  # for a message, where no turn runs
             self._write("")
         self._show_prompt()
+        self._opened_at = asyncio.get_running_loop().time()
 
     @property
     def _begun_line(self) -> str:
@@ -398,14 +400,14 @@ class LineView:
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
-        self._prompted = False
+        self._prompted, self._early = False, None
         self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
         self.put("Pasted lines do not answer the question. Answer first, then press Enter to send them.\n")
 
     def _answer_by(self, line: str) -> None:
         """Answer with the line; an empty one takes an early answer, once the person has seen that it stands there."""
         if line.strip() or not self._early:
-            self._give(line)
+            self._give(self._early_begun + line if self._early else line)
         elif asyncio.get_running_loop().time() - self._opened_at >= UNSEEN:
             self._give(self._early)
         else:
@@ -414,7 +416,9 @@ class LineView:
     def _keeps_back(self, line: str) -> bool:
         """True for an answer that was typed before the question takes lines. It waits there if nothing else is typed;
         else the person is told."""
-        if self._answer is None or self._begun or not line.strip():
+        if self._takes_answer:
+            self._early = None
+        if self._answer is None or self._takes_answer or self._begun or not line.strip():
             return False
         is_answer = is_only_answer(line, self._asked)
         is_first = is_answer and self._early == ""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_focus
@@ -150,8 +151,11 @@ class QuestionPanel:
 
     def note_drawn(self, now: float) -> None:
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
-        self.seen = now
-        self._early = EarlyKeys(can_answer=not self.has_draft())
+        if not self.seen:
+            self.seen = now
+            self._early = EarlyKeys(can_answer=not self.has_draft())
+        if self._stands_since == inf:
+            self._stands_since = now
 
     def note_early(self, presses: Sequence[KeyPress]) -> None:
         """Record keys that the box got."""
@@ -166,7 +170,7 @@ class QuestionPanel:
         self._key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
         self.buffer.text = early
         self.buffer.cursor_position = len(early)
-        self._stands_since = asyncio.get_running_loop().time() if early else None
+        self._stands_since = inf if early else None
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""

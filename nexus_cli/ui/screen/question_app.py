@@ -72,6 +72,7 @@ class QuestionApp:
         self._app.renderer = FittedRenderer(self._app._merged_style, output, dict)
         self._app.ttimeoutlen = ESCAPE_SECONDS
         hasten_escape(self._app.key_processor)
+        self._app.after_render += lambda _: panel.note_drawn(asyncio.get_running_loop().time())
         self._app.key_processor.before_key_press += lambda _: panel.note_key(asyncio.get_running_loop().time())
 
     @property

@@ -217,6 +217,7 @@ class Screen:
         if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
             self._panel.note_return(asyncio.get_running_loop().time())
         self._take_keys(self._panel.buffer)
+        self._redraw.dirty()
 
     def _box_has_keys(self) -> bool:
         """Return False during a history search, whose text is a draft too."""
@@ -361,7 +362,7 @@ class Screen:
         except Exception as bug:  # reported to the caller of the screen, not to the loop
             self._end(bug)
             return False
-        if self._panel.asking and not self._panel.seen:
+        if self._panel.asking:
             self._panel.note_drawn(asyncio.get_running_loop().time())
         return bool(self._print_queue)
 

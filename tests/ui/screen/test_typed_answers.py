@@ -282,12 +282,13 @@ TIMINGS: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
     ("Enter held from the letter on", [(0.3, "y")] + [(0.8 + 0.05 * at, "\r") for at in range(60)], NONE),
     ("Enter alone", [(0.3, "\r"), (3.0, "\r")], NONE),
     ("begun before", [(-0.2, "y"), (3.0, "\r")], NONE),
+    ("a message after a pause", [(0.3, "yes"), (3.0, " please do X\r")], [Deny("yes please do X")]),
+    ("a word after a pause", [(0.3, "n"), (3.0, "ever do that\r")], [Deny("never do that")]),
     ("twice in one go", [(0.1, "y\ry\r"), (3.0, "\r")], NONE),
 ]
 """What is typed around a question, each with the second after it was shown, and the answers that come of it."""
 EDITED: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
     ("a letter after it", [(0.3, "y"), (3.0, "n"), (4.5, "\r")], NONE),
-    ("a message after a pause", [(0.3, "yes"), (3.0, " please do X"), (5.0, "\r")], [Deny("yes please do X")]),
     ("begun before, and again", [(-0.2, "y"), (0.3, "\x15y"), (3.0, "\r")], NONE),
     ("corrected", [(0.3, "u\x7fy"), (3.0, "\r")], NONE),
     ("a paste", [(0.3, "\x1b[200~y\x1b[201~"), (3.0, "\r")], NONE),
