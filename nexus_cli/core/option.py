@@ -117,9 +117,9 @@ def read_parameters(declaration: Any) -> tuple[VerbParameter, ...]:
         defaults = {name: parameter.default for name, parameter in signature(declaration).parameters.items()}
     declared = ((name, get_args(hints.get(name)), default) for name, default in defaults.items())
     return tuple(
-        VerbParameter(name, parts[0], Parameter.empty if default is MISSING else default, parts[1])
+        VerbParameter(name, parts[0], Parameter.empty if default is MISSING else default, parts[-1])
         for name, parts, default in declared
-        if parts and isinstance(parts[1], Option)
+        if parts and isinstance(parts[-1], Option)
     )
 
 

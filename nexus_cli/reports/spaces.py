@@ -8,6 +8,7 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, plural, when
 from nexus_cli.text.cells import cells, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -63,8 +64,8 @@ def agent_goals_text(value: JsonObject) -> Blocks:
         "goal": "text",
     }
     name = value["agent"]["name"]
-    how = f"nexus space goal {shlex.quote(name)} add TEXT"
-    return [Table(columns, value["goals"], f"{name} has no goals. To add a goal: {how}")]
+    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+    return [Table(columns, value["goals"])] if value["goals"] else [f"{name} has no goals. To add a goal: {how}"]
 
 
 def new_line(width: int) -> str:

@@ -121,8 +121,9 @@ _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "is_broken", 
 
 def parse_step(row: JsonObject) -> Step:
     """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
-    rows = row.get("references") or _read_moved_head(row)
-    step: Step = read_value(Step, {**row, "references": rows})
+    references = row.get("references") or _read_moved_head(row)
+    changes = [{**change, "root": row["root"]} for change in row.get("changes", ())]
+    step: Step = read_value(Step, {**row, "changes": changes, "references": references})
     if not step.is_unsure:
         return step
     return replace(step, changes=tuple(replace(change, is_unsure=True) for change in step.changes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, getdoc
+from inspect import Parameter, getdoc, signature
 from typing import Any
 
 import pytest
@@ -32,6 +32,13 @@ def test_a_verb_is_a_shell_command_with_the_help_and_options_of_its_function(nou
         own = [one.name for one in verb.parameters]
         assert [one.name for one in command.params] == [*session, *own, *(["json"] if verb.has_report else [])]
         assert not any(one.secondary_opts for one in command.params), "no --no-NAME"
+
+
+def test_every_parameter_of_a_verb_is_declared() -> None:
+    for noun in NOUNS:
+        for verb in noun.verbs:
+            names = [one.name for one in verb.parameters]
+            assert [*signature(verb.run).parameters][1:] == names, f"{noun.name} {verb.name}"
 
 
 PERMITS = {
