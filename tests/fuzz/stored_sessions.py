@@ -17,7 +17,7 @@ PERSON = "\u258c"
 QUEUED = r"(?:queued:|sending after this step:)"
 KEPT = r"\u00b7 kept for when you resume:"
 """How it names a message that waits, while it runs and when it ends."""
-NO_REQUEST = b"the session has not sent a request yet"
+NO_REQUEST = b"session has not sent a request yet"
 """What `nexus context` says of a session that ended before."""
 READERS = ("replay", "context", "timeline", "usage", "drops", "cache", "why", "export --jsonl", "export --html")
 

@@ -89,7 +89,7 @@ def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
             engine.settings = replace(engine.settings, warn_cost=0.001)
             now = engine.conversation.clock() + timedelta(days=1)
             engine.conversation.clock = lambda: now
-            monkeypatch.setattr(file_states, "_read", hang)
+            monkeypatch.setattr(file_states, "read_regular", hang)
             asyncio.get_running_loop().call_later(0.2, released.set)
             if of_status_line:
                 start = asyncio.get_running_loop().create_task
