@@ -100,7 +100,7 @@ class UsageError(NexusError):
 
 
 class AmbiguousError(UsageError):
-    """Error of a word that several things fit."""
+    """A name or id that several things match."""
 
 
 class InUseError(UsageError):

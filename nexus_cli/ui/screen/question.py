@@ -100,7 +100,7 @@ class QuestionPanel:
         """Time when a question was last answered."""
         self._early = EarlyKeys()
         self._stands_since: float | None = None
-        """Time when the answer in the field was put there, None if it was typed there."""
+        """Time when an early answer was drawn in the field, `inf` before that; None if the text was typed there."""
 
     @property
     def asking(self) -> bool:
@@ -127,7 +127,7 @@ class QuestionPanel:
 
     @property
     def is_unseen(self) -> bool:
-        """True if that answer stands there so shortly that Enter was not meant for it."""
+        """True if that answer was drawn less than `UNSEEN` seconds ago, so that Enter was not meant for it."""
         since = self._stands_since
         return since is not None and asyncio.get_running_loop().time() - since < UNSEEN
 
@@ -295,8 +295,8 @@ class QuestionPanel:
 
 
 class EarlyKeys:
-    """The keys that were typed after a question was drawn and before it accepts keys: letters and Enter; with any other
-    key among them they are no answer."""
+    """The text typed after a question was drawn and before it accepts keys. Enter is left out; any other key that is no
+    letter empties it for good."""
 
     def __init__(self, can_answer: bool = False) -> None:
         self.text = ""
