@@ -102,8 +102,10 @@ class Reader:
 
     def read_raw(self, least: int) -> bytes:
         """Return the input up to its end, or as soon as so many bytes of it were read."""
-        while not self._ended and sum(map(len, self._pieces)) < least:
+        size = sum(map(len, self._pieces))
+        while not self._ended and size < least:
             self._pieces.append(self._read())
+            size += len(self._pieces[-1])
         data, self._pieces = b"".join(self._pieces), []
         return data
 
