@@ -49,7 +49,7 @@ class TextReport(VersionedReport):
     """The object of a command that prints a text."""
 
     name: str
-    """What has the text: an id, a name or a path."""
+    """The source of the text: an id, a name or a path."""
     text: str
 
 

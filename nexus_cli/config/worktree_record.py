@@ -43,7 +43,7 @@ class WorktreeRecord:
     repository: Path
     """The git folder of both."""
     branch: str
-    """The branch created for it; "" before that."""
+    """The branch created for the worktree; "" if none has been created yet."""
     start: str
     """The commit checked out at first."""
     base: str = ""

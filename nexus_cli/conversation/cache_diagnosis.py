@@ -37,12 +37,12 @@ class Diagnosis:
     """The tokens that missed the cache, and the cause."""
 
     kind: str
-    """`hit`, `first`, `none` (no known cache), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
-    `order`; else `expired`, `provider`, `unknown`."""
+    """`hit`, `first`, `none` (no known cache), `minimum`; caused by nexus: `model`, `tool`, `section`, `effort`,
+    `message`, `order`; else `expired`, `provider`, `unknown`."""
     missed: int = 0
     """Tokens; 0 without a miss."""
     ours: bool | None = None
-    """True if nexus caused it; null without a miss or if the cause is unknown."""
+    """True if nexus caused the miss; null without a miss or if the cause is unknown."""
     why: str = ""
 
 

@@ -35,10 +35,10 @@ class RequestPlan:
     told: SectionRows
     """Event sections included in its newest message."""
     counted: UsedTokens
-    """Tokens by layer, by our own count."""
+    """Tokens by layer, by nexus's own count."""
     budget: TokenBudget
-    """The budget with the used tokens by layer, as reported or estimated. `event` is the text we add to the newest
-    message; the message itself counts as history."""
+    """The budget with the used tokens by layer, as reported or estimated. `event` is the text that nexus adds to the
+    newest message; the message itself counts as history."""
     room: int
     """Most tokens that the request may have: `ContextManager.room`, at most what the budget has available."""
     upper_bound: int
@@ -86,7 +86,7 @@ class RequestPlan:
 
     @cached_property
     def sections(self) -> tuple[Annotated[JsonObject, "sections.planner.SectionObject"], ...]:
-        """Return the sections of layers 1 and 3: `tokens` as in the budget, `counted` as counted by us."""
+        """The sections of layers 1 and 3: `tokens` as in the budget, `counted` by nexus's own count."""
         used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.window.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))

@@ -36,9 +36,10 @@ class Question:
     """The scope of an answer for the session, or of a stored rule: `npm test *`, `this exact command`."""
     kind: str = ""
     """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, `definition` if a server has changed
-    what it says of the tool, or `confirm` if the level would allow it."""
+    the tool's definition, or `confirm` if the level would allow it."""
     stores: tuple[str, ...] = ()
-    """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
+    """The rules of `always` that can be added to the personal settings; empty if the answer can only apply to the
+    session."""
     profile: str = ""
     """For a command: its sandbox profile."""
     parts: tuple[JsonObject, ...] = ()

@@ -66,7 +66,7 @@ class TokenBudget:
 
     @property
     def available(self) -> int:
-        """The most tokens of a request: the window minus the two reserves."""
+        """Maximum tokens of a request: the window minus the two reserves."""
         return self.window - self.reserve_reply - self.reserve_tools
 
     @property

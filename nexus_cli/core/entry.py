@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event of a session, with its time and actor. Never changes once it was sent."""
+    """An event of a session, with its time and actor. It never changes once it has been sent."""
 
     shown: ClassVar = """
         id at actor kind text:message.content calls:message.tool_calls call:message.tool_call_id
@@ -58,7 +58,7 @@ class Entry:
     preamble: str = ""
     """Text attached when it was first sent: before a user message, after a tool result."""
     tokens: int = 0
-    """Tokens of message, preamble and overhead, by our counter."""
+    """Tokens of message, preamble and overhead, by nexus's own count."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", Kind(self.kind))
@@ -234,7 +234,7 @@ _RECORDS = frozenset(("episodic", "footprint", "session_files"))
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A drop as the ledger has it: something left out of a request, which can be recalled by its id."""
+    """A drop in the ledger: content left out of a request, which can be recalled by its id."""
 
     id: str
     """`d1`, `d2`, ... in a session, for `nexus drops show` and the tool `recall`."""
@@ -252,7 +252,7 @@ class Drop:
     recalls: int = 0
     """Number of recalls."""
     after: int = 0
-    """The newest entry when it was left out; 0 before it is recorded."""
+    """The newest entry at the time of the drop; 0 before the drop is recorded."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cause", Cause(self.cause))
@@ -279,7 +279,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class DropObject:
-    """Something left out of a request."""
+    """Content left out of a request."""
 
     shown: ClassVar = """
         id:drop.id what:drop.what tokens:drop.tokens cause:drop.cause recall:drop.id at:drop.at

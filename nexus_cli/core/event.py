@@ -28,7 +28,7 @@ class StreamLine(TypedDict):
     at: str
     """ISO 8601, UTC."""
     agent: NotRequired[str]
-    """The worker whose event it is, such as `w1`."""
+    """The worker that the event is from, such as `w1`."""
     lane: NotRequired[str]
     """The session of that worker."""
 
@@ -37,7 +37,7 @@ class QuestionKey(TypedDict):
     """The further key of `approval.ask` and `approval.answer`."""
 
     id: str
-    """For `approve`: the id of the call; for a worker's call with the worker before it, `w1:c3`."""
+    """For `approve`: the id of the call, for a worker's call preceded by the worker: `w1:c3`."""
 
 
 def question_id(call_id: str, worker: str) -> str:
@@ -108,12 +108,12 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class ToolQueue:
-    """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
+    """Calls of a step that wait for earlier calls; `tool.call` announces each when it begins."""
 
     kind: ClassVar[str] = "tool.queue"
     calls: tuple[ToolCall, ...]
     subjects: tuple[str, ...]
-    """The main argument of each on one line."""
+    """The main argument of each call, on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class PersonAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ContextDrop:
-    """Something was left out."""
+    """Content was left out of a request."""
 
     kind: ClassVar[str] = "context.drop"
     drop: Drop
@@ -202,7 +202,7 @@ class ContextDrop:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecall:
-    """The model read something that was left out."""
+    """The model read content that had been left out."""
 
     kind: ClassVar[str] = "context.recall"
     drop_id: str
@@ -293,7 +293,8 @@ class Notice:
     warning: bool = True
     """False for information that needs no action."""
     undo: str = ""
-    """The commands that undo what it is about. One that begins with `/` needs the session at a terminal."""
+    """The commands that undo what the notice reports. A command that begins with `/` needs the session at a
+    terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,33 +347,33 @@ class DeniedCall(TypedDict):
     id: str
     tool: str
     subject: str
-    """Its main argument on one line."""
+    """The main argument of the call, on one line."""
     why: str
     allow: str | None
-    """The lowest level that would allow it, by its former name; null if none would, or only `all` and `rule` is
-    narrower."""
+    """The lowest level that would allow the call, by its former name; null if no level would, or if only `all` would
+    and `rule` is narrower."""
     level: str | None
-    """That level by its name: `ask`, `edit`, `auto` or `all`."""
+    """The same level by its present name: `ask`, `edit`, `auto` or `all`."""
     rule: str | None
-    """An allow rule that would let it run, for `nexus rules add`."""
+    """An allow rule that would let the call run, for `nexus rules add`."""
     option: str | None
-    """An option that would let it run, such as `--add-dir DIR`."""
+    """An option that would let the call run, such as `--add-dir DIR`."""
     limit: str
-    """The limit that refused it, if one did."""
+    """The limit that refused the call; empty if no limit did."""
     by: str
     """`rules`, `person`, `signals`, `plan` (plan mode), or the layers of the limit."""
     hint: str
 
 
 class UncoveredPath(TypedDict):
-    """A path that no undo brings back; `.` is all of the project."""
+    """A path that undo cannot restore; `.` is the whole project."""
 
     path: str
     why: str
 
 
 class UntilObject(TypedDict):
-    """The state of work for a command: `nexus ask --until`."""
+    """The state of the work toward the command of `--until`."""
 
     command: str
     passed: bool
@@ -380,7 +381,7 @@ class UntilObject(TypedDict):
     rounds: int
     """Runs of the command in this turn."""
     status: int | None
-    """Exit status of the newest run; null before the first one."""
+    """Exit status of the newest run; null before the first run."""
     left: list[str]
     """If the turn failed: the last lines of the newest run."""
 
@@ -409,13 +410,14 @@ class Outcome:
     changed: tuple[str, ...] = ()
     """Files that the turn changed."""
     not_covered: tuple[Annotated[Mapping[str, str], UncoveredPath], ...] = ()
-    """What undo would not bring back if the turn's commands changed it."""
+    """Paths that undo cannot restore if the turn's commands changed them."""
     until: Annotated[JsonObject, UntilObject] | None = None
-    """null in a turn that works for no command."""
+    """null without `--until`."""
     data: Any = None
     """With `--schema`: the answer as JSON, if it matches."""
     retry_after: float | None = None
-    """If the provider is away: seconds after which it wants to be asked again, 0 if it did not say."""
+    """If the provider is unavailable: the seconds that it asks clients to wait before they try again, 0 if it named
+    none."""
 
     @property
     def was_declined(self) -> bool:

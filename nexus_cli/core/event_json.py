@@ -46,12 +46,12 @@ class AskResult(TypedDict):
     exit: int
     """The exit status."""
     text: str
-    """The text of the last step; with `--schema` its JSON document alone."""
+    """The text of the last step; with `--schema`, only the JSON document."""
     data: Any
     """With `--schema`: the answer as JSON. null without it, or if the answer does not match."""
     finish: str
-    """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
-    end of its budget."""
+    """`stop`, or the kind of the error. `limit` with `ok` true: an agent of a server has used up its budget, and `text`
+    is its report."""
     session: str | None
     """null if none was opened."""
     model: str | None
@@ -66,9 +66,9 @@ class AskResult(TypedDict):
     files_changed: list[str]
     error: ErrorObject | None
     until: NotRequired[UntilObject]
-    """In a turn that works for a command."""
+    """Only in a turn with `--until`."""
     not_covered: NotRequired[list[UncoveredPath]]
-    """What undo would not bring back if the turn's commands changed it; absent if undo covers all."""
+    """Paths that undo cannot restore if the turn's commands changed them; absent if undo covers everything."""
 
 
 class ResultLine(StreamLine, AskResult):

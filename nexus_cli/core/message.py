@@ -188,7 +188,7 @@ class ToolResult:
     denied: bool = False
     """True if permission or the person refused the call."""
     cites: str = ""
-    """Id of the drop that this result is a recalled part of, else ""."""
+    """Id of the drop of which this result is a recalled part, else ""."""
     status: int | None = None
     """Exit status of a command."""
     ran: bool = True
@@ -205,7 +205,8 @@ class ToolResult:
     pipe: tuple[int, ...] = ()
     """Exit statuses of the parts of a command's last pipe; empty if all but the last (`status`) are 0."""
     first_line: int | None = None
-    """Line number in the file of the first line of `output` (0: one line precedes the text); null if it is no file."""
+    """Line number in the file of the first line of `output` (0: one line precedes the text); null if the output is not
+    a file."""
     file: str = ""
     """Absolute path of the file whose text is in `output`, else ""."""
     parts: tuple[FilePart, ...] = ()
@@ -217,9 +218,9 @@ class ToolResult:
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
     job: str = ""
-    """Id of the background job as which its command runs on, else ""."""
+    """Id of the background job in which the command continues, else ""."""
     warning: str = ""
-    """What is left undone or failed, in a few words for the person; "" if it did all that was asked."""
+    """What failed or was not done, in a few words for the person; "" if the call did all that was asked."""
     waits: JsonObject | None = None
     """The memo `WAIT` of the wait that begins with this result, as far as the tool knows it: the turn ends when every
     call of the step has its result."""

@@ -156,12 +156,13 @@ class ModelInfo:
     cache_read_price: float | None = None
     cache_write_price: float | None = None
     known: bool = True
-    """False if it is not in the table: without a window from elsewhere, 128,000 is assumed, with a notice."""
+    """False if the model is not in the table: unless its window is known from elsewhere, nexus assumes 128,000 and
+    prints a notice."""
     images: bool = False
     blind: bool = False
     """True if its server, or the person's settings, state that it takes no images."""
     tools: bool = True
-    """False if its server states that it takes no tools."""
+    """False if its server reports that the model does not support tools."""
     cache: bool = False
     encoding: str = "o200k_base"
     """The tiktoken encoding that counts best for it."""
@@ -172,7 +173,7 @@ class ModelInfo:
     address: str = ""
     """Host and port set in the environment; "" for the provider's own."""
     window_refused: bool = False
-    """True if a refused request named the window."""
+    """True if the window is known from a refused request."""
     listed_window: int = 0
     """The window in the table or the settings, if a refused request named another; else 0."""
     window_key: str = ""

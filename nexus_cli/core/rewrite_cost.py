@@ -28,7 +28,7 @@ class RewritePrice:
 
     shown: ClassVar = "cold saved steps cost gain pays why"
     cold: int
-    """Tokens that the next request sends uncached because of it."""
+    """Tokens that the next request sends uncached because of the rewrite."""
     saved: int
     """Tokens saved in each later request."""
     steps: int

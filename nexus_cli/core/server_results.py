@@ -105,7 +105,7 @@ class CommandResult(TypedDict):
     calls: list[TerminalCall]
     """In order."""
     value: JsonDict | None
-    """The object of its report, that of `--json`: what it read, or the ids of what it changed. Null if it has none."""
+    """The object of `--json`: what the command read, or the ids of what it changed; null if it reports nothing."""
     error: ErrorObject | None
     """Error of the command after these calls."""
 
@@ -114,7 +114,7 @@ class UnqueuedTexts(TypedDict):
     """`unqueue`."""
 
     texts: list[str]
-    """The messages that were taken back, oldest first."""
+    """The messages that were removed from the queue, oldest first."""
 
 
 class WorktreeDiff(TypedDict):

@@ -53,8 +53,8 @@ class Cost(Amounts):
     """For input that was written to the cache."""
     output: float = 0.0
     saved: float = 0.0
-    """What the cache saved: the price of `cached` and `written` as plain input, less what they cost. No part of the
-    cost; negative if writing cost more than reading saved."""
+    """Dollars that the cache saved: the price of `cached` and `written` as uncached input, minus their cost. Not part
+    of the cost; negative if writing cost more than reading saved."""
 
     @property
     def total(self) -> float:
@@ -104,7 +104,7 @@ class UsageSum(Amounts):
     unpriced: int = 0
     """Number of requests without a known price."""
     unfinished: int = 0
-    """Number of requests among them that are under way, or whose process was ended before the answer. Their input is
+    """Number of these requests that are in progress, or whose process ended before the answer. Their input is
     estimated."""
 
     @classmethod

@@ -79,7 +79,7 @@ class GuideKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill, command or agent, without its guide."""
+    """One skill, command or agent, without its text."""
 
     shown: ClassVar = "name description path origin plugin shadowed problem denied"
     name: str
@@ -107,7 +107,7 @@ class Skill:
     plugin_root: str = ""
     """The folder of that plugin."""
     denied: str = ""
-    """The deny rule that keeps the model from it; else ""."""
+    """The deny rule that hides it from the model; else ""."""
 
     @property
     def whole_name(self) -> str:

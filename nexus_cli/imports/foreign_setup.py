@@ -73,7 +73,7 @@ class ForeignSetup:
     notes: list[str] = field(default_factory=list)
     """What else is not taken over."""
     in_place: list[str] = field(default_factory=list)
-    """What nexus reads at its own place, so that nothing is taken over."""
+    """What nexus uses in place, without importing it."""
     tools: Mapping[str, Tool] = field(default_factory=rule_tools, repr=False)
     _allowed: dict[str, list[str]] = field(default_factory=dict)
     """By allow rule as the other program has it: what it became here."""

@@ -37,7 +37,7 @@ class RequestRow:
     """None until the request ends."""
     finish: str | None
     reported: bool
-    """True if the provider reported the usage; otherwise it is our estimate."""
+    """True if the provider reported the usage, false if nexus estimated it."""
     lane: int
     sent_body: str
     """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""

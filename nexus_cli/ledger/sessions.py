@@ -66,7 +66,7 @@ class SessionInfo:
     entries: int
     """Number of entries in the main lane, including those that a fork shares."""
     turns: int
-    """Number of the person's messages among them."""
+    """Number of the person's messages."""
     parent: str | None
     """The session that this one was forked from."""
     first_text: str
@@ -84,7 +84,7 @@ class SessionInfo:
     worktree: str = ""
     """Name of its worktree, "" without one."""
     saved_usd: float = 0.0
-    """Dollars that the cache saved in the requests with known parts of the cost."""
+    """Dollars that the cache saved in the requests whose cost components are known."""
 
 
 def ulid(at: str) -> str:

@@ -46,7 +46,7 @@ class ServerRow:
 
     @property
     def state(self) -> Literal["listed", "not listed", "failed"]:
-        """`failed`: it is not available; `not listed`: it was not asked for its tools yet."""
+        """`failed`: not available; `not listed`: not asked for its tools yet."""
         return "failed" if self.why else "listed" if self.listed else "not listed"
 
     @property

@@ -93,13 +93,13 @@ class CacheLife:
     max_seconds: float
     """Seconds after which it is certainly gone."""
     min_tokens: int
-    """Least tokens of a prefix that is cached."""
+    """Minimum tokens of a prefix that is cached."""
     step: int = 1
     """Granularity of a cached prefix in tokens."""
     automatic: bool = True
-    """False: only marked prefixes are cached (`add_cache_marks`)."""
+    """False if the provider caches only marked prefixes (`add_cache_marks`)."""
     documented: bool = True
-    """False: the values are an assumption."""
+    """False if the values are an assumption."""
 
     @property
     def kept_seconds(self) -> tuple[float, float]:

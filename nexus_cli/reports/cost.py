@@ -67,7 +67,7 @@ class CostReport(ReportOfSession):
     models: list[CostByName]
     kinds: list[CostByName]
     turns: list[CostOfTurn]
-    """Those of the newest turns that sent a request, oldest first: of a fork only its own."""
+    """The newest turns that sent a request, oldest first; of a fork only its own."""
     series: list[RequestCost]
     """The answered requests in the order in which they were sent."""
 

@@ -54,7 +54,7 @@ class DiffReport(VersionedReport):
     text: str
     """The diff."""
     cut: str
-    """What is left out at the end, as "1,234 more bytes"; "" if the diff is whole."""
+    """What is left out at the end, such as "1,234 more bytes"; "" if the diff is complete."""
     unread: list[str]
     """Files that are large, not text or unreadable, or whose earlier content was not kept."""
     untracked: list[str]
@@ -62,7 +62,7 @@ class DiffReport(VersionedReport):
 
 
 class SessionChanges(VersionedReport):
-    """Changes to files where git cannot tell them."""
+    """Changes to files that git cannot show."""
 
     source: Literal["session"]
     why: str

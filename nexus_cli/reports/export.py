@@ -42,7 +42,7 @@ class ExportReport(ReportOfSession):
 
     format: str
     file: str
-    """Its file; empty if `text` has it."""
+    """The file; empty if the export is in `text`."""
     text: str
 
 

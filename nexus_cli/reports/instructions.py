@@ -52,7 +52,7 @@ _SCRIPT = re.compile(r"\b(npm|pnpm|yarn|bun)(?: run)? ([\w:.-]+)|\b(make) ([\w.-
 
 
 class InstructionFileObject(TypedDict):
-    """One instruction file, with its price in every request that has it."""
+    """One instruction file, and its price."""
 
     path: str
     kind: Literal["instructions", "import", "rule"]
@@ -60,7 +60,7 @@ class InstructionFileObject(TypedDict):
     """The globs of a rule, or the folder of a file, that is sent with the first file there."""
     tokens: int
     cost_usd: float | None
-    """For as many requests as the report says, read from the cache; null if the price is unknown."""
+    """Dollars for the report's number of requests, read from the cache; null if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class InstructionsReport(VersionedReport):
     model: str | None
     requests: int
     tokens: int
-    """Of the files that go with every request."""
+    """Tokens of the files that are sent with every request."""
     cap: int
     cost_usd: float | None
     files: list[InstructionFileObject]

@@ -17,7 +17,7 @@ class ServersReport(VersionedReport):
 
     servers: list[JsonOf[ServerRow]]
     sent: Literal["each", "one"]
-    """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
+    """`each`: requests contain every tool; `one`: requests contain `use_tool` in their place."""
     problems: list[str]
     """One line for each entry that is left out."""
 
@@ -29,9 +29,9 @@ class ServerToolsReport(VersionedReport):
     tools: list[dict[str, str]]
     """Name and description of each."""
     tokens: int
-    """Of their schemas."""
+    """Tokens of their schemas."""
     seconds: float
-    """The time until it answered; 0 if it did not."""
+    """Seconds until the server answered; 0 if it did not."""
     error: str
     """The reason that an added server did not answer; may be empty."""
     left_out: list[str]

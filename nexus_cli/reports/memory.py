@@ -26,7 +26,7 @@ class ConsolidationReport(VersionedReport):
     """The result of a review of the facts."""
 
     session: str
-    """The session in which the model did it."""
+    """The session in which the model reviewed the facts."""
     looked_at: int
     """Facts that the model reviewed."""
     left: int

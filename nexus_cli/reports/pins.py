@@ -30,7 +30,7 @@ class PinsReport(ReportOfSession):
     pins: list[PinObject]
     tokens: int
     room: int
-    """Most tokens of all pins together."""
+    """Maximum tokens of all pins together."""
     messages: list[JsonDict]
     """Number (`entry`) and first words (`text`) of your newest messages."""
 

@@ -37,7 +37,7 @@ class PluginItem(TypedDict):
     kind: Literal["skill", "command", "agent", "hook", "server"]
     name: str
     what: str
-    """What a guide permits and runs, or the entry of a server; the name of a hook has its command."""
+    """What a guide permits and runs, or the entry of a server; for a hook, `name` has the command."""
     state: ItemState
     """`active`: accepted, and in effect unless it has a `problem`. `off`: not accepted. `changed`, `new`, `removed`:
     different from what was accepted; not in effect."""

@@ -28,15 +28,15 @@ class RewriteRow(JsonOf[RewritePrice]):
     cause: str
     epoch: int
     summary_usd: float | None
-    """Dollars for the requests of its summary, 0 without one."""
+    """Dollars for the requests of the summary, 0 without a summary."""
     saved_usd_each: float | None
     """Dollars saved in each later request."""
     break_even: int | None
-    """Requests after which it has paid for itself; null: never."""
+    """Number of requests after which the rewrite pays for itself; null: never."""
     requests: int
     """Requests that followed, up to the next compaction, truncation or new system text."""
     uncached: int | None
-    """Tokens of the first request after it that were not read from the cache."""
+    """Tokens of the first request after the rewrite that were not read from the cache."""
     net_usd: float | None
     """The balance so far: dollars saved in these requests minus the cost."""
 

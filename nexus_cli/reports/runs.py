@@ -71,35 +71,35 @@ class FailedCommand(TypedDict):
 
     command: str
     status: int | None
-    """None if it did not end by itself."""
+    """null if it did not end by itself."""
 
 
 class RunObject(LevelFields):
     id: str
     state: RunState
     paused: bool
-    """A person paused it."""
+    """True if a person paused the run."""
     broken_off: bool
-    """It is `running`, but its process has ended: it can be resumed."""
+    """True if the run is `running` but its process has ended: it can be resumed."""
     type: str
     title: str
     agent: str | None
-    """Name of the agent that does it."""
+    """Name of the agent that executes the run."""
     space: str | None
     key: str | None
     """For a run of a service: the key of its events, such as the commit."""
     events: int | None
-    """The number of these events; None for a run without `key`."""
+    """The number of these events; null for a run without `key`."""
     plan: str | None
     """Id of the plan that started it."""
     folder: str
     model: str | None
     session: str | None
     waits_for: str | None
-    """`provider`: the provider is away, see `error`."""
+    """`provider`: the provider is unavailable, see `error`."""
     waits_since: str | None
     came: str | None
-    """The end of its wait: an answer or an event that no process has taken up yet."""
+    """The answer or event that ended the wait, if no process has resumed the run yet."""
     wake_at: str | None
     resumes: int
     created: str
@@ -125,19 +125,19 @@ class RunObject(LevelFields):
     uncommitted: list[str]
     """Uncommitted files, without files that were uncommitted before the run and that it did not change."""
     no_longer_uncommitted: list[str]
-    """Files that were uncommitted when it began, and were committed, put back or removed since."""
+    """Files that were uncommitted when it began, and were committed, restored or removed since."""
     until: UntilObject | None
     """The state of its work for the command of `nexus schedule add --until`."""
     worktree: str | None
-    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it; None once it
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it; null once it
     is gone."""
 
 
 class RunsReport(VersionedReport):
-    """Several runs; of a command that changes runs, if it selects several."""
+    """Several runs: a list, or those that a command changed."""
 
     done: NotRequired[str]
-    """The action of a command on them."""
+    """What a command did to the runs."""
     runs: list[RunObject]
     """Newest first."""
 

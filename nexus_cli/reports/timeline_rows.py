@@ -124,9 +124,9 @@ class TimelineRow(TimelineKeys, total=False):
     """True for a request that waits for its response now."""
     epoch: int
     before: int | None
-    """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
+    """Tokens before a rewrite: as the compaction reported them, else of the last request."""
     after: int | None
-    """Tokens after a rewrite: as a compaction told them, else of the first request."""
+    """Tokens after a rewrite: as the compaction reported them, else of the first request."""
     drop: str
     """Its id, for `recall` and `nexus drops show`."""
     recalls: int

@@ -82,8 +82,8 @@ class TrustItemObject(TypedDict):
     kind: str
     name: str
     what: str
-    """For a server its entry on one line, for a command or skill its shell commands, shortened, for a hook that is off
-    that it is; else ""."""
+    """For a server its entry on one line, for a command or skill its shell commands, shortened, for a disabled hook
+    that it is disabled; else ""."""
     state: TrustItemState
     diff: str
 

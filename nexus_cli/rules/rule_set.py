@@ -127,7 +127,7 @@ class PermissionRule:
 
     @property
     def only_in(self) -> str | None:
-        """The folder for whose projects it counts; null if for all."""
+        """The folder to whose projects the rule applies; null for all projects."""
         return self.folder or None
 
     @property

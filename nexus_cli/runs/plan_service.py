@@ -102,7 +102,7 @@ class ScheduleReport(SchedulesReport):
     done: str
     run: str
     offer: str
-    """With `add`: how to keep its runs away from the person's files; "" if they already are."""
+    """With `add`: how to keep the runs from changing the person's files; "" if there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)

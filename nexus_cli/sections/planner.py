@@ -49,7 +49,7 @@ class SectionObject(JsonOf[Section]):
     """The parts of the cause; only in `context.plan`."""
     drop: str | None
     off: bool
-    """Its multiplier is 0."""
+    """True if the multiplier is 0."""
     sha256: str | None
     cached: bool
     counted: int = ABSENT

@@ -80,11 +80,11 @@ class Section:
     sticky: bool = False
     """True if it is never left out; it may be shortened."""
     source: str = ""
-    """Its file or place, for people."""
+    """The origin of the section, for people: a file or a place."""
     least: int = 0
     """Index of the fullest form that may be sent: instructions above their cap are never sent whole."""
     unread_bytes: int = 0
-    """Bytes of its file that were not read, so that not even the full form contains them."""
+    """Bytes of the file that were not read; even the full form lacks them."""
     fact: Mapping[str, str] | None = None
     """The fact that it contains: `id`, `slot` and `text`."""
     fact_ids: tuple[str, ...] = ()

@@ -45,17 +45,17 @@ class Rehearsal:
     """
     version: ClassVar[int] = 1
     session: str | None
-    """The session that it resumes; null for a new one."""
+    """The session that the turn would resume; null for a new session."""
     model: str
     request: RequestPlan
     price: Usage
     """Its input, with its cost."""
     compacts: bool
-    """True if the session would be compacted first: the request is shown as it is before that."""
+    """True if the session would be compacted first; the figures are those before the compaction."""
 
     @property
     def is_cold(self) -> bool:
-        """True if nothing of it should be in the cache."""
+        """True if no part of the request should be in the cache."""
         return not self.price.cache_read
 
 

@@ -21,27 +21,27 @@ class Status:
     model: str
     effort: str
     allow: str
-    """Permission level: one of `core.limits.LEVELS`, or `PLAN`."""
+    """The permission level: one of `LEVELS` (`core/limits.py`), or `PLAN`."""
     recipe: str
     folder: str
     used: int
     """Tokens of the next request, see `basis`; 0 before the first one."""
     budget: int
-    """Most tokens of a request."""
+    """Maximum tokens of a request."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     drops: int
     """Number of drops that are not back in the window and that a person could miss."""
     cached: float | None
-    """Share of the newest request's input that was read from the cache; None before the first report."""
+    """Share of the newest request's input that was read from the cache; null before the first report."""
     cost_usd: float | None
-    """Cost of the whole session in US dollars; None if a price is unknown."""
+    """Cost of the whole session in US dollars; null if a price is unknown."""
     known_usd: float
     """Cost of its requests with a known price."""
     saved: bool
     """True if another process can resume the session."""
     waiting: int = 0
-    """Part of `used` that waits for the next message, by our counter."""
+    """Part of `used` that waits for the next message, by nexus's own count."""
     settled: bool = True
     """False if the system text of the next request has not been read yet."""
     has_sandbox: bool = True
@@ -53,7 +53,7 @@ class Status:
     jobs: tuple[str, ...] = ()
     """Ids of the background commands that run."""
     addresses: tuple[str, ...] = ()
-    """Where the person reaches their servers: `j1 http://127.0.0.1:8000`."""
+    """The addresses at which the person reaches the servers of jobs: `j1 http://127.0.0.1:8000`."""
     waits: str = ""
     """The event that the session's run waits for, set by callers that watch it; "" for none."""
     asking: int = 0
@@ -61,9 +61,9 @@ class Status:
     cold: bool = False
     """True if the next request misses the cache although much of it was sent before."""
     cold_usd: float | None = None
-    """Price of its input then; None if unknown."""
+    """Price of that request's input; null if unknown."""
     saved_usd: float = 0.0
-    """What the cache saved in the whole session in US dollars, as far as it is known."""
+    """US dollars that the cache saved in the whole session, as far as they are known."""
     covered: bool = False
     """True if a subscription pays for the model's requests."""
     branch: str = ""

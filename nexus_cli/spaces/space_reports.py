@@ -57,7 +57,7 @@ class TriggeredRun(TypedDict):
 
 
 class PostReport(VersionedReport):
-    """A posted message, and what it started."""
+    """A posted message, and the runs that it started."""
 
     message: SpaceMessageObject
     triggered: list[TriggeredRun]

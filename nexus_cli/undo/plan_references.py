@@ -24,7 +24,7 @@ _QUIT = {"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD"
 
 
 class MovedHead(TypedDict):
-    """A HEAD that the turn moved, and an undo did not move back."""
+    """A HEAD that the turn moved and that undo did not move back."""
 
     before: str
     after: str

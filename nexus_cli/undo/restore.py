@@ -69,7 +69,7 @@ class KeptPath:
     path: str
     why: str
     aside: str | None = None
-    """The path of its earlier state; null if it has none."""
+    """The path of a copy with the earlier content; null if there is no copy."""
 
 
 @dataclass

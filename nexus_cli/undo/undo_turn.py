@@ -64,10 +64,10 @@ class ReferenceObject(TypedDict):
     """A branch, tag, stash or HEAD that the turn changed, or a file in git's folder."""
 
     repository: str
-    """Path of its work tree; "" for that of the project."""
+    """Path of the repository's working tree; "" for the project's repository."""
     name: str
     before: str
-    """Its value before the turn: a commit, `ref: NAME`, the digest of a file; "" if it was not there."""
+    """The value before the turn: a commit, `ref: NAME`, the digest of a file; "" if the reference did not exist."""
     after: str
     restored: bool
     command: str | None
@@ -89,7 +89,7 @@ class UndoReport(VersionedReport):
     not_covered: list[UncoveredPath]
     """Changes of the turn that an undo may not be able to restore."""
     unfollowed: list[str]
-    """As text lines: exceptions that apply because the changes of a command are not known."""
+    """Lines of text about commands whose changes are not known, so that undo does not cover them."""
     dry_run: bool
 
 

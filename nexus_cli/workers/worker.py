@@ -44,7 +44,7 @@ SHOWN_OUTPUT = 1000
 
 
 class WorkerStateObject(WorkerObject):
-    """A worker as it is now."""
+    """The present state of a worker."""
 
     call: str
     """The call that started it."""

@@ -60,7 +60,7 @@ WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "change
 
 
 class WorktreeObject(JsonOf[WorktreeRecord]):
-    """A worktree, and what is in it."""
+    """A worktree and its changes."""
 
     state: WorktreeCondition
     in_use: bool

@@ -32,7 +32,7 @@ class MapLine(TypedDict):
     text: str
     """The answer; in a failed item possibly partial."""
     data: Any
-    """The answer as JSON values with --schema, else null."""
+    """With `--schema`: the answer as JSON, else null."""
     cost_usd: float | None
     """null if a price is unknown; 0 for an item that occurs again."""
     error: ErrorObject | None

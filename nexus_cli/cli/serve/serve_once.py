@@ -34,7 +34,7 @@ LONGEST = 300
 
 
 class ServeOnceReport(VersionedReport):
-    """The runs that were due, or the run that was asked for; of `nexus serve` with `--once`."""
+    """The runs that were due, or the run that was requested; `nexus serve` prints it with `--once`."""
 
     ok: bool
     exit: int

@@ -33,14 +33,14 @@ class ImportedFile(TypedDict):
 
 
 class ImportReport(VersionedReport):
-    """Settings and sessions that were taken over from another program."""
+    """Settings and sessions that were imported from another program."""
 
     program: str
     files: list[ImportedFile]
     left_out: list[str]
-    """What was not taken over, and why."""
+    """What was not imported, and why."""
     in_use: list[str]
-    """What nexus reads at its own place, so that nothing is taken over."""
+    """What nexus uses in place, without importing it."""
     sessions: dict[str, int] | None
     """With --sessions or --all, their numbers: new, grown, same, empty, and entries written."""
 

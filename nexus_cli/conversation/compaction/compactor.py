@@ -84,7 +84,7 @@ class Compactor:
     truncator: WindowTruncator
     """Cuts by the strategy of the settings, and has the measure of messages."""
     budget: int
-    """Most tokens of a request."""
+    """Maximum tokens of a request."""
     window: int
     """Tokens of the model's whole window."""
     recalls: bool
@@ -92,7 +92,7 @@ class Compactor:
 
     @property
     def pins_room(self) -> int:
-        """Most tokens of all pins together."""
+        """Maximum tokens of all pins together."""
         return planning.shares_of(self.budget, self.budget).pins
 
     def pin(self, target: str) -> tuple[str, str]:

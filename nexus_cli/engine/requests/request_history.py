@@ -107,7 +107,7 @@ class RequestPair:
 
     @property
     def expected(self) -> int:
-        """Tokens that the cache should have had."""
+        """Tokens that should have been in the cache."""
         return self.row.manifest.cached or self.facts.expected
 
     @property
