@@ -119,7 +119,7 @@ STEERING = "session/steering"
 OPEN_OTHERS: Mapping[str, str] = {
     "clear": "Start a new session in the editor",
     "resume": "Choose the session in the editor, or in a terminal: nexus --resume",
-    "fork": "Fork the session in the editor, if it can; else in a terminal: nexus -r {0}, then /fork",
+    "fork": "Fork the session in the editor, if the editor can; else in a terminal: nexus -r {0}, then /fork",
     "edit": "Send the corrected message; or in a terminal: nexus -r {0}, then /edit",
     "rewind": "Use /rewind N files, which reverts only files; or in a terminal: nexus -r {0}, then /rewind",
 }

@@ -123,7 +123,7 @@ class SharedOptions:
         str,
         Option(
             "ID",
-            "Resume a session; no ID: list, in `nexus -r` alone. ID is an id, its start or end, or a name.",
+            "Resume a session; no ID: list, but not with `nexus ask`. ID is an id, its start or end, or a name.",
             "--resume -r",
             values=("?sessions show",),
         ),

@@ -45,7 +45,7 @@ async def compact(
 
 async def _preview(context: CommandContext, instructions: str) -> Compacted:
     previews: list[JsonObject] = []
-    await run_act(context, "looking", preview(instructions, previews.append))
+    await run_act(context, "previewing", preview(instructions, previews.append))
     return Report("compaction", previews[0]) if previews else report_act("")
 
 
@@ -55,7 +55,7 @@ async def uncompact(context: CommandContext) -> Act:
     Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. The
     command fails if the messages no longer fit.
     """
-    await run_act(context, "undo", uncompaction())
+    await run_act(context, "undoing", uncompaction())
     return print_act(_cost(context.session.engine.next_request()), context.session.id)
 
 

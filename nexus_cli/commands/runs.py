@@ -45,7 +45,7 @@ def build_list(
     state: Annotated[str, Option("STATE", f"Show only runs in this state: {', '.join(STATES)}.", least=0)] = "",
     last: Annotated[int, Option("N", "List the newest N.")] = MOST,
 ) -> Report[RunsReport]:
-    """List runs, newest first, with state, open wait and result."""
+    """List runs, newest first: state, what they wait for, result."""
     if state and state not in STATES:
         raise UsageError(f"--state {state}", f"must be one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))

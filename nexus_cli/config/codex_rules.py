@@ -63,5 +63,5 @@ def _read_constant(value: ast.expr) -> object:
 
 def _check_word(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise ValueError(f"{word!r} is not a word of letters, digits and _./:=@%+,-")
+        raise ValueError(f"{word!r} must be a string of letters, digits and _./:=@%+,-")
     return word

@@ -201,9 +201,7 @@ def parse_tables(text: str, path: Path | str) -> JsonDict:
     except (ValueError, RecursionError) as error:
         why, _, place = str(error).partition(" (at ")
         line = "".join(c for c in place.partition(",")[0] if c.isdigit())
-        _raise_broken(
-            path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
-        )
+        _raise_broken(path, int(line) if line else text.count("\n") + 1, f"not valid TOML: {why[:1].lower()}{why[1:]}")
     return table
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 
-OUTSIDE, NETWORK = "it requests to run outside the sandbox", "it requests network access"
+OUTSIDE, NETWORK = "the command requests to run outside the sandbox", "the command requests network access"
 NO_SANDBOX, NOT_KNOWN = "no sandbox is available", "is not a known read-only command"
 """Reasons for a question about a command; before the last one the program stands."""
 DEFINITION = "definition"

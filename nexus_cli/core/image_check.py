@@ -76,7 +76,7 @@ def choose_images(
         label = f"{detected or kind}, {len(data):,} bytes"
         if info and info.images and above and data in above:
             lines.append(
-                f"[{label}: unchanged, {above[data]} above shows it. If it is no longer there, repeat the call.]"
+                f"[{label}: unchanged; see {above[data]} above. If the image is no longer there, repeat the call.]"
             )
             continue
         why = ""

@@ -35,7 +35,7 @@ COLUMNS: Columns = {
     "written": "written",
     "missed": lambda row: row["missed"] or "-",
     "cost": lambda row: dollars(row["cost_usd"]) if row["missed"] else "-",
-    "why": lambda row: ("ours: " if row["ours"] else "") + row["why"],
+    "why": lambda row: ("by nexus: " if row["ours"] else "") + row["why"],
 }
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""

@@ -165,7 +165,7 @@ def fact_text(value: JsonObject) -> Blocks:
     if not facts and not gone:
         yield "No facts to change."
     elif done != "forgotten":
-        yield from [f"{done.capitalize()}:", *_whole(facts)]
+        yield from ["Saved:", *_whole(facts)]
     for fact in gone:
         yield from _forgotten(fact, value["here"])
 

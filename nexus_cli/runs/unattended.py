@@ -50,7 +50,7 @@ class UnattendedRules:
             cap_of_run = self._cap(run.options)
             least = max(min(cap_of_run, cap * LEAST_SHARE), min(cap_of_run, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
-                spent = f"{max(0.0, cap - unspent):.4g} of today's {cap:g} USD for {whose} have been spent"
+                spent = f"{max(0.0, cap - unspent):.4g} of {cap:g} USD for {whose} have been spent today"
                 return f"{spent}; the rest is not enough for {run.id}; queued runs continue tomorrow"
             if unspent - reserved < least:
                 return KEPT

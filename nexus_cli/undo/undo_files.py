@@ -118,7 +118,9 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[s
     left = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
     if names := _names([*left, *kept_paths]):
         _tell(
-            log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
+            log,
+            f"the person went back to this point; these files keep changes of later turns: {names}. {READ_AGAIN}",
+            turn,
         )
     return fork
 
@@ -145,14 +147,14 @@ def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType
 
 def _describe(report: UndoReport) -> str:
     """Return the line for the model."""
-    verb = "took back" if report["action"] == "undo" else "brought back"
+    verb = "undid" if report["action"] == "undo" else "redid"
     when = "before" if report["action"] == "undo" else "after"
     kept_paths = [kept_path["path"] for kept_path in report["kept"] if kept_path["path"] not in report["restored"]]
     parts = [
-        f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
-        f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
+        f"{_names(report['restored'])} as {when} the turn" if report["restored"] else "",
+        f"git as {when} the turn: {_names(moved)}" if (moved := _list_moved(report)) else "",
         f"removed: {_names(report['removed'])}" if report["removed"] else "",
-        f"left as the person has it: {_names(kept_paths)}" if kept_paths else "",
+        f"kept the person's version: {_names(kept_paths)}" if kept_paths else "",
     ]
     changes = "; ".join(filter(None, parts))
     return f"the person {verb} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"

@@ -115,7 +115,7 @@ def test_the_conversation_alone_goes_back_and_the_model_is_told_which_files_stay
     context.run("rewind 3 conversation")
     assert work.path("b").exists() and "/redo" not in context.said[-1]
     context.turn("otherwise")
-    assert "files that later turns changed stay: a, b. Read a file again" in sent(context)
+    assert "these files keep changes of later turns: a, b. Read a file again" in sent(context)
     context.run("undo")
     assert shown(context).startswith("Undid turn 2: 1 file restored.")
     assert work.path("a").read_text() == f"one\n{BETWEEN}TWO\n"
@@ -129,7 +129,7 @@ def test_files_alone_go_back_and_the_person_s_own_lines_stay(context: FakeContex
     assert work.path("a").read_text() == f"one\n{BETWEEN}two\n".replace("3", "mine") and not work.path("b").exists()
     assert context.session.id == before and context.filled == ""
     context.turn("go on")
-    assert sent(context).count("the person took back the file changes of turn") == 2
+    assert sent(context).count("the person undid the file changes of turn") == 2
 
 
 @pytest.mark.matrix
@@ -137,7 +137,7 @@ def test_an_undo_of_an_earlier_turn_is_told_after_a_rewind_too(context: FakeCont
     context.run("undo 2")
     context.run("rewind 4 both")
     context.turn("otherwise")
-    assert "took back the file changes of turn 2" in sent(context)
+    assert "undid the file changes of turn 2" in sent(context)
     assert "file changes of turn 4" not in sent(context)
 
 
@@ -147,7 +147,7 @@ def test_what_was_kept_is_told_in_the_rewound_session(context: FakeContext, work
     context.run("rewind 4 both")
     assert "1 kept" in shown(context)
     context.turn("otherwise")
-    assert "files that later turns changed stay: b." in sent(context)
+    assert "these files keep changes of later turns: b." in sent(context)
 
 
 @pytest.mark.matrix
@@ -202,7 +202,7 @@ def test_a_turn_in_which_nexus_was_killed_stays_and_is_told_of(context: FakeCont
     kill_turn(work, 5, "c", "ruined\n")
     context.run("edit")
     context.turn("otherwise")
-    assert "files that later turns changed stay: c." in sent(context)
+    assert "these files keep changes of later turns: c." in sent(context)
 
 
 @pytest.mark.matrix

@@ -58,12 +58,12 @@ def test_a_turn_is_taken_back_and_brought_back_and_the_model_told_the_result(con
         shown(context, name)
     context.turn("and on")
     sent = str(context.provider.seen[-1])
-    assert sent.count("took back the file changes of turn 1: a, b as before it") == 1 and "brought back" not in sent
+    assert sent.count("undid the file changes of turn 1: a, b as before the turn") == 1 and "redid" not in sent
     shown(context, "redo")
     context.turn("and on")
     sent = str(context.provider.seen[-1])
-    assert sent.count("brought back the file changes of turn 1: a, b as after it") == 1
-    assert sent.count("took back the file changes") == 1
+    assert sent.count("redid the file changes of turn 1: a, b as after the turn") == 1
+    assert sent.count("undid the file changes") == 1
 
 
 @pytest.mark.matrix
@@ -106,7 +106,7 @@ def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work
     assert "kept      a (changed since); earlier version: a.nexus-undo" in text
     assert " files: you undid turn 1: b; kept a" in shown(context, "timeline")
     context.turn("go on")
-    assert "left as the person has it: a." in str(context.provider.seen[-1])
+    assert "kept the person's version: a." in str(context.provider.seen[-1])
 
 
 def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(
@@ -127,7 +127,7 @@ def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContex
     context.run("undo")
     asyncio.run(context.reopen(context.options))
     context.turn("go on")
-    assert str(context.provider.seen[-1]).count("took back the file changes of turn 1") == 1
+    assert str(context.provider.seen[-1]).count("undid the file changes of turn 1") == 1
 
 
 def test_what_an_undo_did_is_reported_and_told_though_the_ledger_cannot_be_written(
@@ -141,7 +141,7 @@ def test_what_an_undo_did_is_reported_and_told_though_the_ledger_cannot_be_writt
     assert shown(context, "redo").startswith("Redid turn 1: 2 files restored.")
     assert shown(context, "undo").startswith("Undid turn 1: 2 files restored.") and context.said == []
     context.turn("go on")
-    assert str(context.provider.seen[-1]).count("took back the file changes of turn 1: a, b as before it") == 1
+    assert str(context.provider.seen[-1]).count("undid the file changes of turn 1: a, b as before the turn") == 1
     work.turns = 1
     report = restore_files(ledger.log(context.session.id), work.request(), said.append, redo=True)
     assert report["restored"] == ["a", "b"] and work.path("a").read_text() == "new\n"

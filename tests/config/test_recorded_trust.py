@@ -128,7 +128,7 @@ prefix_rule(pattern=[], decision="forbidden")
     for line, why in (
         ("a.rules line 4: ", "only prefix_rule is supported"),
         ("a.rules line 5: ", "an argument is not a constant"),
-        ("a.rules line 6: ", "'a b' is not a word of letters, digits and _./:=@%+,-"),
+        ("a.rules line 6: ", "'a b' must be a string of letters, digits and _./:=@%+,-"),
         ("a.rules line 7: ", "`pattern` must be a non-empty list of words"),
         ("a.rules line 8: ", "the file has more than 1,000 commands"),
         ("a.rules ", "has rules that allow calls: a project cannot allow calls"),

@@ -43,7 +43,7 @@ def test_the_same_text_is_sent_once_and_referred_to(folder: Path) -> None:
     part = ("read_file", {"path": "a.py", "offset": 3, "limit": 90})
     first, again, other, same_part, whole, third = results(folder, [READ], [READ], [part], [part], [READ], [READ])
     assert first == TEXT and other.startswith("[lines 3-92 of 100]\n")
-    told = f"{SAME}: the result of read_file a.py above shows it. If it is no longer there, repeat the call.]"
+    told = f"{SAME}: see the result of read_file a.py above. If that result is no longer there, repeat the call.]"
     assert again == same_part == third == told
     assert whole == TEXT, "the result of read_file a.py above would be the part"
 
@@ -89,8 +89,8 @@ def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(f
     edit = ("edit_file", {"path": "a.py", "edits": [{"old": "value_7 =", "new": "value_seven ="}]})
     other = ("bash", {"command": "cat a.py; exit 4"})
     shown = results(folder, [fails], [fails], [other], [fails], [edit], [fails], [fails])
-    same = "the result of bash cat a.py; exit 3 above is the same. If it is no longer there, run the command again."
-    told = f"{SAME}: {same}]\n[exit status 3]"
+    again = "If that result is no longer there, run the command again."
+    told = f"{SAME}: the result of bash cat a.py; exit 3 above is the same. {again}]\n[exit status 3]"
     assert shown[0] == TEXT + "[exit status 3]" and shown[2] == TEXT + "[exit status 4]"
     assert shown[1] == shown[3] == shown[6] == told
     assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"

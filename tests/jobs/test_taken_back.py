@@ -186,7 +186,7 @@ def test_the_next_turn_is_told_and_is_a_turn_of_its_own(begin: Callable[[str], S
     report(place.run("undo", "--json"))
     assert place.ask("-c", "--json", "What happened?").status == 0
     told = json.dumps(place.server.requests[-1].body["messages"])
-    assert "the person took back the file changes of turn 1" in told and "price.py" in told
+    assert "the person undid the file changes of turn 1" in told and "price.py" in told
     check_turn_again = place.ask("-c", "--allow", "all", "--json", "Once more: tidy up.")
     assert check_turn_again.status == 0 and not (place.folder / "src").exists(), check_turn_again
     (place.folder / "src").mkdir()

@@ -62,7 +62,7 @@ def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> N
     assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
     text = " ".join(find_form("cache")(value, 150).split())
     assert "of the prompt tokens in 5 requests came from the cache. 3 misses cost $" in text
-    assert "(caused by nexus: 1, not by nexus: 2)" in text and "ours: the section instructions" in text
+    assert "(caused by nexus: 1, not by nexus: 2)" in text and "by nexus: the section instructions" in text
 
 
 def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed: str) -> None:

@@ -72,7 +72,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
     assert [run.state for run in drive(Played(well), rules)] == ["done", "done"]
     assert drive(Played(well), rules) == []
     (held, _) = ledger.runs.list_runs(["queued"])
-    assert "0.5 of today's 0.6 USD" in rules.holds_back(ledger, held)
+    assert "0.5 of 0.6 USD" in rules.holds_back(ledger, held)
     tomorrow = UnattendedRules(rules.settings, lambda: local_now() + timedelta(days=1))
     assert tomorrow.holds_back(ledger, held) == ""
     assert len(drive(Played(well), tomorrow)) == 2
@@ -93,7 +93,7 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     held = ledger.runs.get(2)
     said = rules.holds_back(ledger, held)
     assert said == (
-        "0.25 of today's 0.4 USD for unattended runs have been spent; the rest is not enough for run-2; "
+        "0.25 of 0.4 USD for unattended runs have been spent today; the rest is not enough for run-2; "
         "queued runs continue tomorrow"
     )
     with ledger.db.write():  # a day has passed
@@ -127,9 +127,7 @@ def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -
     for name in (*["dear"] * 101, "cheap"):
         queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
-    assert 'today\'s 0.3 USD for "dear" have been spent' in rules.holds_back(
-        ledger, ledger.runs.list_runs(["queued"])[0]
-    )
+    assert 'of 0.3 USD for "dear" have been spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
 
 
 def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: Path) -> None:

@@ -187,7 +187,7 @@ class _ReplRun:
             for line in jobs:
                 write_stderr_line(line)
             if session.ledger.is_kept and not session.record.is_saving:
-                write_stderr_line("nexus: the ledger could not be written: later work of this session was not saved.")
+                write_stderr_line("nexus: the ledger could not be written: part of this session was not saved.")
             if resume:
                 write_stderr_line(resume)
         return interrupt.status or status

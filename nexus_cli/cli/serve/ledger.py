@@ -29,7 +29,7 @@ from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.ledger.readonly_database import require_ledger
 from nexus_cli.session.replay import check
 
-Project = Annotated[str, Argument("PROJECT", "A folder, or the project name of a session.", least=0)]
+Project = Annotated[str, Argument("PROJECT", "A folder of the project, or the name of the project.", least=0)]
 Role = Annotated[str, Argument("ROLE", "A database role: a person or a group.", least=0)]
 
 
@@ -217,7 +217,7 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
         why = "there is no such folder, and no session uses this project"
-        raise UsageError(f"project {project}", why, "Give a folder, or the project name of a session")
+        raise UsageError(f"project {project}", why, "Give a folder, or a name as in `nexus sessions list --json`")
     return project
 
 

@@ -155,7 +155,7 @@ def _describe(result: SessionsImport, dry_run: bool) -> str:
     ]
     for model, usage in sorted(result.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
-        lines.append(f"Earlier usage (not counted by `nexus usage`): {model or 'unknown model'}: {counted}")
+        lines.append(f"Imported usage (not counted by `nexus usage`): {model or 'unknown model'}: {counted}")
     if result.new and not dry_run:
         lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes a session.")
     return "\n".join(lines)

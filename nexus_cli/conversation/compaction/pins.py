@@ -167,7 +167,7 @@ def _text(entry: Entry, count: Count) -> str:
     if message.role is Role.TOOL:
 
         def marker(start: int, end: int, total: int, tokens: int) -> str:
-            return f"[... {tokens:,} tokens left out of this pin: the whole is message {entry.id} ...]"
+            return f"[... {tokens:,} tokens left out of this pin; message {entry.id} has the full text ...]"
 
         text = elide_text(text, RESULT_CAP, count, marker).text
     lines = [text] if text else []

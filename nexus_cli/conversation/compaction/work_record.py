@@ -25,7 +25,7 @@ from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize, safe_line
 RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
 LISTED = "Files and commands, oldest first, each where it last changed or ran"
 COMPLETE = "This session's own calls read or edited no other file, and ran no other command."
-TODO_LIST = "Todo list (tool `todo`), what is left first:"
+TODO_LIST = "Todo list (tool `todo`), open items first:"
 LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
 """The longest possible line for items without room."""
 WHOLE = ReadLines((), 0)

@@ -164,9 +164,9 @@ async def clip_result(
         result = replace(result, output=output, full=None)
     text = result.text
     if tool and refers and (runs or reads) and result.success and len(text) >= LEAST_TEXT:
-        pointer = f"{SAME}: the {what} above shows it. If it is no longer there, repeat the call.]"
+        pointer = f"{SAME}: see the {what} above. If that result is no longer there, repeat the call.]"
         if runs:
-            again = "If it is no longer there, run the command again.]"
+            again = "If that result is no longer there, run the command again.]"
             pointer = f"{SAME}: the {what} above is the same. {again}\n{last_line(text, LAST_LINE)}"
         if _stands_above(context, find_tool, tool, call, text, pointer):
             return result, ClippedText(pointer)
@@ -205,7 +205,7 @@ def _refer_to_attachment(context: ContextManager, text: str) -> str:
             shown = content[attached_text.start : attached_text.end].removesuffix("\n")
             if shown in text and len(text) - len(shown) < LEAST_TEXT <= len(shown):
                 name = f"the attached {neutralize(attached_text.name)}"
-                pointer = f"{SAME}: {name} above shows it. If it is no longer there, repeat the call.]"
+                pointer = f"{SAME}: see {name} above. If that text is no longer there, repeat the call.]"
                 return f"{pointer}\n{text.replace(shown, '', 1)}".rstrip("\n")
     return ""
 

@@ -88,7 +88,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
             return ToolResult(f"no matches: {path} does not match `glob`", counts={"matches": 0})
     names = [name for name in names if not context.is_refused(root / name)]
     if not names:
-        return ToolResult("no matches: a deny rule keeps these files from you", counts={"matches": 0})
+        return ToolResult("no matches: a deny rule hides these files", counts={"matches": 0})
     paths = _narrow_by_rg(find_program("rg", project), root, names, arguments, stop)
     libraries = _libraries(project)
     job = {

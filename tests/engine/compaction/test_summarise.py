@@ -265,9 +265,9 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
         assert check(ledger, session)["ok"]
 
 
-TOLD = "the person took back the file changes of turn 1: a.py as before it"
-AGAIN = "the person took back the file changes of turn 2: b.py as before it"
-BACK = "the person brought back the file changes of turn 2: b.py as after it"
+TOLD = "the person undid the file changes of turn 1: a.py as before the turn"
+AGAIN = "the person undid the file changes of turn 2: b.py as before the turn"
+BACK = "the person redid the file changes of turn 2: b.py as after the turn"
 
 
 def working(request: Request) -> Answer:
