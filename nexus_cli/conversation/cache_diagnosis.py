@@ -123,7 +123,7 @@ class CacheFacts:
 
     def describe_change(self, difference: Difference) -> str:
         """Describe our change and its cause in one line."""
-        by = f"; cause: {CAUSES.get(self.cause, self.cause)}" if self.cause else ""
+        by = f": {CAUSES.get(self.cause, self.cause)}" if self.cause else ""
         match difference.kind:
             case "model":
                 return f"the model was switched from {difference.before or '?'} to {difference.after or '?'}"

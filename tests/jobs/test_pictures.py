@@ -68,11 +68,11 @@ def test_what_is_attached_is_referred_to_when_it_is_read_and_sent_again_once_it_
     assert place.ask("--allow", "auto", "-f", "shot.png", "-f", "bill.pdf", "look").status == 0
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-    again = "If the image is no longer there, repeat the call."
-    assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged, the attached shot.png above shows it. {again}]", told
-    assert told[1].startswith(f"[Unchanged: the attached bill.pdf above shows it. {again}]\n[PDF; pages 1]"), told
+    image, text = (f"If {what} is no longer there, repeat the call.]" for what in ("the image", "that text"))
+    assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged; see the attached shot.png above. {image}", told
+    assert told[1].startswith(f"[Unchanged: see the attached bill.pdf above. {text}\n[PDF; pages 1]"), told
     assert "image of page 1" in told[1] and "attached, about 1,500 tokens" in told[1] and "Total" not in told[1], told
-    assert "the result of read_file bill.pdf above shows it" in told[3] and "attached, about" in told[5], told
+    assert "see the result of read_file bill.pdf above" in told[3] and "attached, about" in told[5], told
     assert len(pictures(body)) == 3, "the attached one, the page, and the other one"
 
 

@@ -109,4 +109,4 @@ def test_a_task_spread_over_a_long_module_a_pdf_a_notebook_and_a_log_is_done(pla
     assert log == "[lines 40000-40002 of 60000]\n" + "".join(
         f"{n} GET /invoice {TRACE}\n" for n in range(39_999, 40_002)
     )
-    assert again.startswith("[Unchanged: the result of read_file check.ipynb above shows it.") and len(again) < 120
+    assert again.startswith("[Unchanged: see the result of read_file check.ipynb above.") and len(again) < 120
