@@ -142,8 +142,8 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"2\. What the model sees .*▌ /context .*next request 9\d% cached",
         r"left out as d1: .*shortened",
         r"recalled d1, \d+ tokens .*order 8206",
-        r"left out as d2: .*summarized.* compacted: .*The last order in it is 8420",
-        r"This stands for the older messages now: .*\(\"d2\"\).*One test fails\. Find out why .*1\. Goal: ",
+        r"left out as d2: .*summarized.* compacted: .*The last order is 8420",
+        r"This replaces the older messages: .*\(\"d2\"\).*One test fails\. Find out why .*1\. Goal: ",
         r"Record of the work.*files are below .*python3 -m unittest -> exit 0",
         r"5\. Your turn .*nexus login PROVIDER.* Type next, .* nexus and then",
     ):

@@ -55,5 +55,5 @@ def _order_log() -> str:
     for number in range(LOG_LINES):
         timestamp = f"2026-03-02 {8 + number // 60:02}:{number % 60:02}:{number * 37 % 60:02}"
         lines.append(f"{timestamp} INFO order {8001 + number} paid {100 + number * 7919 % 9000} DE\n")
-    lines[LOG_ERROR] = lines[LOG_ERROR].partition(" INFO ")[0] + " ERROR order 8206: 490 charged for sending 5000\n"
+    lines[LOG_ERROR] = lines[LOG_ERROR].partition(" INFO ")[0] + " ERROR order 8206: 490 charged for shipping 5000\n"
     return "".join(lines)
