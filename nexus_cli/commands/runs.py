@@ -141,7 +141,7 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsRe
 
 
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
-    """List the runs. Where you can be asked, also ask for the approvals that runs wait for; these runs then continue.
+    """List the runs, then ask you for the approvals that they wait for, if you can be asked; these runs then continue.
 
     In a session nexus asks only for the runs of this project.
     """

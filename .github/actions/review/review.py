@@ -58,10 +58,10 @@ def main() -> int:
     if fail_on not in ("never", "error", "findings"):
         sys.exit(f"review: fail-on must be never, error or findings, not {fail_on!r}")
     if has_credential(Path.cwd()):
-        sys.exit("review: .git/config holds a token: give actions/checkout `persist-credentials: false`")
+        sys.exit("review: .git/config contains a token: set `persist-credentials: false` for actions/checkout")
     diff = gh("pr", "diff", number)
     if not diff.strip():
-        tell("The pull request changes nothing: no review.", "0")
+        tell("The diff of the pull request is empty, so there was no review.", "0")
         return 0
     about = gh("pr", "view", number, "--json", "title,body")
     prompt = "\n\n".join(filter(None, (PROMPT, os.environ.get("REVIEW_INSTRUCTIONS", "").strip())))
