@@ -40,7 +40,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     if section_text is None:
         ids = [str(section["id"]) for section in service.held()["sections"]]
         known_ids = name_first(ids, _SECTIONS) or "none"
-        return ToolResult(error=f"there is no section {name!r}; sections: {known_ids}")
+        return ToolResult(error=f"there is no section {name!r}; there are: {known_ids}")
     text, drop = section_text
     if not drop:
         return ToolResult(f"[{name} is whole in this conversation already]")
