@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "context": (8_891, 0, 16),
     "conversation": (47_128, 0, 46),
     "core": (45_800, 0, None),
-    "defaults": (0, 13_077, 0),
+    "defaults": (0, 13_078, 0),
     "engine": (50_356, 0, 27),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_584, 0, 61),
-    "reports": (87_019, 8_414, None),
+    "reports": (87_012, 8_414, None),
     "rpc": (17_336, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_203, 0, 40),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_753, 49_784)
+SUM = (973_746, 49_785)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
