@@ -52,7 +52,7 @@ def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
         if line[0] == "[":
             if not (section := _read_section(line)):
                 raise NotPlain(
-                    f"it does not support the section {mask_unprintable(line[:60])} of the repository's configuration"
+                    f"nexus does not support section {mask_unprintable(line[:60])} of the repository's configuration"
                 )
             yield section, "", ""
             continue
@@ -60,7 +60,7 @@ def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
         key, value = key.strip(" \t").lower(), value.strip(" \t")
         if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
             raise NotPlain(
-                f"it does not support the line {mask_unprintable(key[:60])} of the repository's configuration"
+                f"nexus does not support line {mask_unprintable(key[:60])} of the repository's configuration"
             )
         yield section, key, value
 
