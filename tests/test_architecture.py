@@ -84,6 +84,7 @@ LAZY = {
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
     "commands/diff.py": {"nexus_cli"},  # the diff of a turn
     "commands/worktree.py": {"nexus_cli"},  # worktrees run git
+    "commands/verb.py": {"asyncio", "nexus_cli"},  # a verb that waits; settings, which few verbs ask for
     "commands/trust.py": {"nexus_cli"},  # rules, once somebody asks
     "commands/plugin.py": {"nexus_cli"},  # the files of plugins, which few people have
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo
