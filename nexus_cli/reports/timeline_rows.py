@@ -53,6 +53,8 @@ _TYPES = {"agent": "worker", "space": "space_message"}
 """Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages from the person."""
+ACTS = {UNDONE_FILES: "files", SHELL_LINE: "command"}
+"""Kind of the row of an act of the person, which its record has only if it says how it is shown."""
 _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
 
 
@@ -314,17 +316,18 @@ class SessionRecord:
         yield from self._epoch_rows()
         yield from self._request_rows()
         yield from ((drop.after, _drop_row(drop)) for drop in self._drops)
-        for memos, make in (
-            (number_pins(log.memos(PIN)), _pin_row),
-            (log.memos(GOAL), _goal_row),
-            (log.memos(WAIT), _wait_row),
-            (log.memos(HOOK), _hook_row),
-            (log.memos(CLAIMED_RUN), self._taken_row),
-        ):
-            yield from ((memo.entry, make(memo)) for memo in memos)
-        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
-            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
-            yield from ((memo.entry, self._act_row(name, memo)) for memo in acts)
+        yield from ((memo.entry, _pin_row(memo)) for memo in number_pins(log.memos(PIN)))
+        makers = {
+            GOAL: _goal_row,
+            WAIT: _wait_row,
+            HOOK: _hook_row,
+            CLAIMED_RUN: self._taken_row,
+            UNDONE_FILES: self._act_row,
+            SHELL_LINE: self._act_row,
+        }
+        for memo in log.memos(*makers):
+            if memo.kind not in ACTS or "shown" in memo.value:
+                yield memo.entry, makers[memo.kind](memo)
         for memo, event in self._replay.recorded:
             if isinstance(event, Notice) and event.warning:
                 yield memo.entry, make_row(memo.at, "notice", NEXUS, event.text)
@@ -497,10 +500,10 @@ class SessionRecord:
                 row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])
                 yield memo.entry, row
 
-    def _act_row(self, kind: str, memo: Memo) -> TimelineRow:
+    def _act_row(self, memo: Memo) -> TimelineRow:
         shown = str(memo.value["shown"])
         extra_fields: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
-        return make_row(memo.at, kind, PERSON, shown, **extra_fields)
+        return make_row(memo.at, ACTS[memo.kind], PERSON, shown, **extra_fields)
 
     def _taken_row(self, memo: Memo) -> TimelineRow:
         """Return the row of a run that was claimed, or resumed after a wait."""
