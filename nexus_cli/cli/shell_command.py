@@ -92,7 +92,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             result = verb.run(source, **options)
         if verb.opens in ("write", "create"):
             source.ledger.close()
-        return _print(noun, source, result, json=json)
+        return source.print_result(result)
 
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [declare(SESSION)] if verb.of_session else []
@@ -116,28 +116,6 @@ def _refuse_in_session(noun: Noun, verb: Verb) -> None:
         why = "commands and hooks of a session cannot change what is permitted, or approve"
         hint = f"Run it in your own shell ({IN_SESSION} is set here)"
         raise NexusError("denied", f"{noun.name} {verb.name}".rstrip(), why, hint)
-
-
-def _print(noun: Noun, source: Source, result: Report[Any] | int | None, *, json: bool) -> int:
-    """Print what a verb returned; return the exit status."""
-    if not isinstance(result, Report):
-        return result or 0
-    if json:
-        print_json(result.value)
-    elif result.line:
-        print_original((result.line, "\n"))
-    elif result.form == "diff":
-        print_diff(result.value)
-    elif result.form == "text":
-        text = result.value["text"]
-        print_original((text,) if isinstance(text, str) else text)
-    elif result.form:
-        from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
-
-        print_text(find_form(result.form, noun.name)(result.value, text_width(whole=result.whole)))
-    if result.note and not json:
-        source.say(result.note)
-    return int(result.status)
 
 
 class ShellSource(Source):
@@ -179,6 +157,27 @@ class ShellSource(Source):
         from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
         print_for_consent(partial(find_form(report.form, self._noun), report.value), is_json=self.is_json)
+
+    def print_result(self, result: Report[Any] | int | None) -> int:
+        """Print what a verb returned; return the exit status."""
+        if not isinstance(result, Report):
+            return result or 0
+        if self.is_json:
+            print_json(result.value)
+        elif result.line:
+            print_original((result.line, "\n"))
+        elif result.form == "diff":
+            print_diff(result.value)
+        elif result.form == "text":
+            text = result.value["text"]
+            print_original((text,) if isinstance(text, str) else text)
+        elif result.form:
+            from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+
+            print_text(find_form(result.form, self._noun)(result.value, text_width(whole=result.whole)))
+        if result.note and not self.is_json:
+            self.say(result.note)
+        return int(result.status)
 
     def approver(self) -> Approver | None:
         from nexus_cli.cli.run.drive_run import make_approver  # noqa: PLC0415  (few commands ask for approvals)
