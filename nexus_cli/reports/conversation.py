@@ -363,11 +363,11 @@ def _describe_own(text: str) -> str:
 
 
 def _restore_event(memo: Memo, answer: str) -> Event | None:
-    """Return the event of a memo, the end of a turn with its `answer`."""
+    """Return the event of a memo, the end of a turn with its `answer`, which the memo lacks."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
 
     restored = read_event(memo.value)
-    if isinstance(restored, event.TurnEnd):
+    if answer and isinstance(restored, event.TurnEnd):
         return event.TurnEnd(replace(restored.outcome, text=answer))
     if isinstance(restored, event.Notice):
         return event.Notice(read_notice_text(memo.value), restored.warning)

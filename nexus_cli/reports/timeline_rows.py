@@ -12,7 +12,7 @@ from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import format_moment, recorded_seconds
 from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice, ToolCallEvent, TurnEnd
+from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
@@ -275,10 +275,6 @@ def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
 
 
-def _call(event: ToolCallEvent) -> TimelineCall:
-    return {"id": event.call.id, "name": event.call.name, "subject": event.subject}
-
-
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
@@ -305,8 +301,13 @@ class SessionRecord:
     def facts(self) -> JsonObject:
         """Return the facts of the session."""
         info = self._info
-        session_fields = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
-        return {**session_fields, "cursor": self._cursor}
+        return {
+            "session": info.id,
+            "name": info.name,
+            "model": info.model,
+            "folder": info.folder,
+            "cursor": self._cursor,
+        }
 
     def rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
@@ -383,7 +384,8 @@ class SessionRecord:
             case Kind.TOOL:
                 return self._tool_row(entry)
             case Kind.ASSISTANT:
-                calls = [_call(self._calls[call.id]) for call in entry.message.tool_calls]
+                events = (self._calls[call.id] for call in entry.message.tool_calls)
+                calls = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
                 return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
             case _:
                 return self._message_row(entry)
