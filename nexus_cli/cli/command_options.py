@@ -74,7 +74,7 @@ def declare(parameter: VerbParameter, values: Sequence[str] = ()) -> Parameter:
         "metavar": option.metavar,
         "help": option.help,
         "callback": callback,
-        "autocompletion": lambda: [*(values or option.values or option.choices)],
+        "autocompletion": lambda: values or option.values,
     }
     if option.is_argument:
         shown = not (option.metavar or "").startswith("[")
@@ -175,8 +175,8 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        options = read_parameters(type(self))
-        return [option.flag for option in options if getattr(self, option.name) != option.default]
+        kind: Any = type(self)
+        return [option.flag for option in read_parameters(kind) if getattr(self, option.name) != option.default]
 
     @property
     def folder(self) -> Path:

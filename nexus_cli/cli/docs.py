@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
-from nexus_cli.commands.verb import Argument, Noun, Source, Text, Verb, report_text
+from nexus_cli.commands.verb import Noun, Source, Text, Verb, report_text
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import UsageError, nearest_name
+from nexus_cli.core.option import Argument
 from nexus_cli.core.shared_types import T
 from nexus_cli.ui.print.stream import Stream
 

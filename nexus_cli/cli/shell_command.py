@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nexus_cli.cli.command_options import JSON, SESSION, declare
+from nexus_cli.cli.opened_ledger import open_ledger
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
-from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.cli.start_table import ASKED
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.shared_types import T
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
-    from nexus_cli.config.settings import Settings
     from nexus_cli.core.approval import Approver
     from nexus_cli.core.run import Run
     from nexus_cli.ledger import Ledger
@@ -87,22 +84,22 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             return None
         if not any(parameter.option.only_shows and options[parameter.name] for parameter in verb.parameters):
             _refuse_in_session(noun, verb)
-        open_once = cache(partial(open_ledger, verb.opens))
+        opened = partial(open_ledger, verb.opens)
+        source = ShellSource(opened, noun.name, named=session, of_session=verb.of_session, is_json=json)
         if verb.opens != "nothing":
-            open_once()
-        source = make_source(open_once, named=session, of_session=verb.of_session)
+            source.ledger  # noqa: B018  (opened before the bar, which its notices would cut)
         with progress_bar(verb.busy):
-            result = verb.run(replace(source, is_json=json, show=partial(_show, noun, json)), **options)
+            result = verb.run(source, **options)
         if verb.opens in ("write", "create"):
-            open_once().close()
-        return _print(noun, source, result, json=json)
+            source.ledger.close()
+        return source.print_result(result)
 
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [declare(SESSION)] if verb.of_session else []
     first = next((parameter for parameter in verb.parameters if parameter.option.is_argument), None)
     for parameter in verb.parameters:
         values: Sequence[str] = ()
-        if parameter is first and not (parameter.option.choices or verb.at_terminal):
+        if parameter is first and not (parameter.option.values or verb.at_terminal):
             values = [f"{ASKED}{noun.name} {verb.name}".rstrip()] if callable(verb.complete) else verb.complete
         parameters.append(declare(parameter, values))
     parameters += [declare(JSON)] if verb.has_report else []
@@ -121,61 +118,93 @@ def _refuse_in_session(noun: Noun, verb: Verb) -> None:
         raise NexusError("denied", f"{noun.name} {verb.name}".rstrip(), why, hint)
 
 
-def _show(noun: Noun, json: bool, report: Report[Any]) -> None:
-    """Print a report before a question; with `json` on stderr."""
-    from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+class ShellSource(Source):
+    """The ledger, and the session that a shell command names."""
 
-    print_for_consent(partial(find_form(report.form, noun.name), report.value), is_json=json)
+    def __init__(
+        self,
+        opened: Callable[[], Ledger],
+        noun: str = "",
+        *,
+        named: str = "",
+        of_session: bool = False,
+        is_json: bool = False,
+    ) -> None:
+        """`opened` opens the ledger; with `of_session` the session is the one that is `named`, or the newest here."""
+        super().__init__(opened)
+        self._noun, self.named, self._of_session = noun, named, of_session
+        self.is_json, self.is_piped = is_json, not Stream(1).terminal
+        self.confirm = _find_confirm()
+        self.ask_hidden = _ask_hidden if os.isatty(0) else None
 
+    def session(self) -> str:
+        return self.find(self.named) if self._of_session else ""
 
-def _print(noun: Noun, source: Source, result: Report[Any] | int | None, *, json: bool) -> int:
-    """Print what a verb returned; return the exit status."""
-    if not isinstance(result, Report):
-        return result or 0
-    if json:
-        print_json(result.value)
-    elif result.line:
-        print_original((result.line, "\n"))
-    elif result.form == "diff":
-        print_diff(result.value)
-    elif result.form == "text":
-        text = result.value["text"]
-        print_original((text,) if isinstance(text, str) else text)
-    elif result.form:
+    def find(self, key: str) -> str:
+        if key:
+            return self.ledger.find_session(key).id
+        newest = self.ledger.newest_session(str(working_folder()))
+        if newest is None:
+            hint = "`nexus sessions list --all` lists the sessions of other folders"
+            raise UsageError("no session", "this folder has no saved session", hint)
+        return newest.id
+
+    def say(self, line: str) -> None:
+        write_stderr_line(f"nexus: {line}")
+
+    def show(self, report: Report[Any]) -> None:
+        """Print a report before a question; of JSON on stderr."""
         from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-        print_text(find_form(result.form, noun.name)(result.value, text_width(whole=result.whole)))
-    if result.note and not json:
-        source.say(result.note)
-    return int(result.status)
+        print_for_consent(partial(find_form(report.form, self._noun), report.value), is_json=self.is_json)
 
+    def print_result(self, result: Report[Any] | int | None) -> int:
+        """Print what a verb returned; return the exit status."""
+        if not isinstance(result, Report):
+            return result or 0
+        if self.is_json:
+            print_json(result.value)
+        elif result.line:
+            print_original((result.line, "\n"))
+        elif result.form == "diff":
+            print_diff(result.value)
+        elif result.form == "text":
+            text = result.value["text"]
+            print_original((text,) if isinstance(text, str) else text)
+        elif result.form:
+            from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session: bool = False) -> Source:
-    """Return the source of a verb; with `of_session` its session is the one that is `named`, or the newest here."""
-    return Source(
-        open_once,
-        lambda: find_session_id(open_once(), named) if of_session else "",
-        lambda key: find_session_id(open_once(), key),
-        _read_settings,
-        working_folder,
-        named,
-        say=lambda text: write_stderr_line(f"nexus: {text}"),
-        is_piped=not Stream(1).terminal,
-        read_stdin=_read_stdin,
-        read_raw=_read_raw,
-        confirm=_find_confirm(),
-        ask_hidden=_ask_hidden if os.isatty(0) else None,
-        approver=_make_approver,
-        save=_save,
-        wait=_wait,
-        drive=_drive,
-    )
+            print_text(find_form(result.form, self._noun)(result.value, text_width(whole=result.whole)))
+        if result.note and not self.is_json:
+            self.say(result.note)
+        return int(result.status)
 
+    def approver(self) -> Approver | None:
+        from nexus_cli.cli.run.drive_run import make_approver  # noqa: PLC0415  (few commands ask for approvals)
 
-def _read_settings() -> Settings:
-    from nexus_cli.config.project_settings import settings_in  # noqa: PLC0415  (few verbs ask for them)
+        return make_approver(Stream(2))
 
-    return settings_in(working_folder())
+    def read_stdin(self) -> str:
+        if os.isatty(0):
+            raise UsageError("no message", "neither TEXT nor piped input was given", "Add TEXT, or pipe the message")
+        from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
+
+        return Reader(0, "stdin").read().text.rstrip("\n")
+
+    def read_raw(self, least: int) -> bytes:
+        from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
+
+        return Reader(0, "stdin").read_raw(least)
+
+    def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
+        from nexus_cli.reports.export import save_in  # noqa: PLC0415  (few commands write a file)
+
+        return str(save_in(working_folder(), name, default, pieces, beside=False))
+
+    def drive(self, run: Run) -> Report[Any]:
+        from nexus_cli.cli.run.drive_run import drive_run  # noqa: PLC0415  (few commands drive a run)
+
+        return drive_run(self, run)
 
 
 def _find_confirm() -> Callable[[str], bool] | None:
@@ -190,41 +219,3 @@ def _ask_hidden(text: str, prompt: str) -> str:
     from nexus_cli.cli.setup.offer_login import ask_hidden  # noqa: PLC0415  (few commands ask for a key)
 
     return ask_hidden(text, prompt)
-
-
-def _save(name: str, default: str, pieces: Iterable[str]) -> str:
-    from nexus_cli.reports.export import save_in  # noqa: PLC0415  (few commands write a file)
-
-    return str(save_in(working_folder(), name, default, pieces, beside=False))
-
-
-def _make_approver() -> Approver | None:
-    from nexus_cli.cli.run.drive_run import make_approver  # noqa: PLC0415  (few commands ask for approvals)
-
-    return make_approver(Stream(2))
-
-
-def _wait(work: Coroutine[Any, Any, T]) -> T:
-    import asyncio  # noqa: PLC0415  (slow, and few commands wait)
-
-    return asyncio.run(work)
-
-
-def _drive(source: Source, run: Run) -> Report[Any]:
-    from nexus_cli.cli.run.drive_run import drive_run  # noqa: PLC0415  (few commands drive a run)
-
-    return drive_run(source, run)
-
-
-def _read_stdin() -> str:
-    if os.isatty(0):
-        raise UsageError("no message", "neither TEXT nor piped input was given", "Add TEXT, or pipe the message")
-    from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
-
-    return Reader(0, "stdin").read().text.rstrip("\n")
-
-
-def _read_raw(least: int) -> bytes:
-    from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
-
-    return Reader(0, "stdin").read_raw(least)

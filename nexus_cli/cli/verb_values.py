@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
 
 from nexus_cli.cli.app import find_noun
-from nexus_cli.cli.session_lookup import open_unchanged_ledger
-from nexus_cli.cli.shell_command import make_source
+from nexus_cli.cli.opened_ledger import open_unchanged_ledger
+from nexus_cli.cli.shell_command import ShellSource
 
 
 def list_values(name: str, verb_name: str) -> list[str]:
@@ -16,6 +15,6 @@ def list_values(name: str, verb_name: str) -> list[str]:
     for verb in noun.verbs if noun else ():
         if verb.name == verb_name and callable(verb.complete):
             with suppress(Exception):  # a line that is being typed has no place for an error
-                source = make_source(cache(open_unchanged_ledger), of_session=verb.of_session)
+                source = ShellSource(open_unchanged_ledger, of_session=verb.of_session)
                 return [value for value in verb.complete(source) if " " not in value]
     return []

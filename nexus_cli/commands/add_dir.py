@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Verb, print_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Verb, print_act
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
+from nexus_cli.core.option import Argument
 
 
 async def add_folder(

@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.arguments import SessionSource, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import Argument
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, describe_state
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
@@ -83,7 +84,7 @@ def _find_row(source: Source, name: str) -> JsonObject:
 
 def _require_running(context: CommandContext, name: str) -> tuple[JsonObject, RunningWorkers[Session]]:
     """Return a worker of this session, and those that run here."""
-    row, running = _find_row(read_source(context), name), _running(context.session)
+    row, running = _find_row(SessionSource(context), name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
         raise usage_error(
             "agents", name, "this worker has ended, or belongs to another worker", "/agents lists the workers"
@@ -122,7 +123,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Show the changes in a worker's worktree, then ask whether to apply or discard them."""
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
-    source, arguments = read_source(context), f"review {worker}"
+    source, arguments = SessionSource(context), f"review {worker}"
     row = _find_row(source, worker)
     if first := _find_first_worktree(source, row["id"]):
         merge = f"/worktree apply {row['worktree']} merges them there, then u" if row["to_review"] else "U"

@@ -1,4 +1,4 @@
-"""Helpers for several commands: the source of reports, the session's ledger, options for reopening the session."""
+"""Helpers for several commands: the source of verbs, the session's ledger, options for reopening the session."""
 
 from __future__ import annotations
 
@@ -12,25 +12,39 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nexus_cli.config.settings import Settings
+    from nexus_cli.core.approval import Approver
     from nexus_cli.ledger import LaneLog
     from nexus_cli.permission.call_permission import CallPermission
     from nexus_cli.session.options import Options
+    from nexus_cli.session.session import Session
 
 
-def read_source(context: CommandContext) -> Source:
-    """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
-    session, ledger = context.session, context.session.ledger
-    return Source(
-        lambda: ledger,
-        lambda: session.id,
-        lambda key: ledger.find_session(key).id if key else session.id,
-        lambda: context.settings,
-        lambda: session.folder,
-        live=session,
-        approver=lambda: None if context.options.served else session.dispatcher.approver,
-        say=lambda text: context.say(text[:1].upper() + text[1:]),
-    )
+class SessionSource(Source):
+    """The open session of a slash command."""
+
+    live: Session
+
+    def __init__(self, context: CommandContext) -> None:
+        """Raise `NexusError("ledger", ...)` without a ledger."""
+        self._context, self.live, self.ledger = context, context.session, context.session.ledger
+
+    def folder(self) -> Path:
+        return self.live.folder
+
+    def settings(self) -> Settings:
+        return self._context.settings
+
+    def session(self) -> str:
+        return self.live.id
+
+    def approver(self) -> Approver | None:
+        return None if self._context.options.served else self.live.dispatcher.approver
+
+    def say(self, line: str) -> None:
+        self._context.say(line[:1].upper() + line[1:])
 
 
 def read_log(source: Source) -> LaneLog:

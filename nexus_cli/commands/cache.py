@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Argument, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.limits import MAX_INT
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.cache import CacheReport, MissReport, cache_report, miss_report
 
 OFFERED = 20

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Act, ActReport, Argument, Noun, Option, Report, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, ActReport, Noun, Report, Verb, print_act, report_act
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "preview"

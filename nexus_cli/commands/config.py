@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from nexus_cli.commands.arguments import apply_settings, read_source, show_report
+from nexus_cli.commands.arguments import SessionSource, apply_settings, show_report
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import (
-    Act,
-    ActReport,
-    Argument,
-    Authority,
-    Noun,
-    Option,
-    Report,
-    Source,
-    Text,
-    Verb,
-    report_act,
-    report_line,
-)
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Text, Verb, report_act, report_line
 from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, split_key, unknown_key_error
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
@@ -27,6 +14,7 @@ from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_file import parse_value, write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.reports.settings import ConfigReport
 
@@ -145,7 +133,7 @@ async def configure(
     value: Annotated[str, Argument("[VALUE]", "The new value.", is_text=True, permits=True)] = "",
 ) -> Report[ConfigReport | ActReport]:
     """Show all settings, or those whose key contains NAME, or set one: KEY VALUE."""
-    source = read_source(context)
+    source = SessionSource(context)
     if not value:
         return show_settings(source, name)
     report = set_setting(source, name, value)

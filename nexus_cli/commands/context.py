@@ -6,11 +6,11 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.limits import MAX_INT
-from nexus_cli.core.option import Model, Recipe
+from nexus_cli.core.option import Model, Option, Recipe
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports.context import ContextReport, context_report, sent_request_report
 from nexus_cli.reports.context_summary import context_summary

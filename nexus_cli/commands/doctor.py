@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.paths import places
+from nexus_cli.core.option import Option
 
 
 def build_checks(

@@ -7,13 +7,14 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source
+from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Argument, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Noun, Report, Source, Verb, print_act
 from nexus_cli.core.drop_list import window_drops
 from nexus_cli.core.elide import count_large, cut_piece, plural
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import ContextRecall
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.drops import DropReport, session_drops
 
 SHOWN, MOST = 4000, 100_000
@@ -81,7 +82,7 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
 
 async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> Act:
     """Send a drop, or a range of its characters, with your next message."""
-    source = read_source(context)
+    source = SessionSource(context)
     text, start, end = _read_range(source, drop, span)
     if start == end:
         raise UsageError(f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import AmbiguousError, NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.export import (
     CLAUDE,

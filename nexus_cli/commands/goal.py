@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import read_log, read_source
+from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Act, Argument, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Noun, Report, Source, Verb, print_act
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.reports.goals import SessionGoals, goals_report
 from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting
 
@@ -56,7 +57,7 @@ async def set_goal(
         await _set(context, text)
     if until:
         context.start(text, typed=True)
-    return build_list(read_source(context))
+    return build_list(SessionSource(context))
 
 
 async def finish_goals(context: CommandContext, ids: Ids) -> Report[SessionGoals]:
@@ -86,7 +87,7 @@ async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> Repo
             "goal", f"{verb} {' '.join(ids)}", f"`{verb}` takes only ids; example: /goal {verb} g1 g2", hint
         )
     await run_act(context, "goals", goal_closing(names, verb))
-    return build_list(read_source(context))
+    return build_list(SessionSource(context))
 
 
 def _check_words(text: str) -> None:
@@ -113,7 +114,7 @@ async def _set(context: CommandContext, text: str) -> None:
 
 
 def _count_goals(context: CommandContext) -> int:
-    return len(build_list(read_source(context)).value["goals"])
+    return len(build_list(SessionSource(context)).value["goals"])
 
 
 def _complete_ids(source: Source) -> Sequence[str]:

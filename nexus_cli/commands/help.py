@@ -10,8 +10,9 @@ from nexus_cli.commands import find
 from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
-from nexus_cli.commands.verb import Argument, Authority, Noun, Verb
+from nexus_cli.commands.verb import Authority, Noun, Verb
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
+from nexus_cli.core.option import Argument
 from nexus_cli.reports.help import KEYS
 
 

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source
+from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import (
-    ActReport,
-    Argument,
-    Noun,
-    Report,
-    Source,
-    TextReport,
-    Verb,
-    print_act,
-    report_line,
-)
+from nexus_cli.commands.verb import ActReport, Noun, Report, Source, TextReport, Verb, print_act, report_line
 from nexus_cli.core.memo_kinds import JOB
+from nexus_cli.core.option import Argument
 from nexus_cli.core.services import Jobs
 from nexus_cli.reports.jobs import JobsReport
 
@@ -59,7 +50,7 @@ async def _manage(context: CommandContext, act: str, job: str) -> Report[Any]:
         state.services.find(Jobs)  # those of earlier processes, before the first message
     jobs: Any = context.session.jobs
     if jobs is None:
-        return build_list(read_source(context))
+        return build_list(SessionSource(context))
     result = await {"show": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
         raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists the jobs")

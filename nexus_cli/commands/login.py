@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated
 
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Source, Verb, print_act
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, login_command, stored_name
@@ -80,7 +81,7 @@ def login(
 
 def _choose_provider(source: Source) -> str:
     """Let the person of a session choose a provider, "" for none; that of the session's model comes first."""
-    if source.live is None or source.choose is None:
+    if source.live is None:
         hint = f"Use `nexus login PROVIDER`. Providers: {', '.join(LOGIN_NAMES)}"
         raise UsageError("wrong usage", "the provider is missing", hint)
     own_provider = provider_of(source.live.model)

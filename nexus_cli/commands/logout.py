@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Source, Verb, print_act
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import UsageError
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, stored_name
 from nexus_cli.provider.key_shapes import LOGIN_NAMES, SHAPES, check_key_name, find_provider, find_subscription
 from nexus_cli.provider.model_names import SUBSCRIPTIONS

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.option import Directory
+from nexus_cli.core.option import Argument, Directory, Option
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
 from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import UsageError, suggest_name
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import memory as reports
 from nexus_cli.reports.memory import FactsReport

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -17,6 +17,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.option import Argument
 from nexus_cli.core.price import price_input
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.provider.call_arguments import effort_notice
@@ -146,7 +147,7 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 async def set_effort(
     context: CommandContext,
-    level: Annotated[str, Argument("LEVEL", "The new reasoning effort.", choices=_CHOICES)] = "",
+    level: Annotated[str, Argument("LEVEL", "The new reasoning effort.", values=_CHOICES)] = "",
 ) -> Act:
     """Set how much the model thinks.
 

@@ -7,26 +7,15 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import find_permission, read_settings, read_source
+from nexus_cli.commands.arguments import SessionSource, find_permission, read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import (
-    Act,
-    ActReport,
-    Argument,
-    Authority,
-    Noun,
-    Option,
-    Report,
-    Source,
-    Verb,
-    print_act,
-    report_act,
-)
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, level_fields, parse_level, require_level
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.text.hidden_signs import mark_hidden_signs
 
@@ -197,7 +186,7 @@ async def ask(
     """Add a rule that requires approval for calls; without RULE, set the level ask."""
     if not rule:
         return await set_level(context, ASK)
-    report = await asyncio.to_thread(add_rule, read_source(context), ["ask", rule])
+    report = await asyncio.to_thread(add_rule, SessionSource(context), ["ask", rule])
     await _withdraw_questions(context)
     return report
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.context import look_at_session
-from nexus_cli.commands.verb import Act, ActReport, Argument, Authority, Noun, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, report_act
+from nexus_cli.core.option import Argument
 from nexus_cli.reports.pins import PinsReport, pins_report
 
 if TYPE_CHECKING:

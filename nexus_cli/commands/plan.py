@@ -7,8 +7,9 @@ import re
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Argument, Noun, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Noun, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.option import Argument
 from nexus_cli.core.run import parse_key
 from nexus_cli.ledger import Ledger
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, report_act
+from nexus_cli.core.option import Argument
 
 Name = Annotated[str, Argument("NAME", "The plugin's name.")]
 

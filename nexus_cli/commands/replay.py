@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.limits import MAX_INT
+from nexus_cli.core.option import Option
 
 
 def replay_session(

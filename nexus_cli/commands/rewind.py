@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, show_report
+from nexus_cli.commands.arguments import SessionSource, read_log, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import fork_to_edit, one_line_title
 from nexus_cli.commands.undo import save_editor_texts
-from nexus_cli.commands.verb import ActReport, Argument, Noun, Option, Report, Verb, print_act, report_act
+from nexus_cli.commands.verb import ActReport, Noun, Report, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
@@ -51,7 +52,7 @@ class _Turn:
 async def rewind(
     context: CommandContext,
     number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
-    part: Annotated[str, Argument(help="What to revert.", choices=(BOTH, CONVERSATION, FILES))] = "",
+    part: Annotated[str, Argument(help="What to revert.", values=(BOTH, CONVERSATION, FILES))] = "",
 ) -> Rewound:
     """Return to a point before one of your messages.
 
@@ -60,7 +61,7 @@ async def rewind(
     todo list, goals and notices of that time; the message returns to the input box. To go forward again, /resume the
     previous session and use /redo.
     """
-    record, arguments = read_log(read_source(context)), f"{number or ''} {part}".strip()
+    record, arguments = read_log(SessionSource(context)), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
         raise usage_error("rewind", arguments, "you have not sent a message in this session yet")
@@ -159,7 +160,7 @@ async def _undo_turns(
     the turn that is being undone, and sets `stop`."""
     from nexus_cli.undo.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
-    source, loop = read_source(context), asyncio.get_running_loop()
+    source, loop = SessionSource(context), asyncio.get_running_loop()
     record = read_log(source)
     request = undo_request(record, context.session.folder)
 

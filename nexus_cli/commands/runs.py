@@ -7,11 +7,12 @@ from contextlib import closing
 from functools import partial
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, UsageError
 from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.run import ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger
@@ -220,8 +221,8 @@ def resume_run(
     if target_run.state == FAILED:
         ledger.runs.resume_failed(target_run, utc_now())
     ledger.runs.set_paused(target_run.key, False, utc_now())
-    if source.drive:
-        return source.drive(source, target_run)
+    if report := source.drive(target_run):
+        return report
     now = ledger.runs.get(target_run.key)
     if asks_approval(target_run):
         source.work_beside(partial(_drive, ledger, now))

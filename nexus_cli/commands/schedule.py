@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.limits import require_level
-from nexus_cli.core.option import Allow, Directory, Model, Recipe
+from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
 from nexus_cli.core.run import Plan
 
 Name = Annotated[str, Argument("ID", "Id of the schedule, such as plan-2, or its name.")]

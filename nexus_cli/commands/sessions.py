@@ -9,28 +9,17 @@ from html import unescape
 from itertools import islice
 from typing import Annotated, Any, cast
 
-from nexus_cli.commands.arguments import read_log, read_source, resume_options
+from nexus_cli.commands.arguments import SessionSource, read_log, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import EXPORT, export_named_session
 from nexus_cli.commands.runs import cancel_run
-from nexus_cli.commands.verb import (
-    Act,
-    ActReport,
-    Argument,
-    Authority,
-    Noun,
-    Option,
-    Report,
-    Source,
-    Verb,
-    print_act,
-    report_act,
-)
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
@@ -202,7 +191,7 @@ async def resume_session(
     conversation is shown again. --running lists active and waiting sessions of all terminals; --stop ID stops one of
     them.
     """
-    source = read_source(context)
+    source = SessionSource(context)
     if running:
         return await asyncio.to_thread(build_list, source, running=True)
     if stop:
@@ -333,7 +322,7 @@ async def continue_in_copy(
     if not ledger.session(before).entries:
         raise usage_error("fork", name, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
-    report = fork(read_source(context), before, _check_name("fork", name))
+    report = fork(SessionSource(context), before, _check_name("fork", name))
     await reopen_fork(context, report.line)
     return print_act(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}", report.line)
 
@@ -366,7 +355,7 @@ async def edit_message(
     The session continues in a copy that ends before the message, which is put into the input box. Files are not
     changed; /rewind can restore them too.
     """
-    messages = await asyncio.to_thread(_messages, read_log(read_source(context)), MOST if chooses else 1)
+    messages = await asyncio.to_thread(_messages, read_log(SessionSource(context)), MOST if chooses else 1)
     if not messages:
         raise usage_error("edit", "", "you have not sent a message in this session yet", "Type your first message")
     place = 0

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.commands.verb import Argument, Noun, Report, Source, Text, Verb, report_text
+from nexus_cli.commands.verb import Noun, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.option import Argument
 from nexus_cli.guides.skills import GuideKind, find_guides
 from nexus_cli.reports import skills as reports
 

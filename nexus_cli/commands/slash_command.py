@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from inspect import Parameter
 from typing import Any, get_args
 
-from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
+from nexus_cli.commands.arguments import SessionSource, show_report, warn_if_stale
 from nexus_cli.commands.command import YES_OR_NO, Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.option import LISTS, TEXTS, VerbParameter
-from nexus_cli.core.shared_types import T
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.shielded_work import wait_settled
 
 _WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
@@ -39,11 +38,11 @@ def make_slash_command(noun: Noun) -> Command:
             return
         if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)
-        source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
+        source = AskingSource(context, what := f"/{noun.name} {verb.name}".rstrip())
         writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
-        await _run_verb(context, source, what, verb, values)
+        await _run_verb(context, source, verb, values)
 
     run.__doc__ = _describe(noun, verbs)
     takes_text_alone = not verbs[-1].name and all(parameter.option.is_text for parameter in verbs[0].parameters)
@@ -62,58 +61,71 @@ def make_slash_command(noun: Noun) -> Command:
     )
 
 
-async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, values: JsonObject) -> None:
-    """Run a verb in a thread, which may ask the person, and show its report."""
-    loop = asyncio.get_running_loop()
-    waits: set[asyncio.Future[Any]] = set()
-    is_over = asyncio.Event()
+class AskingSource(SessionSource):
+    """The open session of a verb that runs in a thread, which may ask the person."""
 
-    async def follow(work: Coroutine[Any, Any, T]) -> T:
-        waits.add(task := asyncio.ensure_future(work))
-        if is_over.is_set():
+    def __init__(self, context: CommandContext, what: str) -> None:
+        """`what` names the command in an error."""
+        super().__init__(context)
+        self._what, self._loop = what, asyncio.get_running_loop()
+        self._waits: set[asyncio.Future[Any]] = set()
+        self._is_over = False
+        self.confirm = self._confirm if context.can_choose else None
+
+    def say(self, line: str) -> None:
+        self._loop.call_soon_threadsafe(super().say, line)
+
+    def show(self, report: Report[Any]) -> None:
+        self._loop.call_soon_threadsafe(show_report, self._context, report)
+
+    def _confirm(self, question: str) -> bool:
+        statement, _, asks = question.rpartition(". ")
+        if statement:
+            self.say(f"{statement}.")
+        chosen = self.wait(self._context.choose(asks, YES_OR_NO))
+        if chosen is None:
+            raise UsageError(self._what, "cancelled", "Nothing was changed")
+        return bool(chosen)
+
+    def choose(self, title: str, rows: Sequence[tuple[str, str, str]]) -> str:
+        return self.wait(self._context.choose(title, [Choice(*row) for row in rows])) or ""
+
+    def ask_hidden(self, text: str, prompt: str) -> str:
+        if text:
+            self._loop.call_soon_threadsafe(self._context.say, text)
+        return self.wait(self._context.ask_hidden(f"{prompt} (not shown, Esc cancels)")) or ""
+
+    def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
+        return self.wait(self._context.save(name, default, pieces))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(self._follow(work), self._loop).result()
+
+    async def _follow(self, work: Coroutine[Any, Any, T]) -> T:
+        self._waits.add(task := asyncio.ensure_future(work))
+        if self._is_over:
             task.cancel()
         return await task
 
-    def wait(work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(follow(work), loop).result()
+    def work_beside(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._context.work_beside(work(self._context.say)))
 
-    def confirm(question: str) -> bool:
-        statement, _, asks = question.rpartition(". ")
-        if statement:
-            say(f"{statement}.")
-        chosen = wait(context.choose(asks, YES_OR_NO))
-        if chosen is None:
-            raise UsageError(what, "cancelled", "Nothing was changed")
-        return bool(chosen)
+    def end(self) -> None:
+        """Withdraw a question that is open once the command is stopped, or is asked after it."""
+        self._is_over = True
+        for waiting in self._waits:
+            waiting.cancel()
 
-    def say(line: str) -> None:
-        loop.call_soon_threadsafe(source.say, line)
 
-    def ask_hidden(text: str, prompt: str) -> str:
-        if text:
-            loop.call_soon_threadsafe(context.say, text)
-        return wait(context.ask_hidden(f"{prompt} (not shown, Esc cancels)")) or ""
-
-    asking_source = replace(
-        source,
-        say=say,
-        confirm=confirm if context.can_choose else None,
-        choose=lambda title, rows: wait(context.choose(title, [Choice(*row) for row in rows])) or "",
-        ask_hidden=ask_hidden,
-        show=lambda report: loop.call_soon_threadsafe(show_report, context, report),
-        save=lambda name, default, pieces: wait(context.save(name, default, pieces)),
-        wait=wait,
-        work_beside=lambda work: loop.call_soon_threadsafe(lambda: context.work_beside(work(context.say))),
-    )
+async def _run_verb(context: CommandContext, source: AskingSource, verb: Verb, values: JsonObject) -> None:
+    """Run a verb in a thread, which may ask the person, and show its report."""
 
     async def work() -> None:
-        running = asyncio.to_thread(verb.run, asking_source, **values)
+        running = asyncio.to_thread(verb.run, source, **values)
         try:
             show_report(context, await (wait_settled(running) if verb.busy else running))
-        finally:  # a question that is open once the command is stopped, or is asked after it
-            is_over.set()
-            for waiting in waits:
-                waiting.cancel()
+        finally:
+            source.end()
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:
@@ -260,10 +272,10 @@ def _take(values: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     label, least = chosen.flag, chosen.option.least
     if not text.strip() and least:
         raise _WrongWords(label, "the value is missing")
-    if choices := chosen.option.choices:
+    if chosen.option.is_argument and chosen.option.values:
         text = text.casefold()
-        if text not in choices:
-            raise _WrongWords(text, f"must be one of {', '.join(choices)}")
+        if text not in chosen.option.values:
+            raise _WrongWords(text, f"must be one of {', '.join(chosen.option.values)}")
     if chosen.kind in TEXTS:
         values[chosen.name] = [*values.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
@@ -343,7 +355,7 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
     flags: list[str] = []
     source: Source | CommandContext | None = None
     with suppress(NexusError):
-        source = context if verbs[0].at_terminal else read_source(context)
+        source = context if verbs[0].at_terminal else SessionSource(context)
 
     @cache  # several verbs offer the same
     def list_values(complete: Callable[[Any], Sequence[str]]) -> Sequence[str]:
@@ -351,7 +363,8 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
 
     default = _find_default(verbs)
     for verb in verbs:
-        values = [word for parameter in verb.parameters for word in parameter.option.choices]
+        arguments = (parameter.option for parameter in verb.parameters if parameter.option.is_argument)
+        values = [word for option in arguments for word in option.values]
         values += list_values(verb.complete) if callable(verb.complete) else verb.complete
         words += values if verb is default and verb.name else ()
         words += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))

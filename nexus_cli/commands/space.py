@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.limits import require_level
-from nexus_cli.core.option import Allow, Directory, Model, Recipe
+from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from nexus_cli import __version__
 from nexus_cli.commands.arguments import find_permission
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.entry import AGENT_NAME
@@ -16,6 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.option import Option
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.guides.skills import may_have_skills

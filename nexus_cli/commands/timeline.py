@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.errors import UsageError
+from nexus_cli.core.option import Option
 from nexus_cli.reports.timeline import LAST, TimelineReport, session_timeline
 
 

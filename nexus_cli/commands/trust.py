@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import places, project_root, working_folder
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.option import Argument, Option
 
 
 def build_trust(source: Source) -> Report[Annotated[Any, "reports.trust.TrustReport"]]:

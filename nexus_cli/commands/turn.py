@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Argument, Noun, Verb
+from nexus_cli.commands.verb import Noun, Verb
 from nexus_cli.core.memo_kinds import SHELL_LINE
+from nexus_cli.core.option import Argument
 from nexus_cli.reports.sessions import last_exchange
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_log
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import UsageError
+from nexus_cli.core.option import Argument, Option
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, cast, get_args
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.errors import UsageError
+from nexus_cli.core.option import Option
 from nexus_cli.reports.cost import CostReport, cost_report
 from nexus_cli.reports.usage import UsageBy, UsageReport, usage_report
 

@@ -11,17 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cached_property
 from inspect import getdoc, iscoroutinefunction
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.core.option import Argument as Argument
-from nexus_cli.core.option import Option as Option
 from nexus_cli.core.option import VerbParameter, read_parameters
-from nexus_cli.core.shared_types import TakeText
+from nexus_cli.core.shared_types import T, TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
@@ -71,72 +80,96 @@ class Authority(StrEnum):
     terminal of this machine alone: no client may give it, nor a command or hook of a session."""
 
 
-def _keep_silent(line: object) -> None:
-    """Print nothing."""
-
-
-def _save_nothing(name: str, default: str, pieces: Iterable[str]) -> str:
-    """Write no file."""
-    return ""
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
-    """The subject of a verb: the open session, or the ledger and the session that a shell command names."""
+    """The subject of a verb, and its place: here the ledger and the folder of this process, with nobody to ask. What a
+    place cannot do does nothing."""
 
-    open_ledger: Callable[[], Ledger]
-    """Returns the ledger, the same one at each call."""
-    session: Callable[[], str]
-    """Returns the id of the session; "" for a shell command without one."""
-    find: Callable[[str], str]
-    """Returns the id of the session that a person names; of "" the open one, or the newest of the folder."""
-    settings: Callable[[], Settings]
-    folder: Callable[[], Path]
-    named: str = ""
-    """The session as the person named it."""
     live: Session | None = None
-    """The open session; None in a shell."""
-    say: TakeText = _keep_silent
-    """Prints a sentence beside the report. Its first word is in lower case and no name."""
-    is_json: bool = False
+    """The open session; None elsewhere."""
+    named = ""
+    """The session as the person named it."""
+    is_json = False
     """True if the value is printed as JSON."""
-    is_piped: bool = False
+    is_piped = False
     """True if a program reads what a shell command prints."""
-    read_stdin: Callable[[], str] = str
-    """Returns what a program pipes into a shell command."""
-    read_raw: Callable[[int], bytes] = bytes
-    """Returns that up to its end, or as soon as so many bytes of it were read."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
-    choose: Callable[[str, Sequence[tuple[str, str, str]]], str] | None = None
-    """Lets the person pick one of several, each a key, a label and a detail; returns its key, "" for none. None in a
-    shell."""
     ask_hidden: Callable[[str, str], str] | None = None
     """Shows the person a text, "" for none, then asks for a line that is not shown and that the second text names;
     returns "" for none. None if a program pipes it."""
-    approver: Callable[[], Approver | None] = lambda: None
-    """Returns what asks the person to approve calls; None if nobody can be asked."""
-    show: Callable[[Report[Any]], object] = _keep_silent
-    """Shows a report before a question, or before another report."""
-    save: Callable[[str, str, Iterable[str]], str] = _save_nothing
-    """Writes a text to a new file of the person: of this name, or of the second one in the folder of this name. Returns
-    the path; "" if a client writes the file."""
-    wait: Callable[[Coroutine[Any, Any, Any]], Any] = _keep_silent
-    """Runs work to its end and returns its result, in the event loop of the open session if there is one."""
-    work_beside: Callable[[Callable[[TakeText], Coroutine[Any, Any, None]]], object] = _keep_silent
-    """Runs work beside everything else in the open session; the work is given a function that prints a line."""
-    drive: Callable[[Source, Run], Report[Any]] | None = None
-    """Executes a run in this terminal until it ends or waits, and reports it; None in a session."""
 
-    @property
+    def __init__(self, opened: Callable[[], Ledger]) -> None:
+        """`opened` opens the ledger."""
+        self._opened = opened
+
+    @cached_property
     def ledger(self) -> Ledger:
         """The ledger, which is opened where a verb needs it."""
-        return self.open_ledger()
+        return self._opened()
+
+    def folder(self) -> Path:
+        """Return the working folder."""
+        return working_folder()
+
+    def settings(self) -> Settings:
+        """Return the settings in force there."""
+        from nexus_cli.config.project_settings import settings_in  # noqa: PLC0415  (few verbs ask for them)
+
+        return settings_in(self.folder())
 
     @property
     def project(self) -> str:
         """The project as the ledger knows it; for a worktree, its source project."""
         return self.ledger.project_of(self.folder())
+
+    def session(self) -> str:
+        """Return the id of the session; "" for a command without one."""
+        return ""
+
+    def find(self, key: str) -> str:
+        """Return the id of the session that a person names; of "" the open one, or the newest of the folder."""
+        return self.ledger.find_session(key).id if key else self.session()
+
+    def say(self, line: str) -> None:
+        """Print a sentence beside the report. Its first word is in lower case and no name."""
+
+    def show(self, report: Report[Any]) -> None:
+        """Show a report before a question, or before another report."""
+
+    def approver(self) -> Approver | None:
+        """Return the approver that asks the person; None if nobody can be asked."""
+        return None
+
+    def choose(self, title: str, rows: Sequence[tuple[str, str, str]]) -> str:
+        """Let the person of an open session pick one of several, each a key, a label and a detail; return its key, ""
+        for none."""
+        return ""
+
+    def read_stdin(self) -> str:
+        """Return the text that a program pipes into a shell command."""
+        return ""
+
+    def read_raw(self, least: int) -> bytes:
+        """Return the bytes of stdin, up to its end, or at least so many of them."""
+        return b""
+
+    def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
+        """Write a text to a new file of the person: of this name, or of the second one in the folder of this name.
+        Return the path; "" if a client writes the file."""
+        return ""
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work to its end and return its result, in the event loop of the open session if there is one."""
+        import asyncio  # noqa: PLC0415  (slow, and few verbs wait)
+
+        return asyncio.run(work)
+
+    def work_beside(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
+        """Run work beside everything else in the open session; the work is given a function that prints a line."""
+
+    def drive(self, run: Run) -> Report[Any] | None:
+        """Execute a run in the terminal of a shell command until it ends or waits, and report it; None elsewhere."""
+        return None
 
 
 class Report(NamedTuple, Generic[V]):
@@ -180,9 +213,6 @@ def report_text(name: str, text: str) -> Text:
 def report_line(name: str, line: str) -> Text:
     """Return the report of a verb that prints one line."""
     return report_text(name, line)._replace(line=line)
-
-
-_parameters_of = cache(read_parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +267,7 @@ class Verb:
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:
         """The parameters behind the source."""
-        return _parameters_of(self.run)
+        return read_parameters(self.run)
 
     @property
     def value_type(self) -> Any:

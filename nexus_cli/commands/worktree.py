@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.verb import ActReport, Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import ActReport, Authority, Noun, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
@@ -17,6 +17,7 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import UNDONE_FILES, WORK
+from nexus_cli.core.option import Argument, Option
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
@@ -40,10 +40,9 @@ class Option:
     quoted text behind it, else the rest of the line."""
     is_message: bool = False
     """True of a text that may have several lines."""
-    choices: Sequence[str] = ()
-    """The words that a slash command accepts, in any case; completion offers them."""
     values: Sequence[str] = ()
-    """Values that a shell offers for completion; `?NOUN VERB` stands for those of the first argument of a verb."""
+    """Values that completion offers; `?NOUN VERB` stands for those of the first argument of a verb. An argument of a
+    slash command takes no other, in any case."""
     is_positional: bool = False
     """True if a slash command also takes it without its name: a number as the first word, `7` or `#7`, a text as the
     word behind the arguments."""
@@ -87,7 +86,7 @@ class VerbParameter(NamedTuple):
 
     @property
     def _metavar(self) -> str:
-        return self.option.metavar or "|".join(self.option.choices) or self.name.upper()
+        return self.option.metavar or "|".join(self.option.values) or self.name.upper()
 
     @property
     def is_first(self) -> bool:
@@ -108,6 +107,7 @@ class VerbParameter(NamedTuple):
         return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
 
 
+@cache
 def read_parameters(declaration: Any) -> tuple[VerbParameter, ...]:
     """Return the parameters of a function, or the fields of a dataclass, that are declared as arguments or options."""
     hints = get_type_hints(declaration, include_extras=True)

@@ -7,7 +7,7 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import unescape
@@ -26,6 +26,7 @@ from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
     CUT_ANSWER,
     EVENT,
+    IMPORTED_SESSION,
     PIN,
     RESULT,
     SHOWN_TEXT,
@@ -98,13 +99,16 @@ def describe_between(past: PastEvent) -> str:
     return past.event.text if isinstance(past.event, event.Text) else describe_event(past.event)
 
 
-def open_calls(turn: Iterable[PastEvent]) -> list[event.ToolCallEvent]:
+def results_by_call(events: Iterable[PastEvent]) -> dict[str, tuple[PastEvent, event.ToolResultEvent]]:
+    """Return the results among events, by the ids of their calls."""
+    return {past.event.call.id: (past, past.event) for past in events if isinstance(past.event, event.ToolResultEvent)}
+
+
+def open_calls(turn: Collection[PastEvent]) -> list[event.ToolCallEvent]:
     """Return the calls of a turn that have no result."""
-    events = [past.event for past in turn]
-    ended = {replayed.call.id for replayed in events if isinstance(replayed, event.ToolResultEvent)}
-    return [
-        replayed for replayed in events if isinstance(replayed, event.ToolCallEvent) and replayed.call.id not in ended
-    ]
+    ended = results_by_call(turn)
+    calls = (past.event for past in turn if isinstance(past.event, event.ToolCallEvent))
+    return [call for call in calls if call.call.id not in ended]
 
 
 def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -261,6 +265,30 @@ class Replay:
             yield from [PastEvent(state, memo.at) for state in states]
 
     @cached_property
+    def recorded(self) -> Sequence[tuple[Memo, Event]]:
+        """All events of the session that a memo holds, with it; the ends of turns without their answers."""
+        restored = ((memo, _restore_event(memo, "")) for memo in self.record.memos(EVENT))
+        return [(memo, past) for memo, past in restored if past]
+
+    def has_no_end(self, newest: Entry | None) -> bool:
+        """Return True if the turn with this newest entry had more to do, and has no recorded end: it runs, or its
+        process was killed."""
+        if newest is None:
+            return False
+        is_open = newest.kind in (Kind.USER, Kind.STEER, Kind.TOOL) or bool(newest.message.tool_calls)
+        return is_open and newest.id > self._imported and newest.id not in self._ended
+
+    @cached_property
+    def _ended(self) -> Collection[int]:
+        """The entries at which turns have ended."""
+        return {memo.entry for memo, past in self.recorded if isinstance(past, event.TurnEnd)}
+
+    @cached_property
+    def _imported(self) -> int:
+        """The newest entry of another program, whose turns have no recorded ends."""
+        return max((memo.entry for memo in self.record.memos(IMPORTED_SESSION)), default=0)
+
+    @cached_property
     def _pins(self) -> Sequence[Memo]:
         """All pins: their numbers depend on those before."""
         return number_pins(self.record.memos(PIN))
@@ -335,11 +363,11 @@ def _describe_own(text: str) -> str:
 
 
 def _restore_event(memo: Memo, answer: str) -> Event | None:
-    """Return the event of a memo, the end of a turn with its `answer`."""
+    """Return the event of a memo, the end of a turn with its `answer`, which the memo lacks."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
 
     restored = read_event(memo.value)
-    if isinstance(restored, event.TurnEnd):
+    if answer and isinstance(restored, event.TurnEnd):
         return event.TurnEnd(replace(restored.outcome, text=answer))
     if isinstance(restored, event.Notice):
         return event.Notice(read_notice_text(memo.value), restored.warning)

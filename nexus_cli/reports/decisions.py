@@ -11,13 +11,13 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
+from nexus_cli.core.event import ToolCallEvent
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
-from nexus_cli.reports.conversation import PastEvent, Replay
+from nexus_cli.reports.conversation import PastEvent, Replay, results_by_call
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.lines import CONFINED, cut_line, when
 from nexus_cli.text.cells import one_line
@@ -137,13 +137,8 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS_IN_FORCE)
-    results = (
-        past_event
-        for past_event in past
-        if isinstance(past_event.event, ToolResultEvent) and past_event.event.call.id == call_event.call.id
-    )
-    last = next(results, past[-1])
-    result = last.event.result if isinstance(last.event, ToolResultEvent) else None
+    last, ended = results_by_call(past).get(call_event.call.id, (past[-1], None))
+    result = ended.result if ended else None
     entry = last.entry.id if last.entry else 0
     bound = _find_limit("allow", entry, limits)
     level = str(bound["value"]) if bound else ASK

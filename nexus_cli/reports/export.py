@@ -33,7 +33,6 @@ from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.conversation import Replay, describe_between
 from nexus_cli.reports.jobs import job_ends
-from nexus_cli.reports.turn_ends import TurnEnds
 from nexus_cli.text.cells import one_line
 
 
@@ -199,16 +198,16 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     acts = [(memo, str(memo.value["shown"])) for memo in record.memos(SHELL_LINE) if "shown" in memo.value]
     acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
     behind = group_pairs((memo.entry, (memo.at, text)) for memo, text in acts)
-    replay, ends = Replay(record), TurnEnds(record)
+    replay = Replay(record)
     before: Entry | None = None
     for entry in _entries(record):
-        yield CUT_OFF if entry.kind is Kind.USER and ends.has_no_end(before) else ""
+        yield CUT_OFF if entry.kind is Kind.USER and replay.has_no_end(before) else ""
         yield from _entry(entry)
         between = [(past.at, describe_between(past)) for past in replay.between(entry.id)]
         for at, text in sorted([*between, *behind.get(entry.id, ())], key=itemgetter(0)):
             yield f"\n*{format_local_minute(at, LOCAL)}: {one_line(text)}*\n" if text else ""
         before = entry
-    yield CUT_OFF if ends.has_no_end(before) else ""
+    yield CUT_OFF if replay.has_no_end(before) else ""
 
 
 def _entry(entry: Entry) -> Iterator[str]:

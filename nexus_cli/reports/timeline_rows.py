@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
@@ -13,7 +12,7 @@ from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import format_moment, recorded_seconds
 from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice, ToolCallEvent
+from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
@@ -22,7 +21,6 @@ from nexus_cli.core.memo_kinds import (
     CLAIMED_RUN,
     COMPACTION,
     DECISION,
-    EVENT,
     GOAL,
     HOOK,
     LIMITS_IN_FORCE,
@@ -42,9 +40,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay, waiting_entry
-from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
+from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.jobs import job_ends
-from nexus_cli.reports.turn_ends import TurnEnds
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.tools.registry import find_tool
 
@@ -56,6 +53,8 @@ _TYPES = {"agent": "worker", "space": "space_message"}
 """Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages from the person."""
+ACTS = {UNDONE_FILES: "files", SHELL_LINE: "command"}
+"""Kind of the row of an act of the person, which its record has only if it says how it is shown."""
 _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
 
 
@@ -208,7 +207,7 @@ def _epoch_row(
     before: EpochRow,
     requests: Sequence[RequestRow],
     priced: Memo | None,
-    ending: JsonObject | None,
+    ending: CompactionDone | None,
 ) -> TimelineRow:
     """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
@@ -222,8 +221,8 @@ def _epoch_row(
         why=priced.value.get("why", "") if priced else "",
         epoch=epoch.id,
         model=epoch.model,
-        before=ending["before"] if ending else _input(earlier[-1]) if earlier else None,
-        after=ending["after"] if ending else _input(later) if later else None,
+        before=ending.before if ending else _input(earlier[-1]) if earlier else None,
+        after=ending.after if ending else _input(later) if later else None,
     )
 
 
@@ -242,10 +241,6 @@ def _pin_row(memo: Memo) -> TimelineRow:
     value = memo.value
     text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
-
-
-def _notice_row(memo: Memo) -> TimelineRow:
-    return make_row(memo.at, "notice", NEXUS, read_notice_text(memo.value))
 
 
 def _goal_row(memo: Memo) -> TimelineRow:
@@ -280,10 +275,6 @@ def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
 
 
-def _call(event: ToolCallEvent) -> TimelineCall:
-    return {"id": event.call.id, "name": event.call.name, "subject": event.subject}
-
-
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
@@ -310,8 +301,13 @@ class SessionRecord:
     def facts(self) -> JsonObject:
         """Return the facts of the session."""
         info = self._info
-        session_fields = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
-        return {**session_fields, "cursor": self._cursor}
+        return {
+            "session": info.id,
+            "name": info.name,
+            "model": info.model,
+            "folder": info.folder,
+            "cursor": self._cursor,
+        }
 
     def rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
@@ -321,21 +317,23 @@ class SessionRecord:
         yield from self._epoch_rows()
         yield from self._request_rows()
         yield from ((drop.after, _drop_row(drop)) for drop in self._drops)
-        warnings = [memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"]]
-        for memos, make in (
-            (number_pins(log.memos(PIN)), _pin_row),
-            (log.memos(GOAL), _goal_row),
-            (log.memos(WAIT), _wait_row),
-            (log.memos(HOOK), _hook_row),
-            (log.memos(CLAIMED_RUN), self._taken_row),
-            (warnings, _notice_row),
-        ):
-            yield from ((memo.entry, make(memo)) for memo in memos)
-        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
-            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
-            yield from ((memo.entry, self._act_row(name, memo)) for memo in acts)
-        for memo, line in self._ends.lines():
-            yield memo.entry, make_row(memo.at, "ended", NEXUS, line)
+        yield from ((memo.entry, _pin_row(memo)) for memo in number_pins(log.memos(PIN)))
+        makers = {
+            GOAL: _goal_row,
+            WAIT: _wait_row,
+            HOOK: _hook_row,
+            CLAIMED_RUN: self._taken_row,
+            UNDONE_FILES: self._act_row,
+            SHELL_LINE: self._act_row,
+        }
+        for memo in log.memos(*makers):
+            if memo.kind not in ACTS or "shown" in memo.value:
+                yield memo.entry, makers[memo.kind](memo)
+        for memo, event in self._replay.recorded:
+            if isinstance(event, Notice) and event.warning:
+                yield memo.entry, make_row(memo.at, "notice", NEXUS, event.text)
+            elif isinstance(event, TurnEnd) and (line := describe_event(event)):
+                yield memo.entry, make_row(memo.at, "ended", NEXUS, one_line(line))
         for memo, how in job_ends(log):  # its call is its start
             yield memo.entry, make_row(memo.at, "job", NEXUS, how)
         yield from self._level_rows()
@@ -379,18 +377,15 @@ class SessionRecord:
     def _is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        return self._ends.has_no_end(entry)
-
-    @cached_property
-    def _ends(self) -> TurnEnds:
-        return TurnEnds(self._log)
+        return self._replay.has_no_end(entry)
 
     def _row(self, entry: Entry) -> TimelineRow:
         match entry.kind:
             case Kind.TOOL:
                 return self._tool_row(entry)
             case Kind.ASSISTANT:
-                calls = [_call(self._calls[call.id]) for call in entry.message.tool_calls]
+                events = (self._calls[call.id] for call in entry.message.tool_calls)
+                calls = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
                 return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
             case _:
                 return self._message_row(entry)
@@ -492,16 +487,13 @@ class SessionRecord:
         priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
         tried = log.memos(COMPACTION)
         begun = {memo.value["epoch"]: memo for memo in tried}
-        ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
+        recorded = self._replay.recorded
+        ended = [(memo, event) for memo, event in recorded if isinstance(event, CompactionDone) and event.ok]
         for before, epoch in pairwise(log.epochs()):
             memo = priced.get(epoch.id) or begun.get(epoch.id)
             at = memo.at if memo else self.entries[epoch.after].at if epoch.after in self.entries else ""
             ending = next(
-                (
-                    end_memo.value
-                    for end_memo in ended
-                    if end_memo.entry == epoch.after and memo and end_memo.at >= memo.at
-                ),
+                (event for end, event in ended if end.entry == epoch.after and memo and end.at >= memo.at),
                 None,
             )
             yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), ending)
@@ -510,10 +502,10 @@ class SessionRecord:
                 row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])
                 yield memo.entry, row
 
-    def _act_row(self, kind: str, memo: Memo) -> TimelineRow:
+    def _act_row(self, memo: Memo) -> TimelineRow:
         shown = str(memo.value["shown"])
         extra_fields: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
-        return make_row(memo.at, kind, PERSON, shown, **extra_fields)
+        return make_row(memo.at, ACTS[memo.kind], PERSON, shown, **extra_fields)
 
     def _taken_row(self, memo: Memo) -> TimelineRow:
         """Return the row of a run that was claimed, or resumed after a wait."""

@@ -70,6 +70,22 @@ EVENTS: JsonObject = {
 """What declares every event, by its type; `/openrpc.json` has them as `components/schemas/TYPE`."""
 
 
+class FolderSource(Source):
+    """A folder of the server's machine, whose project a verb is about."""
+
+    is_piped = True
+
+    def __init__(self, pool: AgentPool, folder: Path) -> None:
+        super().__init__(pool.open_ledger)
+        self._pool, self._folder = pool, folder
+
+    def folder(self) -> Path:
+        return self._folder
+
+    def settings(self) -> Settings:
+        return self._pool.shared.config or settings_in(find_project(self._folder))
+
+
 class ServerMethods:
     """Methods that need no agent: the verbs of worktrees, and the end of the server."""
 
@@ -88,14 +104,10 @@ class ServerMethods:
     def _source(self, cwd: str, *, writes: bool = False) -> Source:
         """Return the source of a verb in a folder; raise `NexusError` if it writes and the level of the server forbids
         that."""
-        folder = self._resolve(cwd)
-
-        def settings() -> Settings:
-            return self.pool.shared.config or settings_in(find_project(folder))
-
+        source = FolderSource(self.pool, self._resolve(cwd))
         if writes:
-            self.pool.require_level(EDIT, settings())
-        return Source(self.pool.open_ledger, str, str, settings, lambda: folder, is_piped=True)
+            self.pool.require_level(EDIT, source.settings())
+        return source
 
     @rpc_method(REFUSED)
     async def worktree_list(self, cwd: str = "") -> WorktreesReport:

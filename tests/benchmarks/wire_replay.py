@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, cast
 
-from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.opened_ledger import open_ledger
+from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.groups import flatten, group_tool_calls
@@ -188,7 +189,7 @@ def main(words: list[str]) -> int:
     """Print the findings about a session as JSON; 1 if a body differs."""
     ledger = open_ledger()
     step = int(words[1]) if words[1:] else None
-    found = asyncio.run(check_wire(ledger, find_session_id(ledger, words[0]), own_settings(), step))
+    found = asyncio.run(check_wire(ledger, ShellSource(lambda: ledger).find(words[0]), own_settings(), step))
     print(json.dumps(found, indent=2))
     return int(any(one["differ"] for one in (found, *found["beside"])))
 

@@ -19,7 +19,7 @@ from search import sample
 from session.played import MODEL, Played
 
 from nexus_cli.cli.serve import ledger as command
-from nexus_cli.cli.shell_command import make_source
+from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(kind: str, filled: Path, tmp_
     if kind in content:
         other.write_bytes(content[kind])
     other.chmod(0o644)
-    before, source = other.read_bytes(), make_source(partial(Ledger.open, None))
+    before, source = other.read_bytes(), ShellSource(partial(Ledger.open, None))
     for ends in ((other, tmp_path / "new" / "new.db"), (filled, other)):
         with pytest.raises(NexusError, match=str(other)) as caught:
             command.copy(source, *map(str, ends))
@@ -194,7 +194,7 @@ def test_a_copy_that_is_not_rebuilt_as_it_was_leaves_the_target_empty(
 
     monkeypatch.setattr(command, "check", differ)
     with pytest.raises(NexusError, match=f"session {damaged} was not rebuilt") as caught:
-        command.copy(make_source(partial(Ledger.open, None)), str(filled), target)
+        command.copy(ShellSource(partial(Ledger.open, None)), str(filled), target)
     assert caught.value.exit_status == 1
     found = content(target if to_server else Path(target))
     assert not any(rows for table, rows in found.items() if table != "numbers")

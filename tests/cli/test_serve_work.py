@@ -14,7 +14,7 @@ import pytest
 
 from nexus_cli.cli.serve import run_server, serve
 from nexus_cli.cli.serve.serve_once import run_line
-from nexus_cli.cli.shell_command import make_source
+from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import RUNNING, WAITING, Run, Wait
@@ -101,5 +101,5 @@ def test_due_work_of_a_ledger_that_is_out_of_reach_is_reported_as_json_too(
 
     monkeypatch.setattr(serve, "open_ledger", refuse)
     with pytest.raises(NexusError, match="it cannot be reached"):
-        serve.serve(replace(make_source(partial(Ledger.open, None)), is_json=True), once=True)
+        serve.serve(ShellSource(partial(Ledger.open, None), is_json=True), once=True)
     assert json.loads(capfd.readouterr().out) == {"version": 1, "ok": False, "exit": 1, "runs": [], "held_back": None}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from session.played import Played
 from workers.crew import Crew, calls_made, content, crewed, doing, handing, run
 from worktrees.repository import git, make_project
 
+from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.agents import build_list
-from nexus_cli.commands.arguments import read_source
-from nexus_cli.commands.verb import Source
+from nexus_cli.commands.arguments import SessionSource
 from nexus_cli.commands.worktree import apply_changes
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -201,13 +202,17 @@ def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path
 
 
 @pytest.mark.matrix
-def test_a_session_that_is_named_lists_the_agents_of_its_folder(context: FakeContext, tmp_path: Path) -> None:
+def test_a_session_that_is_named_lists_the_agents_of_its_folder(
+    context: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/reader.md").write_text("---\nname: reader\ndescription: Reads.\n---\nRead.\n")
     context.turn("hello")
-    elsewhere = replace(read_source(context), folder=lambda: tmp_path / "other")
+    monkeypatch.setattr(SessionSource, "folder", lambda source: tmp_path / "other")
+    elsewhere = SessionSource(context)
     assert build_list(elsewhere).value["untrusted"] == 0
-    assert build_list(replace(elsewhere, named=context.session.id)).value["untrusted"] == 1
+    elsewhere.named = context.session.id
+    assert build_list(elsewhere).value["untrusted"] == 1
 
 
 def told(ledger: Ledger, session: str) -> str:
@@ -370,12 +375,15 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
 
 
 @pytest.mark.matrix
-def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(tmp_path: Path) -> None:
+def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)
     run(session, "root")
     (record,) = list_worktrees(project)
-    apply_changes(Source(lambda: Ledger.open(None), str, str, Settings, lambda: project), record.name)
+    monkeypatch.chdir(project)
+    apply_changes(ShellSource(partial(Ledger.open, None)), record.name)
     with closing(Ledger.open(places().ledger)) as ledger:
         value = session_timeline(ledger, session.id)
         (worker,) = ledger.workers(session.id)

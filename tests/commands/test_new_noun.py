@@ -13,7 +13,8 @@ import nexus_cli
 
 NOUN = """
 from typing import Annotated
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
+from nexus_cli.core.option import Option
 from nexus_cli.reports.zebra import ZebrasReport
 
 

@@ -16,19 +16,9 @@ from nexus_cli.cli.print_report import print_original
 from nexus_cli.commands import find
 from nexus_cli.commands.command import Choice, CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
-from nexus_cli.commands.verb import (
-    Act,
-    Argument,
-    Authority,
-    Noun,
-    Option,
-    Report,
-    Source,
-    Verb,
-    report_act,
-    report_text,
-)
+from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, report_act, report_text
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.option import Argument, Option
 
 SECONDS = 30
 
@@ -254,7 +244,7 @@ async def aim(
     text: Annotated[str, Argument("TEXT", is_text=True)] = "",
     size: Annotated[int, Option("SIZE", is_positional=True)] = 9,
     until: Annotated[str, Option("COMMAND", is_text=True)] = "",
-    level: Annotated[str, Option(choices=("low", "high"))] = "",
+    level: Annotated[str, Option("LEVEL", values=("low", "high"))] = "",
     is_dry: Annotated[bool, Option(None, "", "--dry -d")] = False,
 ) -> None:
     """Aim at what is given."""
@@ -287,7 +277,7 @@ async def remove(context: CommandContext, key: Annotated[str, Argument("ID", "Wh
         ("rows --until 'a' && 'b'", {"text": "rows", "until": "'a' && 'b'"}),
         (r'rows --until "say \"x\""', {"text": "rows", "until": 'say "x"'}),
         ("don't --untilled x", {"text": "don't --untilled x"}),
-        ("-d --level HIGH rows", {"text": "rows", "level": "high", "dry": True}),
+        ("-d --level HIGH rows", {"text": "rows", "level": "HIGH", "dry": True}),
     ],
 )
 def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: dict[str, Any]) -> None:
@@ -303,12 +293,25 @@ def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: 
         ("rows --until 'a", "the quote ' is not closed"),
         ("rows --until 'a b' --size 2", "--size follows the quoted text"),
         ("--untill a", "there is no such option"),
-        ("--level middle", "must be one of low, high"),
     ],
 )
 def test_what_an_option_does_not_take_is_one_line(context: FakeContext, line: str, why: str) -> None:
     with pytest.raises(NexusError, match=why):
         asyncio.run(give(context, [Verb(aim)], line))
+
+
+def test_an_argument_with_values_takes_no_other(context: FakeContext) -> None:
+    async def choose(context: CommandContext, level: Annotated[str, Argument(values=("low", "high"))]) -> None:
+        """Choose a level."""
+        context.say(level)
+
+    asyncio.run(give(context, [Verb(choose)], "HIGH"))
+    assert context.said == ["high"]
+    with pytest.raises(NexusError, match="must be one of low, high"):
+        asyncio.run(give(context, [Verb(choose)], "middle"))
+    command = make_slash_command(Noun("zebra", "run", (Verb(choose),)))
+    assert command.usage == "low|high"
+    assert command.complete is not None and list(command.complete(context)) == ["low", "high"]
 
 
 def test_an_empty_word_is_none_of_several(context: FakeContext) -> None:
@@ -350,4 +353,4 @@ def test_files_are_completed_in_a_text_and_words_where_there_are_any(context: Fa
     assert make_slash_command(Noun("zebra", "run", (Verb(note),))).complete is None
     command = make_slash_command(Noun("zebra", "run", (Verb(aim),)))
     assert command.complete is not None
-    assert list(command.complete(context)) == ["low", "high", "--size", "--until", "--level", "--dry"]
+    assert list(command.complete(context)) == ["--size", "--until", "--level", "--dry"]

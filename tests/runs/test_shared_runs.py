@@ -16,7 +16,7 @@ from ledger.postgres import Server, sharing
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, show
 from search import sample
 
-from nexus_cli.cli.shell_command import make_source
+from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.commands.runs import pause_run, select_runs
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.errors import NexusError
@@ -331,9 +331,9 @@ def test_all_runs_are_only_ones_own(team: Team) -> None:
         ledger.runs.make_session(claimed, folder=project, project=project, model=MODEL, recipe="run", at=AT)
         own = theirs.runs.queue("service", "t", {}, {"folder": project}, AT)
         assert theirs.runs.get(run.key), "he sees it"
-        selected = select_runs(make_source(lambda: theirs), "", True, "", "", "")
+        selected = select_runs(ShellSource(lambda: theirs), "", True, "", "", "")
         assert [one.key for one in selected] == [own]
-        assert [one.key for one in select_runs(make_source(lambda: ledger), "", True, "", "", "")] == [run.key]
+        assert [one.key for one in select_runs(ShellSource(lambda: ledger), "", True, "", "", "")] == [run.key]
 
 
 def test_a_pause_of_a_space_is_for_ones_own_runs_there_and_a_resumption_of_anothers_is_refused(team: Team) -> None:
@@ -344,7 +344,7 @@ def test_a_pause_of_a_space_is_for_ones_own_runs_there_and_a_resumption_of_anoth
         theirs.spaces.join(space, ben)
         theirs.spaces.join(space, his)
         theirs.spaces.post(theirs.spaces.get(space.key), ben, "@Bot and @Ping go", AT)
-        pause_run(make_source(lambda: theirs), space="room")
+        pause_run(ShellSource(lambda: theirs), space="room")
         assert {run.entity: run.is_paused for run in ledger.runs.list_runs()} == {hers.key: False, his.key: True}
         (run,) = ledger.runs.list_runs(entity=hers.key)
         with pytest.raises(NexusError, match="this run belongs to ana"):

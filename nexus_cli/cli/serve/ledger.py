@@ -8,21 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.commands.verb import (
-    Act,
-    Argument,
-    Authority,
-    Noun,
-    Source,
-    Text,
-    Verb,
-    print_act,
-    report_act,
-    report_line,
-)
+from nexus_cli.commands.verb import Act, Authority, Noun, Source, Text, Verb, print_act, report_act, report_line
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.option import Argument
 from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger

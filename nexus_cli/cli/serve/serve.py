@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.cli.command_options import SharedOptions
+from nexus_cli.cli.opened_ledger import open_ledger
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.serve.serve_once import ServeOnceReport, serve_once
-from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.option import Allow, Directory, Model
+from nexus_cli.core.option import Allow, Directory, Model, Option
 from nexus_cli.provider.choose_model import choose_model
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from nexus_cli.cli.confirm import ask_terminal
+from nexus_cli.cli.opened_ledger import open_ledger
 from nexus_cli.cli.print_report import print_for_consent, print_text, text_width
-from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions

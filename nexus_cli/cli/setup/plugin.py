@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 from nexus_cli.cli.confirm import choose_several
 from nexus_cli.commands.plugin import Name
-from nexus_cli.commands.verb import Argument, Authority, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.option import Argument, Option
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source

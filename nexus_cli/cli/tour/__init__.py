@@ -16,11 +16,12 @@ from typing import Annotated
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.tour.sandbox import enter_folder, make_folder
 from nexus_cli.cli.tour.tour_session import LeftTour, TourScreen
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.option import Option
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 

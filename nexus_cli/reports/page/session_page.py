@@ -56,7 +56,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
     replies = {request.row.manifest.last + 1: request for request in requests}
-    talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), replies)
+    talk = Talk(markup, list(Replay(log, info.folder, is_whole=True).events()), replies)
     by_id = {entry.id: entry for entry in entries}
     blocks, between = list[Block](), list[tuple[str, Block]]()
     for row in value["rows"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from nexus_cli.core.entry import Entry, Kind, members_of
@@ -23,7 +23,7 @@ from nexus_cli.core.event import (
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.reports.conversation import PastEvent, describe_between
+from nexus_cli.reports.conversation import PastEvent, describe_between, results_by_call
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
@@ -61,14 +61,14 @@ class Talk:
     def __init__(
         self,
         markup: Markup,
-        past: Iterable[PastEvent],
+        past: Collection[PastEvent],
         requests: Mapping[int, RequestFigures],
     ) -> None:
         """`requests` are the newest request by the entry of its reply."""
         self._markup, self._requests = markup, requests
         self._held: dict[int, list[PastEvent]] = {}
         """Events by the entry that holds them, or after which they happened."""
-        self._results: dict[str, tuple[Entry, ToolResultEvent]] = {}
+        self._results = results_by_call(past)
         """The results of calls that are not shown yet."""
         self._noted: set[str] = set()
         """Times of the notices among the events."""
@@ -78,8 +78,6 @@ class Talk:
                 self._noted.add(past_event.at)
             place = past_event.entry.id if past_event.entry else place
             self._held.setdefault(place, []).append(past_event)
-            if past_event.entry and isinstance(past_event.event, ToolResultEvent):
-                self._results[past_event.event.call.id] = past_event.entry, past_event.event
 
     def blocks(self, entry: Entry) -> Iterator[Block]:
         """Yield the block of an entry, which for a result its call has shown."""
@@ -147,7 +145,8 @@ class Talk:
         return [*block, *self._added(entry)]
 
     def _call(self, call: ToolCall, subject: str) -> Block:
-        entry, ended = self._results.pop(call.id, (None, None))
+        past, ended = self._results.pop(call.id, (None, None))
+        entry = past.entry if past else None
         result, seconds = (ended.result, ended.seconds) if ended else (ToolResult(), 0.0)
         outcome = describe_outcome(result) if ended else "no result"
         name = "good" if outcome == "ok" else "bad"

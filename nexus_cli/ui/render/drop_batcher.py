@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.entry_ranges import ranges_of
-from nexus_cli.core.event import ContextDrop, ContextPlan, TurnStart
+from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
+from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -37,12 +38,21 @@ AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
 class DropBatcher:
     """Holds drops until an event arrives that is not `AMONG_DROPS`."""
 
-    def __init__(self, way: Callable[[str], str]) -> None:
-        """`way` returns the command that prints the drop of an id, or lists all for ""."""
-        self._way = way
+    def __init__(self, way: Callable[[str], str], show: TakeText) -> None:
+        """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line."""
+        self._way, self._show = way, show
         self._held: list[Drop] = []
 
-    def keeps(self, drop: Drop) -> bool:
+    def takes(self, event: Event) -> bool:
+        """Return True if `event` is a drop that is shown later, or never. Show the held ones before an event behind
+        which no more follow."""
+        if isinstance(event, ContextDrop) and self._keeps(event.drop):
+            return True
+        if not isinstance(event, AMONG_DROPS):
+            self.release()
+        return False
+
+    def _keeps(self, drop: Drop) -> bool:
         """Return True if a drop is to be shown later, or never: one notice reports pruned results."""
         if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
             self._held.append(drop)
@@ -55,13 +65,15 @@ class DropBatcher:
 
         return describe_drop(drop, self._way(drop.id))
 
-    def release(self) -> list[str]:
-        """Return the lines to show before anything else."""
+    def release(self) -> None:
+        """Show what is held, before anything else."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
-            return [self.describe(drop) for drop in drops]
+            for drop in drops:
+                self._show(self.describe(drop))
+            return
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}"]
+        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}")

@@ -1,4 +1,4 @@
-"""Open the ledger, and find the session that a command names."""
+"""Open the ledger of a shell command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.commands.verb import Mode
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import working_folder
-from nexus_cli.core.errors import UsageError
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
@@ -36,14 +34,3 @@ def open_unchanged_ledger() -> Ledger:
 
     place = ledger_place()
     return Ledger.open_unchanged(place) if isinstance(place, Path) and place.is_file() else Ledger.open(None)
-
-
-def find_session_id(ledger: Ledger, key: str) -> str:
-    """Return the id of the session `key`, "" for the newest of this folder; raise `UsageError`."""
-    if key:
-        return ledger.find_session(key).id
-    newest = ledger.newest_session(str(working_folder()))
-    if newest is None:
-        hint = "`nexus sessions list --all` lists the sessions of other folders"
-        raise UsageError("no session", "this folder has no saved session", hint)
-    return newest.id
