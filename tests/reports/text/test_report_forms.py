@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin
@@ -27,6 +28,19 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.theme import Theme
 
 NAMES = [name for module in MODULES for name in forms_of(module)]
+TYPES = {
+    "agent_goals": "GoalsReport",
+    "fact": "FactsReport",
+    "mcp_servers": "ServersReport",
+    "memory": "FactsReport",
+    "miss": "MissReport",
+    "miss_details": "MissReport",
+    "rule_test": "RulesTestReport",
+    "settings": "ConfigReport",
+    "space_messages": "SpaceReport",
+    "why": "LimitsReport",
+}
+"""The types of values by form, where the name of the form is not that of the type."""
 CONTEXT: dict[str, Any] = {
     "version": 1,
     "session": "01J",
@@ -240,12 +254,24 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
 
 @cache
 def form_types() -> dict[str, Any]:
-    """Return the types of the values of verbs, by the form that the file of the type's report has; of several types in
-    a file that with the name of the form, as `PinsReport` for `pins`."""
-    values = {verb.value_type for command in discover().values() for verb in command.verbs if not verb.is_live}
+    """Return the types of the values of verbs, by form: the type that `TYPES` or the name of the form names, else that
+    of the form's own file."""
+    values = {verb.value_type for command in discover().values() for verb in command.verbs}
+    kinds = {kind.__name__: kind for value in values if value is not None for kind in objects_in(value)}
     forms = {f"nexus_cli.reports.{module}": forms_of(module) for module in MODULES}
-    found = [(form, kind) for kind in values for form in forms.get(getattr(kind, "__module__", ""), ())]
-    return dict(sorted(found, key=lambda pair: pair[1].__name__ == f"{pair[0].title()}Report"))
+    own = {form: kind for kind in kinds.values() for form in forms.get(kind.__module__, ())}
+    named = {form: TYPES.get(form, f"{form.title()}Report") for form in NAMES}
+    return own | {form: kinds[name] for form, name in named.items() if name in kinds}
+
+
+def objects_in(kind: Any) -> Iterator[Any]:
+    """Return the types of objects that a value of this type may be."""
+    kind = json_type(kind)
+    if get_origin(kind) in (Union, UnionType):
+        for part in get_args(kind):
+            yield from objects_in(part)
+    elif is_object(kind):
+        yield kind
 
 
 def example_of(kind: Any, text: str, many: int) -> object:
@@ -268,16 +294,6 @@ def example_of(kind: Any, text: str, many: int) -> object:
 def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
     """Return a value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
-    figures = {
-        "input": 12_345_678,
-        "output": 9,
-        "cache_read": many,
-        "cost_usd": cost,
-        "requests": many,
-        "known_usd": 0.5 * (many % 2),
-        "unpriced": int(cost is None),
-        "unfinished": 0,
-    }
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
     session = {
         "id": "01M7W0VNRRJTAQJQEP26FZPVAR",
@@ -288,63 +304,9 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "folder": text,
         "model": text,
     }
-    model = {
-        "name": text,
-        "window": 200_000,
-        "known": not many,
-        "window_told": many,
-        "input_price": 3.0,
-        "output_price": None,
-        "cache": True,
-        "because": [text] * many,
-        "max_output": many or None,
-        "cache_read_price": 0.1,
-        "cache_write_price": None,
-        "images": False,
-        "tools": True,
-        "effort": True,
-        "provider": text,
-        "chosen": True,
-    }
-    hit = {
-        "session": "01M7W0VNRRJTAQJQEP26FZPVAR",
-        "entry": 10**6,
-        "at": "2026-01-02T03:04",
-        "actor": text,
-        "name": text,
-        "snippet": text,
-    }
     command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
     place = {"entry": 1, "at": text}
     call = {"id": "c1", "name": "bash", "arguments": {"command": text, "other": text, "n": [many]}, "raw": ""}
-    asked = {
-        "lane": "main" if many else text,
-        "step": 10**6,
-        "at": "2026-01-02T03:04:05Z",
-        "model": text,
-        "ours": True,
-        "input": 10**7,
-        "expected": 10**7,
-        "read": 10**7 if many else None,
-        "written": 10**7,
-        "missed": many,
-        "hit": 0.9,
-        "cost_usd": cost,
-        "cause": "section",
-        "why": text,
-    }
-    fact = {
-        "id": f"m{10**6}",
-        "slot": "project",
-        "text": text,
-        "at": "2026-01-02T03:04:05Z",
-        "actor": text,
-        "entry": 9,
-        "session": text,
-        "quote": text,
-        "source": text,
-        "state": "proposed" if many % 2 else "kept",
-    }
     planned = {
         "id": "plan-1",
         "name": text if many % 2 else "",
@@ -384,23 +346,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "by_kind": {text or "user": 10**7},
         "newest": [{"entry": 10**6, "text": text}] * many,
     }
-    piece = {"command": [text] * many, "decision": "ask", "rule": text, "from": text}
-    decision = {
-        "id": text,
-        "tool": text,
-        "subject": text,
-        "at": text,
-        "decision": ("ask", "deny", None)[many % 3],
-        "why": text,
-        "rule": text if many else None,
-        "from": text,
-        "bound_by": text,
-        "profile": text,
-        "answer": None,
-        "ran": True,
-        "said": text,
-        "parts": [piece] * many,
-    }
     happened = {
         "at": "2026-01-02T03:04:05Z" if many else text,
         "actor": {"name": text},
@@ -414,7 +359,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "calls": [{"name": text, "subject": text}] * many,
         "subject": text,
         "outcome": "refused",
-        "decision": decision["decision"],
+        "decision": ("ask", "deny", None)[many % 3],
         "answer": None,
         "recalled": ["d1"] * many,
         "step": 10**6,
@@ -442,28 +387,8 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
     }
     return {
         "changed_facts": cast("dict[str, Any]", example_of(ConsolidationReport, text, many)),
-        "diff": {
-            "source": "git" if many else "session",
-            "why": text,
-            "files": [text] * many,
-            "text": text,
-            "cut": text,
-            "unread": [text] * many,
-            "untracked": [text] * many,
-            "untracked_count": many + 1,
-        },
         "text": {"text": f"> {text}"},
         "capabilities": {"model": text, "environment": text},
-        "rules": {
-            "rules": [{"decision": "deny", "rule": text, "file": text, "from": text, "folder": text}] * many,
-            "problems": [],
-        },
-        "rule_test": {
-            "decision": "ask",
-            "why": text,
-            "profile": "write",
-            "parts": [{"command": [text], "decision": "ask", "rule": text, "from": text, "origin": text}] * many,
-        },
         "context": {
             **CONTEXT,
             "model": text,
@@ -507,27 +432,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 ("added", "removed"), [{"entry": 10**6, "form": "full", "what": text, "tokens": 10**7}] * many
             ),
         },
-        "cache": {
-            "requests": [asked] * many,
-            "rewrites": [{**REWRITE, "cause": text, "cost": cost, "pays": not many, "why": text}] * many,
-            "total": {
-                "requests": many,
-                "hit": 0.978,
-                "misses": many,
-                "ours": 1,
-                "not_ours": 2,
-                "unknown": many,
-                "cost_usd": cost,
-            },
-        },
-        **{
-            form: {
-                **asked,
-                "previous": 10**6,
-                "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
-            }
-            for form in ("miss", "miss_details")
-        },
         "compaction": {
             "possible": bool(many),
             "why": text,
@@ -555,55 +459,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "tokens": 10**7,
             "room": 9000,
         },
-        "cost": {
-            "total": {**figures, "requests": many, "estimated": many},
-            "models": [{"name": text, **figures}] * many,
-            "kinds": [{"name": text, **figures}] * many,
-            "turns": [{"turn": 1, "text": text, **figures}] * many,
-            "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
-        },
-        "running": {
-            "running": [
-                {
-                    "id": text,
-                    "short": text,
-                    "kind": "worker",
-                    "state": "asks",
-                    "title": text,
-                    "what": text,
-                    "folder": text,
-                    "updated": text,
-                    "parent": text,
-                    "run": None,
-                    "command": text,
-                    "pid": 123456,
-                    "terminal": text,
-                }
-            ]
-            * many
-        },
-        "usage": {
-            "total": {**figures, "sessions": many},
-            "since": None,
-            "days": [{"day": "2026-01-02", **figures}] * many * 9,
-            "models": [{"model": text, **figures}] * many,
-            "projects": [{"project": text, **figures}] * many * 9,
-        },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
-        "agent_goals": {
-            "agent": {"name": text},
-            "goals": [
-                {
-                    "id": "g1",
-                    "text": text,
-                    "priority": 9,
-                    "long_term": True,
-                    "done": "2026-02-18T15:06:55.000Z" if many % 2 else None,
-                }
-            ]
-            * many,
-        },
-        "reflection": {"text": text},
         "trust": {
             "project": text,
             "state": "trusted" if many % 2 else "changed",
@@ -615,46 +471,15 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "problems": [text] * many,
             "files": [{"name": text, "bytes": 10**6}] * many,
         },
-        "why": {
-            "recipe": text,
-            "name": text,
-            "limits": [{"name": text, "value": [text] * many, "bound_by": text, "said": {text: True}}] * many,
-            "signals": {"bind": not many, "token_pressure": "high", "recent_errors": many, "event_class": text},
-        },
         "doctor": {
             "ok": not many,
             "model": None,
             "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
         },
-        "instructions": {
-            "model": text,
-            "requests": 100,
-            "tokens": many,
-            "cap": 16_384,
-            "cost_usd": many / 7 if many else None,
-            "files": [{"path": text, "kind": "rule", "paths": [text] * many, "tokens": 9, "cost_usd": 0.01}] * many,
-            "findings": [
-                {"kind": kind, "path": text, "line": many, "text": text, "other": text}
-                for kind in ("duplicate", "problem")
-            ],
-        },
-        "drop": {
-            "id": "d1",
-            "what": text,
-            "tokens": 5,
-            "cause": text,
-            "text": text * many,
-            "start": 0,
-            "end": 5,
-            "total": 9,
-        },
-        "drops": {"drops": [drop] * many},
         "help": {
             "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4),
             "keys": [(text, text)],
         },
-        "model": model,
-        "models": {"models": [model] * many, "chosen": text},
         "permissions": {
             "level": "ask",
             "bound_by": text,
@@ -663,31 +488,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "rules": [{"decision": "deny", "rule": text, "from": text}] * many,
             "problems": [text] * many,
             "sandbox": {"backend": "none", "why": text},
-        },
-        "decision": decision,
-        "decisions": {"decisions": [decision] * many, "more": many},
-        "replay": {"ok": not many, "requests": many, "session": text, "first_difference": text},
-        "fact": {"facts": [fact] * many, "done": "kept"},
-        "memory": {"facts": [fact] * many, "whole": many == 2},
-        "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
-        "sessions": {"sessions": [session] * many},
-        "settings": {
-            "settings": {text + str(value): {"value": value, "origin": text} for value in (text, many, True, 0.5)},
-            "shows_origin": bool(many),
-            "path": text,
-        },
-        "skills": {
-            "untrusted": many,
-            "skills": [
-                {
-                    "name": text,
-                    "origin": "personal",
-                    "description": text,
-                    "problem": text if many % 2 else "",
-                    "shadowed": True,
-                }
-            ]
-            * many,
         },
         "status": {
             "host": text,
@@ -739,58 +539,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 else {}
             ),
         },
-        "tools": {
-            "level": "ask",
-            "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
-        },
-        "workers": {"workers": [worker] * many},
-        "plugins": {
-            "plugins": [
-                {
-                    **dict.fromkeys(("name", "version", "description", "source", "path"), text),
-                    "problem": text * (number % 2),
-                    "items": [
-                        {"kind": kind, "name": text, "what": text * (number % 2), "state": state, "problem": text}
-                        for kind, state in (("skill", "new"), ("hook", "changed"), ("server", "active"))
-                    ],
-                    "left_out": [text] * many,
-                }
-                for number in range(many)
-            ],
-            "python": [{"name": text, "package": text, "adds": [text] * many, "problems": [text]}] * many,
-            **({"diff": text} if many % 2 else {}),
-        },
-        "undo": {
-            "action": "undo",
-            "turn": many or None,
-            "restored": [f"{text}{number}" for number in range(many)],
-            "removed": [text] * bool(many),
-            "kept": [{"path": text, "why": text, "aside": text if number % 2 else None} for number in range(many)],
-            "head_moved": {"before": text, "after": text, "command": f"git reset --soft {text}"} if many else None,
-            "unfollowed": [text] * many,
-            "dry_run": many == 1,
-        },
-        "worktrees": {
-            "project": None if many else text,
-            "worktrees": [
-                {
-                    "name": text,
-                    "state": "changed",
-                    "in_use": True,
-                    "problem": "",
-                    "files": many,
-                    "added": 10**6,
-                    "removed": 0,
-                    "commits": many,
-                    "kept": [text] * many,
-                    "carried": [text] * many,
-                    "created": "2026-01-02T03:04:05Z",
-                    "project": text,
-                    "folder": text,
-                }
-            ]
-            * many,
-        },
         "applied": {
             "name": text,
             "folder": text,
@@ -799,16 +547,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "there": [text] * many,
             "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
         },
-        "hooks": {
-            "hooks": [
-                {
-                    **dict.fromkeys(("event", "matcher", "command", "source", "why"), text),
-                    "on_timeout": ("allow", "deny")[many % 2],
-                    "state": ("active", "changed")[many % 2],
-                }
-            ]
-            * many
-        },
         "plans": {"plans": [planned] * many},
         "plan": {
             "done": ("added", "removed", "queued", "paused", "resumed")[many % 5],
@@ -816,52 +554,18 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "offer": text * (many % 2),
             "plans": [planned],
         },
-        "mcp_servers": {
-            "servers": [
-                {
-                    "name": text,
-                    "tools": many,
-                    "tokens": None,
-                    "source": "project",
-                    "target": text,
-                    "why": text,
-                    "left_out": [text] * many,
-                },
-            ]
-            * many,
-            "sent": "one",
-            "problems": [text] * many,
-        },
         "server_tools": {
             "tools": [{"name": text, "description": text}] * many,
             "tokens": 4_000,
             "seconds": 1.5,
             "left_out": [text] * many,
         },
-        "runs": {"runs": [_run_value(text, many)] * many},
         "run": {
             **_run_value(text, many),
             "done": text * (many > 1),
             "report": "\n".join([text] * many),
             "questions": [{"what": text, "why": text}] * many,
             "signals": [{"at": "2026-07-01T10:00:00.000Z", "kind": text, "value": {}, "taken": bool(many % 2)}] * many,
-        },
-        "spaces": {"spaces": [_space_value(text, many)] * many},
-        "space_messages": {
-            "space": _space_value(text, many),
-            "unread_before": many,
-            "messages": [
-                {
-                    "at": "2026-07-01T10:00:00.000Z",
-                    "seen": number < many // 2,
-                    "text": f"{text}\n{text}",
-                    "quiet": text if number % 2 else None,
-                    "run": "run-1" if number % 2 else None,
-                    "facts": ["1 commit", text] * (number % 2),
-                    "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]},
-                }
-                for number in range(many)
-            ],
         },
     }
 
@@ -907,11 +611,6 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "worktree": text * (many > 1) or None,
         "until": {"command": text, "passed": many > 3, "rounds": many, "status": 1, "left": [text]} if many else None,
     }
-
-
-def _space_value(text: str, many: int) -> dict[str, Any]:
-    at, members = "2026-07-01T10:00:00.000Z", [{"id": "ent-1", "name": text, "type": "human"}] * many
-    return {"id": "space-1", "name": text, "new": many or None, "newest": at, "members": members}
 
 
 def too_wide(text: str, width: int) -> list[str]:
