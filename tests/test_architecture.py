@@ -480,11 +480,11 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_081, 0, 1),
+    "acp": (9_122, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_041, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_463, 0, 40),
+    "commands": (44_331, 0, 42),
     "config": (35_722, 0, None),
     "context": (8_891, 0, 16),
     "conversation": (47_128, 0, 46),
@@ -494,8 +494,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
     "imports": (14_499, 0, 10),
-    "ledger": (53_110, 0, 32),
-    "mcp": (19_538, 0, 22),
+    "ledger": (53_118, 0, 32),
+    "mcp": (19_555, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_584, 0, 61),
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_749, 49_781)
+SUM = (973_820, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -17,7 +17,7 @@ from acp import schema
 from nexus_cli.core import event
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.real_files import read_regular, real_path
-from nexus_cli.core.tool import Effect, Reads, Tool
+from nexus_cli.core.tool import Effect, Reads, Tool, describe_subject
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.export import fenced
@@ -66,7 +66,7 @@ class UpdateStream:
         self._folder = folder
         self._replays = replays
         self._output: dict[str, str] = {}
-        """Output so far of the calls that run."""
+        """Output so far of the calls that have begun and not ended."""
 
     def translate(self, session_event: event.Event) -> Iterator[Update]:
         """Yield the updates of an event; most have one, or none."""
@@ -78,12 +78,14 @@ class UpdateStream:
             case event.Thinking(text):
                 yield schema.AgentThoughtChunk(content=text_block(text), session_update="agent_thought_chunk")
             case event.ToolCallEvent(call, subject):
+                self._output[call.id] = ""
                 yield self.start_call(call, subject)
             case event.ToolOutput(call_id, text):
                 shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-LONGEST:]
                 yield progress(call_id, content=[fence_text(shown)])
             case event.ToolResultEvent(call, result):
-                self._output.pop(call.id, None)
+                if self._output.pop(call.id, None) is None:  # never begun, as behind a cancelled call
+                    yield self.start_call(call, describe_subject(self.registry.get(call.name), call))
                 yield self.end_call(call, result)
                 if (tool := self.registry.get(call.name)) and tool.lists and not result.error:
                     yield plan(call.arguments.get(tool.lists))

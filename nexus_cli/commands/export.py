@@ -78,7 +78,7 @@ def export_session(
         info = source.ledger.session(source.find(key))
     except NexusError as error:
         hint = f"To write to a file: nexus export -o {key}" if Path(key).suffix.casefold() in (*SUFFIXES, ".md") else ""
-        hint = f"Name the session first: nexus export ID {key}" if key.split()[0].casefold() in FORMATS else hint
+        hint = f"Name the session first: nexus export ID {key}" if key.partition(" ")[0].casefold() in FORMATS else hint
         if output or not hint:
             raise
         raise NexusError(error.kind, error.what, error.why, hint) from error

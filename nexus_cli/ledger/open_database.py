@@ -137,6 +137,8 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
     except sqlite3.DatabaseError as error:
         if primary_code(error) not in DAMAGED:
             raise
+    except UnicodeDecodeError:  # the error of SQLite quotes the bytes of a damaged schema
+        pass
     return None
 
 
@@ -148,6 +150,8 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         if primary_code(error) not in DAMAGED:
             raise
+    except UnicodeDecodeError:
+        pass
     aside = _set_aside(path)
     notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new ledger")
     _make_private_file(path)

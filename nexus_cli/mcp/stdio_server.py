@@ -48,11 +48,12 @@ class ServerProcess:
     """Number of calls that the server may have seen."""
     open: bool = False
     status: int | None = None
+    """With which the server ended by itself; None if nexus ended it by a signal."""
 
     def explain_end(self) -> str:
         """Return the reason that the server ended and its last output, in one line."""
         status = self.status
-        how = "the server exited"
+        how = "the server closed its stdout"
         if status is not None:
             how = f"signal {-status} killed the server" if status < 0 else f"the server exited with status {status}"
         return how + self.last_words()
@@ -180,7 +181,8 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
         if number is not None:
             end_group(process.pid, number)
         with contextlib.suppress(TimeoutError):
-            server.status = await asyncio.wait_for(_wait_for_end(process), 0.05 if server.fault else _GRACE_SECONDS)
+            status = await asyncio.wait_for(_wait_for_end(process), 0.05 if server.fault else _GRACE_SECONDS)
+            server.status = status if number is None else server.status
             break
     end_group(process.pid)  # what it left running in its group
     server.on_group(process.pid, False)

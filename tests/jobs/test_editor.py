@@ -296,7 +296,8 @@ def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_sessi
 
 def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(place: Stage) -> None:
     asked = ("ask_person", {"questions": [{"question": "Which one?", "choices": ["first", "second"]}]})
-    steps = iter([calls(asked), calls(("bash", {"command": "echo begun; sleep 600"}))])
+    sleep, later = ("bash", {"command": "echo begun; sleep 600"}), ("bash", {"command": "touch later"})
+    steps = iter([calls(asked), calls(sleep, later)])
     place.script(lambda body: next(steps, {"text": "Done."}))
     editor = Editor()
 
@@ -313,6 +314,9 @@ def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(pl
     assert editor.forms == ["Which one?"]
     told = [str(one.content) for one in editor.of(schema.ToolCallProgress) if one.status]
     assert "the second one" in told[0]
+    begun = {one.tool_call_id: one.title for one in editor.of(schema.ToolCallStart)}
+    ended = [one.tool_call_id for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert list(begun) == ended and begun[ended[2]] == "touch later", "an update is of a call that the editor knows"
 
 
 @pytest.mark.matrix

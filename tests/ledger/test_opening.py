@@ -97,6 +97,14 @@ def test_a_ledger_that_lost_its_end_is_set_aside(path: Path, make: SimpleNamespa
     again.close()
 
 
+def test_a_ledger_whose_schema_is_no_text_is_set_aside(path: Path) -> None:
+    Ledger.open(path).close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE " + 5 * b"\xee"))
+    again = Ledger.open(path)
+    assert "damaged" in again.notices[0] and again.sessions() == []
+    again.close()
+
+
 @pytest.mark.matrix
 def test_damage_that_is_found_later_is_an_error_of_the_ledger(path: Path, make: SimpleNamespace) -> None:
     ledger = Ledger.open(path)

@@ -85,6 +85,9 @@ def call(request: dict[str, Any]) -> None:
     if MODE == "dies_in_call":
         print("out of memory", file=sys.stderr)
         os._exit(7)
+    elif MODE == "closes":
+        os.close(1)
+        time.sleep(600)
     elif MODE == "dies_once" and FILE is not None and FILE.read_text().count("list") < 2:
         os._exit(7)
     elif MODE == "huge":

@@ -51,6 +51,13 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated(play: Play, tmp_path:
     assert notes.read_text().split() == ["begin", "call"]
 
 
+@pytest.mark.matrix
+def test_a_server_that_closes_its_output_was_not_killed_by_a_signal(play: Play) -> None:
+    error = fails(play, raw("closes"))
+    assert error.fault == "died"
+    assert "the server closed its stdout; it is unknown whether the call took effect" in str(error)
+
+
 def test_a_list_is_asked_for_once_more_on_a_fresh_connection(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     tools = play.run(play.host.list_offer(raw("dies_once", notes))).tools
