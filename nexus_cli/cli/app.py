@@ -76,9 +76,19 @@ PEER_WORDS = {
     "run": 'nexus ask "..."`, or for unattended runs `nexus runs',
     **dict.fromkeys(("chat", "code", "start"), "nexus"),
     **dict.fromkeys(("--yolo", "--dangerously-skip-permissions"), "--allow all"),
+    "--dangerously-bypass-approvals-and-sandbox": "--allow all",
+    **dict.fromkeys(("--permission-mode", "--ask-for-approval", "--sandbox"), "--allow LEVEL"),
     **dict.fromkeys(("--allowedTools", "--allowed-tools"), "--rule RULE"),
     "--full-auto": "--allow auto",
     "--output-format": "nexus ask --json` or `nexus ask --stream-json",
+    **dict.fromkeys(("--json-schema", "--output-schema"), "nexus ask --schema FILE"),
+    "--max-turns": "nexus ask --max-steps N",
+    "--max-budget-usd": "nexus ask --max-cost USD",
+    "--image": "nexus ask --file PATH",
+    "--thinking": "--effort LEVEL",
+    **dict.fromkeys(("--ephemeral", "--no-session", "--no-session-persistence"), "--no-save"),
+    **dict.fromkeys(("fork", "--fork", "--fork-session"), "nexus sessions fork ID"),
+    "delete": "nexus sessions delete ID",
     "completion": "nexus --install-completion",
     "help": "nexus --help",
     "resume": "nexus -r ID",
@@ -223,7 +233,9 @@ def root(
     context: typer.Context,
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
-    connect: Annotated[str, Option("URL", "Connect to a server (nexus serve); -r ID selects an agent.")] = "",
+    connect: Annotated[
+        str, Option("URL", "Connect to a server (nexus serve); -r ID selects an agent or session.")
+    ] = "",
     token_file: Annotated[
         str, Option("PATH", "File with the token for --connect; default: the token of your own server.")
     ] = "",
