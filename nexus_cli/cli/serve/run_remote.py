@@ -94,10 +94,12 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     """Return the id of the agent that --resume names, or of a new one, which continues the session that it names.
     Raises `NexusError` if it names neither, or a session that is in use."""
     wanted = shared.resume
-    agents = await client.list_agents() if wanted else []
-    for row in agents:
-        if wanted in (row["agent_id"], row["session"]):
-            return row["agent_id"]
+    sessions = {row["agent_id"]: row["session"] for row in await client.list_agents()} if wanted else {}
+    if wanted in sessions:
+        return wanted
+    in_use = [agent_id for agent_id, session in sessions.items() if session.endswith(wanted.upper())]
+    if len(in_use) == 1:
+        return in_use[0]
     try:
         agent = await client.create_agent(
             model=shared.model or None,
@@ -110,7 +112,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
         if not (wanted and error.data):
             raise
         refusal = NexusError.of(error.data)
-        refusal.hint += f". Agents: {', '.join(row['agent_id'] for row in agents) or 'none'}"
+        refusal.hint += f". Agents: {', '.join(sessions) or 'none'}"
         raise refusal from error
     return agent["agent_id"]
 

@@ -204,7 +204,8 @@ def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
         async with serving(tmp_path) as served:
             session = (await served.client.create_agent("a"))["session"]
             await served.client.send("a", "hello")
-            assert await _find_agent(served.client, SharedOptions(resume=session)) == "a", "an agent has it open"
+            for key in ("a", session, session[-6:].lower()):
+                assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
             await served.client.destroy_agent("a")
             agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
             assert (await served.client.get_status(agent))["session"] == session
