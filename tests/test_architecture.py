@@ -482,10 +482,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_122, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_041, 0, 7),
+    "cli": (47_173, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_331, 0, 42),
-    "config": (35_722, 0, None),
+    "commands": (44_330, 0, 42),
+    "config": (35_780, 0, None),
     "context": (8_891, 0, 16),
     "conversation": (47_128, 0, 46),
     "core": (45_790, 0, None),
@@ -499,20 +499,20 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_584, 0, 61),
-    "reports": (86_889, 8_414, None),
-    "rpc": (17_386, 0, 18),
+    "reports": (87_039, 8_414, None),
+    "rpc": (17_336, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_203, 0, 40),
     "sandbox": (38_728, 0, 27),
     "sections": (34_944, 0, 35),
     "service_list": (303, 0, 2),
-    "session": (50_564, 0, 35),
+    "session": (50_584, 0, 35),
     "spaces": (10_365, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_499, 27_256, 55),
     "tree undo worktrees": (67_863, 0, 64),
-    "ui": (97_543, 0, 46),
+    "ui": (97_598, 0, 46),
     "workers": (10_356, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -526,7 +526,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_820, 49_784)
+SUM = (973_991, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

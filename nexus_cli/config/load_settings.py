@@ -96,8 +96,10 @@ def is_rule_folder(parts: Sequence[str]) -> bool:
 def unknown_key_error(key: str, source: str = "") -> NexusError:
     """Return the error for an unknown key, with the most similar known one; for a table, with the keys in it."""
     parts = split_key(key)
-    if len(parts) == 1 and parts[0] in TABLES:
-        keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
+    is_named = len(parts) == 2 and parts[0] in NAMED_TABLES
+    if is_named or key in TABLES:
+        keys = [join_key([*parts, name]) for name in NAMED_TABLES[parts[0]].settings] if is_named else []
+        keys = keys or [name for name in SETTINGS if name.startswith(f"{key}.")] or [f"{key}.NAME"]
         return NexusError("config", key, "this is a table of settings", f"Name one of its settings: {', '.join(keys)}")
     if parts[0] in REMOVED_TABLES:
         return NexusError("config", source or "the settings", f"{key} is no longer supported", "Remove it")

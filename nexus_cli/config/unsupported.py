@@ -32,6 +32,9 @@ PLACES: Mapping[str, tuple[str, str]] = {
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
     ".opencode/command": ("commands", "commands are not read"),
+    ".pi/prompts": ("commands", "commands are not read; put them in .claude/commands"),
+    ".pi/skills": ("skills", "skills are not read; put them in .agents/skills"),
+    ".pi/extensions": ("extensions", "extensions are not run"),
 }
 """Paths in a project, their contents, and what becomes of these."""
 SETTINGS_KEYS = ("statusLine", "outputStyle")

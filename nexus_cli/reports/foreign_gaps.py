@@ -37,10 +37,12 @@ from nexus_cli.tools.registry import rule_tools
 KEYS: Mapping[str, str] = {
     "model": "is ignored: a project cannot choose the model",
     "outputStyle": "is ignored: put style instructions in NEXUS.md",
-    "statusLine": "is ignored: nexus has its own status line",
+    "statusLine": "is ignored: set your own with `nexus config set ui.status_command COMMAND`",
     "enableAllProjectMcpServers": "is ignored: `nexus trust` approves servers",
     "disabledMcpjsonServers": "is ignored: `nexus trust` approves servers",
     "enabledMcpjsonServers": "is ignored: `nexus trust` approves servers",
+    "permissions.additionalDirectories": "is ignored: use `--add-dir DIR`",
+    "permissions.defaultMode": "is ignored: choose a level yourself with `--allow LEVEL` or `/permissions`",
 }
 """What becomes of keys of Claude's settings."""
 APPLIED = ("hooks", "disableAllHooks", "permissions", "env", "$schema", "enabledPlugins", "extraKnownMarketplaces")
@@ -104,7 +106,8 @@ def _permissions(table: object) -> Iterator[str]:
             yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in effect: {error}")
     for key in table:
         if key not in ("allow", "deny", "ask"):
-            yield one_line(f"permissions.{key} is ignored")
+            name = f"permissions.{key}"
+            yield one_line(f"{name} {KEYS.get(name, 'is ignored')}")
 
 
 def _plugins(table: object, project: Path) -> Iterator[str]:

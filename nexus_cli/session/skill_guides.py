@@ -44,8 +44,9 @@ VALUE = re.compile(
     r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))"
     r"|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}|\$([A-Za-z_]\w*)"
 )
-NAMED_BY_VALUE = re.compile(f"@(?:{VALUE.pattern})")
-"""A file that an argument names, or that lies in a folder of a guide: `@$1`, `@${CLAUDE_SKILL_DIR}/a.md`."""
+NAMED_BY_VALUE = re.compile(rf"@(?:[\w./~-]|{VALUE.pattern})*(?:[\w/-]|{VALUE.pattern})")
+"""A file of whose path an argument or a folder of a guide may be a part: `@$1`, `@src/$1.js`,
+`@${CLAUDE_SKILL_DIR}/a.md`."""
 FIRST = re.compile(r"\$0(?!\d)")
 """The sign of a guide that counts its arguments from zero."""
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
@@ -201,8 +202,8 @@ class _Expansion:
         return VALUE.sub(fill, text)
 
     def _fill_name(self, match: re.Match[str]) -> str:
-        """Return the name of a file with its value, which is one plain path; else as it is."""
-        name = f"@{self._find_value(match) or ''}"
+        """Return the name of a file with its values, if that is one plain path; else as it is."""
+        name = VALUE.sub(lambda value: self._find_value(value) or value[0], match[0])
         return name if FILE.fullmatch(name) else match[0]
 
     def _find_value(self, match: re.Match[str]) -> str | None:

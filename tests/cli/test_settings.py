@@ -190,6 +190,9 @@ def test_a_table_is_no_setting_and_its_keys_are_named(here: Places) -> None:
     with pytest.raises(NexusError, match="this is a table of settings") as raised:
         write_setting(here, "limits", "3")
     assert "limits.max_steps" in raised.value.hint
+    with pytest.raises(NexusError, match="this is a table of settings") as raised:
+        write_setting(here, 'models."openai/x"', "3")
+    assert 'models."openai/x".window' in raised.value.hint
 
 
 def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:

@@ -38,6 +38,17 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest
     assert list_gaps(tmp_path)[-1].startswith("50 more")
 
 
+def test_a_setting_that_a_person_can_set_here_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    permissions = {"defaultMode": "acceptEdits", "additionalDirectories": ["../lib"], "other": 1}
+    settings = {"statusLine": {"type": "command", "command": "status.sh"}, "permissions": permissions}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps(settings))
+    status, mode, folders, other = list_gaps(tmp_path)
+    assert "statusLine" in status and "ui.status_command" in status
+    assert "defaultMode" in mode and "--allow LEVEL" in mode and "--add-dir DIR" in folders
+    assert other.endswith("permissions.other is ignored")
+
+
 def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path) -> None:
     project, settings = tmp_path / "project", tmp_path / "project/.claude/settings.json"
     settings.parent.mkdir(parents=True)

@@ -66,8 +66,10 @@ def test_an_argument_names_a_file_that_is_attached_if_it_is_one_plain_path(tmp_p
         called = _Expansion(state, replace(GUIDE, path=str(tmp_path / "g.md")), arguments)
         return list(_named_files(NAMED_BY_VALUE.sub(called._fill_name, text), tmp_path))
 
-    for name in ("a.py", "b.md"):
+    (tmp_path / "src").mkdir()
+    for name in ("a.py", "b.md", "src/part05.js"):
         (tmp_path / name).write_text("x")
+    assert named("Check @src/part$1.js, and @src/$2.", "05 part05.js") == ["src/part05.js"]
     assert named("Compare @$1 with @$2.", "a.py b.md") == ["a.py", "b.md"]
     assert named("See @$ARGUMENTS and @$9/b.md.", "a.py") == ["a.py"]
     assert named("See @${CLAUDE_SKILL_DIR}/b.md.", "") == [f"{tmp_path}/b.md"]

@@ -28,7 +28,7 @@ WITHOUT_SERVER = (
 
 
 def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
-    """Run the REPL with a new agent, or with the one that --resume names; return the exit status."""
+    """Run the REPL with a new agent, or with the agent or session that --resume names; return the exit status."""
     shared.check()
     if others := [option for option in shared.given if option not in TAKEN]:
         raise UsageError(f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
@@ -91,21 +91,30 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
 
 
 async def _find_agent(client: Client, shared: SharedOptions) -> str:
-    """Return the id of the agent that --resume names, or of a new one. Raises `UsageError`."""
+    """Return the id of the agent that --resume names, or of a new one, which continues the session that it names.
+    Raises `NexusError` if it names neither, or a session that is in use."""
     wanted = shared.resume
-    if not wanted:
+    sessions = {row["agent_id"]: row["session"] for row in await client.list_agents()} if wanted else {}
+    if wanted in sessions:
+        return wanted
+    in_use = [agent_id for agent_id, session in sessions.items() if session.endswith(wanted.upper())]
+    if len(in_use) == 1:
+        return in_use[0]
+    try:
         agent = await client.create_agent(
             model=shared.model or None,
             allow=shared.allow or None,
             cwd=shared.directory or None,
             recipe=shared.recipe or None,
+            session=wanted or None,
         )
-        return agent["agent_id"]
-    names = [row["agent_id"] for row in await client.list_agents()]
-    if wanted not in names:
-        there = ", ".join(names) or "none"
-        raise UsageError(f"agent {wanted}", "there is no such agent", f"Agents: {there}")
-    return wanted
+    except CallError as error:
+        if not (wanted and error.data):
+            raise
+        refusal = NexusError.of(error.data)
+        refusal.hint += f". Agents: {', '.join(sessions) or 'none'}"
+        raise refusal from error
+    return agent["agent_id"]
 
 
 async def _keep_if_used(client: Client, agent: str, *, is_new: bool) -> bool:

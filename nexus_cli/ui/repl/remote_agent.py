@@ -343,9 +343,13 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                when = "Resume" if is_restarted else "After the server has exited, resume"
-                hint = f"{when} the session there: nexus --resume {self.status.session}"
-                self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {hint}.", "error")
+                way, lost = "After the server has exited, resume the session there: nexus --resume", "perhaps not sent"
+                if is_restarted:
+                    way, lost = f"Reconnect with: nexus --connect {self._url} -r", "not sent"
+                error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
+                self.repl.show_note(f"{error_text}. {way} {self.status.session}", "error")
+                for text in self._steered:
+                    self.repl.show_note(f"{lost}: {brief(text)}", "warn")
                 self.status_code = 1
                 self.repl.request_exit()
                 return

@@ -13,6 +13,8 @@ from rpc.serving import Answering, Reply, serving, until
 from search import sample
 from ui.repl.test_repl import Kept
 
+from nexus_cli.cli.command_options import SharedOptions
+from nexus_cli.cli.serve.run_remote import _find_agent
 from nexus_cli.client import Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
@@ -169,10 +171,49 @@ def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> 
         async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
             await repl.backend.read_events()
         said = " ".join(view.text.split())
-        assert "the server was restarted. Resume the session there: nexus --resume " in said
+        session = repl.backend.status.session
+        assert f"the server was restarted. Reconnect with: nexus --connect {repl.backend._url} -r {session}" in said
         assert repl.backend.status_code == 1
 
     play(tmp_path, scene)
+
+
+@pytest.mark.matrix
+def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        say(repl, "and hurry")
+        await until(lambda: repl.backend.undelivered)
+        assert isinstance(repl.backend, RemoteAgent)
+        async with Client(repl.backend._url, "of-the-server-before") as client:
+            present, repl.backend._client = repl.backend._client, client
+            await repl.backend.read_events()
+            repl.backend._client = present
+        assert "not sent: and hurry" in view.text
+        provider.gates["first"].set()
+
+    play(tmp_path, scene, provider)
+
+
+@pytest.mark.matrix
+def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(tmp_path) as served:
+            session = (await served.client.create_agent("a"))["session"]
+            await served.client.send("a", "hello")
+            for key in ("a", session, session[-6:].lower()):
+                assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
+            await served.client.destroy_agent("a")
+            agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
+            assert (await served.client.get_status(agent))["session"] == session
+            with pytest.raises(NexusError, match="there is no such session") as refused:
+                await _find_agent(served.client, SharedOptions(resume="gone"))
+            assert refused.value.hint.endswith(f"Agents: {agent}")
+
+    asyncio.run(scene())
 
 
 def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_path: Path) -> None:
