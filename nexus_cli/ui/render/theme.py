@@ -7,8 +7,9 @@ always has the same meaning as the colour.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
@@ -179,6 +180,17 @@ class Theme:
             "markdown.h5": "italic",
             "markdown.h6": "italic dim",
         }
+
+
+def paint_runs(text: str, parameters: Sequence[str]) -> str:
+    """Return `text` with the SGR codes of the `parameters` of its characters, unchanged for those that have none."""
+    painted, offset = "", 0
+    for code, run in groupby(parameters):
+        size = len(list(run))
+        part = text[offset : offset + size]
+        painted += f"\x1b[{code}m{part}\x1b[0m" if code else part
+        offset += size
+    return painted + text[offset:]
 
 
 def choose_theme(setting: str, colour: bool, *, screen: bool = False) -> Theme:
