@@ -14,7 +14,7 @@ from itertools import accumulate, groupby, islice, pairwise, takewhile
 from pathlib import PurePath
 
 from nexus_cli.core.elide import plural
-from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
+from nexus_cli.text.cells import expand_tabs, fold, one_line
 from nexus_cli.text.diff_lines import DiffLine, count_lines, describe_counts, parse_diff
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme, paint_runs
@@ -236,7 +236,7 @@ class _Painter:
         line, theme = row.line, self._theme
         if line.role == "hunk":
             skip = f"{theme.signs.skip:>{max(1, self._gutter - 3)}}  {one_line(line.text)}".rstrip()
-            yield theme.paint("dim", cut(skip, self._width, theme.signs.cut))
+            yield theme.paint("dim", theme.cut(skip, self._width))
             return
         if row.hunk is None:
             role = "bold" if line.role == "file" else line.role or "dim"

@@ -116,7 +116,7 @@ class Repl:
             text = format_running_call(f"{brief(work.what)}{bar}", work.seconds, self.view.width, self.theme)
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
-        dot = f" {self.theme.signs.dot} "
+        dot = self.theme.dot
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
         if not work.stopped and self.renderer.runs_long and self.backend.ends_with_repl:
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)

@@ -19,11 +19,11 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
+from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, is_command_line, is_only_answer, write_question
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
-from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.repl.view import ReplController, ReplView
 from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
@@ -100,7 +100,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
 
-class LineView:
+class LineView(ReplView):
     """A `ReplView`. A line that ends in a backslash continues in the next one."""
 
     echoes = True
@@ -175,8 +175,7 @@ class LineView:
             self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer, self._asked = answer, question
-            rows = draw_question(question, self.width - 1, self.height, redraws=False, colour=False)
-            self._prompt = "\n".join(rows) + " "
+            self._prompt = f"{write_question(question, self.width - 1)} "
             self._takes_answer = self._takes_commands = False
             self._early, lines = None, self._lines
             if question.text and question.keys:
@@ -298,9 +297,6 @@ class LineView:
             if self._prompted:
                 self._write("")
             self._give(None)
-
-    def notify(self, text: str, *, waits: bool = False) -> None:
-        """Do nothing: this terminal gets no control codes."""
 
     def leave(self) -> None:
         self._end(None)

@@ -108,7 +108,7 @@ class PickerPanel:
         title = self._title_lines(columns)
         titles = title[: max(0, min(rows - each, rows // 2))]
         if titles and titles != title:
-            titles[-1] = cut(" ".join(title[len(titles) - 1 :]), columns, self._theme.signs.cut)
+            titles[-1] = self._theme.cut(" ".join(title[len(titles) - 1 :]), columns)
         self._visible = max(1, (rows - len(titles)) // each)
         first = max(0, min(self._selected - self._visible // 2, len(choices) - self._visible))
         lines = self._head(titles, columns) if titles else []
@@ -147,7 +147,7 @@ class PickerPanel:
             facts.append(f"{more:,} more: type to search")
         place = "  " + ", ".join(facts) if facts else ""
         *above, last = titles
-        last = cut(last + place, columns, self._theme.signs.cut)
+        last = self._theme.cut(last + place, columns)
         hint = f"  {HINT}" if cells(last) + cells(HINT) + 2 <= columns else ""
         bold = partial(self._theme.paint, "bold")
         return [*map(bold, above), bold(last) + self._theme.paint("dim", hint)]
@@ -157,9 +157,9 @@ class PickerPanel:
             " ".join(strip_ambiguous(sanitize(text)).splitlines()) for text in (choice.label, choice.detail)
         )
         sign, role = (MARKED, "bold") if marked else (PLAIN, "")
-        below = [cut(PLAIN * 2 + detail.strip(), columns, self._theme.signs.cut)] if each == 2 else []
+        below = [self._theme.cut(PLAIN * 2 + detail.strip(), columns)] if each == 2 else []
         beside = f"  {detail}" if detail and not below else ""
-        label = cut(label, columns - cells(sign + beside), self._theme.signs.cut)
+        label = self._theme.cut(label, columns - cells(sign + beside))
         gap = " " * (columns - cells(sign + label + beside)) if beside else ""
         painted = self._theme.paint(role, sign + label) + gap + self._theme.paint("dim", beside)
         return [painted, *(self._theme.paint("dim", line) for line in below)]

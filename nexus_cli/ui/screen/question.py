@@ -37,9 +37,10 @@ from nexus_cli.ui.asked_question import (
     WAIT_FIRST,
     AnswerKey,
     AskedQuestion,
-    draw_question,
+    KeyRows,
     find_key,
     is_only_answer,
+    write_question,
 )
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
@@ -277,18 +278,10 @@ class QuestionPanel:
 
     def _rows(self, columns: int, most: int) -> list[str]:
         question = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
-        lines = draw_question(
-            question,
-            columns,
-            most,
-            redraws=True,
-            colour=self._colour,
-            chosen=self.marked if self.is_open else None,
-            last=self._last,
-            is_open=self.is_open,
-        )
         if question.keys:
-            return lines
+            chosen = self.marked if self.is_open else None
+            return KeyRows(columns, self._colour, chosen, self._last, self.is_open).draw(question, most)
+        lines = write_question(question, columns).split("\n")
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]
