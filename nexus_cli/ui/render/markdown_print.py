@@ -7,7 +7,7 @@ markup is never interpreted. Cells of a table wrap; if columns would become too 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from io import StringIO
 from itertools import zip_longest
@@ -150,7 +150,7 @@ class _Page:
         """Return the columns of prose: `PROSE` at most, including its prefix."""
         return min(width, max(LEAST, PROSE - self._console.width + width))
 
-    def _wrap(self, text: Text, width: int) -> Sequence[Text]:
+    def _wrap(self, text: Text, width: int) -> Iterable[Text]:
         return text.wrap(self._console, width, overflow="fold")
 
     def _list(self, node: SyntaxTreeNode, width: int, style: str) -> Iterator[Text]:
