@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from nexus_cli.text.cells import cells, cut
 
@@ -75,12 +76,6 @@ def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> in
     Each row is given by its characters' widths. After the end of a row, the cursor stays in the row's last part.
     """
     *before, last = rows
-    here, used = [], 0
-    for width in last:
-        if used >= x:
-            break
-        here.append(width)
-        used += width
     # The character under the cursor decides the part of the row that has the cursor.
-    under = last[len(here) : len(here) + 1]
-    return sum(count_folds(row, columns) for row in before) + count_folds([*here, *under], columns) - 1
+    shown = 1 + sum(start < x for start in accumulate(last[:-1], initial=0))
+    return sum(count_folds(row, columns) for row in before) + count_folds(last[:shown], columns) - 1

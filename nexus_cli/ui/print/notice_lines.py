@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.core import event as e
 from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.stream import Writable
-from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -34,28 +34,26 @@ class NoticeLines:
         self._stream, self._quiet, self._alone = stream, quiet, alone
         self.session: Session | None = None
         """The session that hints name, so that their commands work in any folder; set by the caller."""
-        self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop))
+        self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop), self._noted)
 
     def print_notice(self, text: str) -> None:
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._noted(text)
 
     def print_error(self, line: str) -> None:
         """Print an error, even if quiet."""
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._line(line, "31")
 
     def print_next_step(self, line: str) -> None:
         """Print the person's next possible action, even if quiet."""
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._line(line)
 
     def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
+        if self._drop_batch.takes(event):
             return
-        if not isinstance(event, AMONG_DROPS):
-            self._show_held_drops()
         match event:
             case e.TurnEnd(outcome=outcome):
                 if not outcome.was_declined and (line := _texts().describe_denials(outcome.denied, "--allow")):
@@ -75,10 +73,6 @@ class NoticeLines:
                 self.print_notice(_texts().describe_event(event))
             case e.ToolResultEvent() if self._alone and tells_person(event.call.name) and WAITS in event.result.output:
                 self.print_notice(_texts().describe_told(event.result))
-
-    def _show_held_drops(self) -> None:
-        for text in self._drop_batch.release():
-            self._noted(text)
 
     def _noted(self, text: str) -> None:
         if text and not self._quiet:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.entry_ranges import ranges_of
-from nexus_cli.core.event import ContextDrop, ContextPlan, TurnStart
+from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
+from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -30,24 +31,30 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
     return f"`nexus drops show {drop}{session_option}`" if drop else f"`nexus drops{session_option}`"
 
 
-AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
+_AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
 """Events behind which more drops may follow."""
 
 
 class DropBatcher:
-    """Holds drops until an event arrives that is not `AMONG_DROPS`."""
+    """Holds drops until an event arrives that is not among drops."""
 
-    def __init__(self, way: Callable[[str], str]) -> None:
-        """`way` returns the command that prints the drop of an id, or lists all for ""."""
-        self._way = way
+    def __init__(self, way: Callable[[str], str], show: TakeText) -> None:
+        """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line."""
+        self._way, self._show = way, show
         self._held: list[Drop] = []
 
-    def keeps(self, drop: Drop) -> bool:
-        """Return True if a drop is to be shown later, or never: one notice reports pruned results."""
-        if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
-            self._held.append(drop)
-            return True
-        return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
+    def takes(self, event: Event) -> bool:
+        """Return True for a drop that is to be shown later, or never: one notice reports pruned results. Before an
+        event that is not among drops, show those that are held."""
+        if isinstance(event, ContextDrop):
+            drop = event.drop
+            if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
+                self._held.append(drop)
+                return True
+            return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
+        if not isinstance(event, _AMONG_DROPS):
+            self.show_held()
+        return False
 
     def describe(self, drop: Drop) -> str:
         """Return the line about one drop."""
@@ -55,13 +62,15 @@ class DropBatcher:
 
         return describe_drop(drop, self._way(drop.id))
 
-    def release(self) -> list[str]:
-        """Return the lines to show before anything else."""
+    def show_held(self) -> None:
+        """Show the drops that are held, before anything else: few one by one, many in one line."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
-            return [self.describe(drop) for drop in drops]
+            for drop in drops:
+                self._show(self.describe(drop))
+            return
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}"]
+        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}")

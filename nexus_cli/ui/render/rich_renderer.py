@@ -23,7 +23,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.registry import describe_past_subject
 from nexus_cli.ui.render import live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
-from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher
+from nexus_cli.ui.render.drop_batcher import DropBatcher
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
@@ -101,7 +101,9 @@ class RichRenderer:
         self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
-        self._drop_batch = DropBatcher(lambda drop: f"/drops {drop}".rstrip())
+        self._drop_batch = DropBatcher(
+            lambda drop: f"/drops {drop}".rstrip(), lambda text: self._scrollback.add_note(text, "warn")
+        )
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -186,17 +188,17 @@ class RichRenderer:
 
     def show_held(self) -> None:
         """Output held lines before other text."""
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
         """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text."""
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._scrollback.add_user_message(text)
 
     def show_note(self, text: str, role: str = "") -> None:
         """Show a note of ours, one or more lines, in a role of the theme."""
-        self._show_held_drops()
+        self._drop_batch.show_held()
         self._scrollback.add_note(text, role)
 
     def add_lines(self, lines: Sequence[str]) -> None:
@@ -215,10 +217,8 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
+        if self._drop_batch.takes(event):
             return
-        if not isinstance(event, AMONG_DROPS):
-            self._show_held_drops()
         if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)
         match event:
@@ -304,10 +304,6 @@ class RichRenderer:
         from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (a turn of `nexus ask` loads no commands)
 
         return use_slash_names(text)
-
-    def _show_held_drops(self) -> None:
-        for text in self._drop_batch.release():
-            self._scrollback.add_note(text, "warn")
 
     def _retry(self, event: e.Retry) -> None:
         """Count the attempts in the spinner; without one, in lines."""

@@ -183,7 +183,9 @@ class LineView(ReplView):
                 self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
             opening = asyncio.ensure_future(self._open(bool(question.keys)))
             try:
-                with self._without_echo() if question.is_hidden else nullcontext():
+                # Only the end of a hidden line is shown.
+                hides = self._local_mode(termios.ECHO, termios.ECHONL) if question.is_hidden else nullcontext()
+                with hides:
                     line = await answer
                 return None if question.is_hidden and line is not None and line.startswith("\x1b") else line
             finally:
@@ -239,23 +241,16 @@ class LineView(ReplView):
     def _take_begun(self) -> None:
         """Read the line that is being typed, which requires another terminal mode. It can no longer be edited; further
         text is added to it."""
-        with suppress(termios.error):
-            before = termios.tcgetattr(self._stdin)
-            single = [*before]
-            single[3] &= ~termios.ICANON
-            try:
-                termios.tcsetattr(self._stdin, termios.TCSANOW, single)
-                self._arrived()
-            finally:
-                termios.tcsetattr(self._stdin, termios.TCSANOW, before)
+        with self._local_mode(without=termios.ICANON):
+            self._arrived()
 
     @contextmanager
-    def _without_echo(self) -> Iterator[None]:
-        """Show nothing of what is typed in the block but the end of a line."""
+    def _local_mode(self, without: int, added: int = 0) -> Iterator[None]:
+        """Switch local flags of the terminal within the block."""
         before = None
         with suppress(termios.error):
             before = termios.tcgetattr(self._stdin)
-            flags = before[3] & ~termios.ECHO | termios.ECHONL
+            flags = before[3] & ~without | added
             termios.tcsetattr(self._stdin, termios.TCSANOW, [*before[:3], flags, *before[4:]])
         try:
             yield

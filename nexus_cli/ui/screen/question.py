@@ -26,7 +26,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Window
-from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    BeforeInput,
+    ConditionalProcessor,
+    PasswordProcessor,
+    Processor,
+)
 
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.asked_question import (
@@ -71,19 +77,43 @@ _OPEN, _CLOSED = "> ", ". "
 _MORE = "\u2026"
 
 
-class QuestionPanel:
+class FieldPanel:
+    """The panel of what the person is asked, with a field of one line."""
+
+    def __init__(self, typed: Callable[[], object], processors: list[Processor]) -> None:
+        """`typed` is called after each change of the text."""
+        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: typed())
+        control = BufferControl(self.buffer, processors, focusable=True)
+        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
+        self.answer: asyncio.Future[str | None] | None = None
+        """The future of the answer; None if nothing is asked."""
+
+    @property
+    def asking(self) -> bool:
+        """True if the panel is on the screen."""
+        return self.answer is not None
+
+    def clear(self, answer: asyncio.Future[str | None] | None) -> None:
+        """Empty the field for `answer`, or close it."""
+        self.answer = answer
+        self.buffer.reset()
+        self.container.horizontal_scroll = 0  # a long text has scrolled it, and nothing scrolls it back
+
+    def give(self, line: str | None) -> None:
+        """Answer with `line`."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(line)
+
+
+class QuestionPanel(FieldPanel):
     """The panel of the open question, if there is one."""
 
     def __init__(self, colour: bool, has_draft: Callable[[], bool], draft: Callable[[], str]) -> None:
         """`has_draft` is True while the input box has text, which `draft` returns."""
         self.has_draft, self._draft = has_draft, draft
-        self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
-        control = BufferControl(self.buffer, [stars, before, AfterInput(self._hint)], focusable=True)
-        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
-        self.answer: asyncio.Future[str | None] | None = None
-        """The future of the answer; None if no question is open."""
+        super().__init__(self._typed, [stars, before, AfterInput(self._hint)])
         self.is_open = False
         """True if the field has the focus."""
         self.seen = 0.0
@@ -102,11 +132,6 @@ class QuestionPanel:
         self._early = EarlyKeys()
         self._stands_since: float | None = None
         """Time when an early answer was drawn in the field, `inf` before that; None if the text was typed there."""
-
-    @property
-    def asking(self) -> bool:
-        """True if a question is on the screen."""
-        return self.answer is not None
 
     @property
     def came_early(self) -> bool:
@@ -145,10 +170,9 @@ class QuestionPanel:
 
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
-        self.asked, self.answer, self.is_open, self.seen = question, answer, False, 0.0
+        self.asked, self.is_open, self.seen = question, False, 0.0
         self._early = EarlyKeys()
-        self.buffer.reset()
-        self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
+        self.clear(answer)
 
     def note_drawn(self, now: float) -> None:
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
@@ -187,14 +211,9 @@ class QuestionPanel:
     def end(self) -> None:
         if self.is_open and not self.asked.is_hidden:
             self._answered = asyncio.get_running_loop().time()
-        self.answer, self.is_open, self.asked, self._stands_since = None, False, AskedQuestion(""), None
+        self.is_open, self.asked, self._stands_since = False, AskedQuestion(""), None
         self.hold()
-        self.buffer.reset()
-
-    def give(self, line: str | None) -> None:
-        """Answer with `text`."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(line)
+        self.clear(None)
 
     def enter(self) -> None:
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""

@@ -132,6 +132,7 @@ class Screen:
         self._renderer = renderer
         self._layout.last = lambda: renderer.last_rendered_screen
         app.layout.focus(self._box.buffer)
+        self._box.attach(app)
         app.key_processor.before_key_press += self._pressed
         app.key_processor.after_key_press += lambda keys: self._panel.note_early(keys._previous_key_sequence)
         hasten_escape(app.key_processor)
@@ -385,8 +386,6 @@ class Screen:
         self._panel.note_key(self._key_at)
         self.notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
-        if self._layout.hint and self._key_at - self._warned_at > AGAIN:
-            self._layout.hint = ""
 
     # The end
 
