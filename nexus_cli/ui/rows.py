@@ -37,22 +37,17 @@ def _alone(match: re.Match[str]) -> str:
     return "\u3000" if 0x1F3FB <= code <= 0x1F3FF else ""
 
 
-def fit_row(line: str, columns: int) -> tuple[str, str]:
-    """Return `line` cut to `columns`: with its codes, and as plain text."""
+def fit_row(line: str, columns: int) -> str:
+    """Return `line` with its codes, cut to `columns`."""
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
-    if len(line) <= columns and line.isascii() and "\x1b" not in line:
-        return line, line
-    room, pieces, text = columns, [], []
+    room, pieces = columns, []
     for place, part in enumerate(_SGR.split(line)):
-        if place % 2:
-            pieces.append(part)
-            continue
-        piece = cut(part, room)
-        room = room - cells(piece) if piece == part else 0
-        pieces.append(piece)
-        text.append(piece)
-    codes = RESET if "\x1b" in line else ""
-    return "".join(pieces) + codes, "".join(text)
+        if place % 2 == 0:
+            piece = cut(part, room)
+            room = room - cells(piece) if piece == part else 0
+            part = piece
+        pieces.append(part)
+    return "".join(pieces) + (RESET if "\x1b" in line else "")
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -370,11 +370,10 @@ class RichRenderer:
             running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(group)), width, theme)
             return [*group[: rows - len(running)], *running], "line"
         if self._markdown.is_open:
-            tail, shape = (
-                self._markdown.tail(live_area.KEPT),
-                live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
-            )
-            return shape(tail, rows, width if self._markdown.in_fence else prose), "text"
+            tail = self._markdown.tail(live_area.KEPT)
+            if self._markdown.in_fence:
+                return live_area.tail_of_code(tail, rows, width), "text"
+            return live_area.tail_of_prose(tail, rows, prose), "text"
         if self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
             return [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)], "thought"

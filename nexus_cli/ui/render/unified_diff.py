@@ -62,16 +62,16 @@ def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ..
     same = sum(len("".join(befores[a : a + size]).strip()) for a, _, size in matcher.get_matching_blocks())
     if 2 * same < ALIKE * (len(old.strip()) + len(new.strip())):
         return None
-    olds, news = ([0, *accumulate(map(len, words))] for words in (befores, afters))
     changes = [places for tag, *places in matcher.get_opcodes() if tag != "equal"]
-    gone = [(olds[begin], olds[end]) for begin, end, _, _ in changes]
-    come = [(news[begin], news[end]) for _, _, begin, end in changes]
-    return _seen(gone, old), _seen(come, new)
+    gone = _ranges(befores, [(begin, end) for begin, end, _, _ in changes])
+    return gone, _ranges(afters, [(begin, end) for _, _, begin, end in changes])
 
 
-def _seen(ranges: Sequence[Range], line: str) -> tuple[Range, ...]:
-    """Return the ranges that deserve a mark: an indentation is visible without one."""
-    return tuple((begin, end) for begin, end in ranges if line[:end].strip() and begin < end)
+def _ranges(words: Sequence[str], changes: Sequence[Range]) -> tuple[Range, ...]:
+    """Return the characters of the changed words of a line that deserve a mark: an indentation is visible without."""
+    ends = [0, *accumulate(map(len, words))]
+    shown = (change for change in changes if change[0] < change[1] and "".join(words[: change[1]]).strip())
+    return tuple((ends[begin], ends[end]) for begin, end in shown)
 
 
 _HIGHLIGHTED = 500

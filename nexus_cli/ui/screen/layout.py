@@ -70,9 +70,8 @@ class ScreenLayout(Container):
         """True if the list of keys is shown below the box."""
         self.last: Callable[[], Screen | None] = lambda: None
         """Returns the screen that the terminal shows."""
-        self.drawn: Mapping[int, str] = {}
-        """Text of the rows that were written in one piece, by number."""
         self._written: Mapping[int, str] = {}
+        """The rows that were written in one piece, by number."""
         self._drawn_on: Screen | None = None
         self._plan: Sequence[Sequence[str] | _Placed] = ()
 
@@ -164,14 +163,12 @@ class ScreenLayout(Container):
 
     def _write(self, screen: Screen, rows: Mapping[int, str], columns: int) -> None:
         """Put whole rows on `screen` so that the renderer's comparison with the former screen is right."""
-        before = self._written if self._drawn_on is not None and self._drawn_on is self.last() else {}
-        written, drawn = {}, {}
         last = self.last()
-        for y, row in rows.items():
-            text, drawn[y] = fit_row(row if self._codes else without_codes(row), columns - 1)
-            written[y] = text
+        before = self._written if last is self._drawn_on else {}
+        ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
+        written = {y: fit_row(row if self._codes else without_codes(row), columns - 1) for y, row in rows.items()}
+        for y, text in written.items():
             screen.data_buffer[y][0] = _WHOLE
-            ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
                 # Another text, or a menu covered it.
@@ -181,7 +178,11 @@ class ScreenLayout(Container):
                 # The whole row has content: cells that are not drawn over must be erased.
                 last.data_buffer.pop(y, None)
                 last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
-        self._written, self.drawn, self._drawn_on = written, drawn, screen
+        self._written, self._drawn_on = written, screen
+
+    def drawn_row(self, y: int) -> str | None:
+        """Return the text of a row of the last drawing that was written in one piece, None for any other."""
+        return without_codes(self._written[y]) if y in self._written else None
 
 
 def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:

@@ -302,7 +302,7 @@ class QuestionPanel(FieldPanel):
             return KeyRows(columns, self._colour, chosen, self._last, self.is_open).draw(question, most)
         lines = write_question(question, columns).split("\n")
         if len(lines) > most > 0:
-            lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
+            lines[most - 1] = fit_row(lines[most - 1], columns - 1) + _MORE
         return lines[: max(0, most)]
 
 
@@ -399,10 +399,6 @@ def field_bindings(
             panel.give(None)
         else:
             stop(gently=is_gentle)
-
-    @bindings.add("c-d", filter=here & ~empty)
-    def _delete(event: KeyPressEvent) -> None:
-        panel.buffer.delete(event.arg)
 
     @bindings.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:

@@ -69,7 +69,7 @@ class QuestionApp:
             output=output,
             erase_when_done=True,
         )
-        self._app.renderer = FittedRenderer(self._app._merged_style, output, dict)
+        self._app.renderer = FittedRenderer(self._app._merged_style, output, lambda row: None)
         self._app.ttimeoutlen = ESCAPE_SECONDS
         hasten_escape(self._app.key_processor)
         self._app.after_render += lambda _: panel.note_drawn(asyncio.get_running_loop().time())

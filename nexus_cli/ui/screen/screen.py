@@ -127,7 +127,7 @@ class Screen:
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen = ESCAPE_SECONDS
-        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn)
+        renderer = FittedRenderer(app._merged_style, self._output, self._layout.drawn_row)
         app.renderer = renderer
         self._renderer = renderer
         self._layout.last = lambda: renderer.last_rendered_screen
