@@ -144,7 +144,7 @@ class Theme:
 
     @property
     def dot(self) -> str:
-        """What stands between facts on one line."""
+        """Return the separator of facts on one line."""
         return f" {self.signs.dot} "
 
     def join(self, facts: Iterable[tuple[str, str]]) -> str:

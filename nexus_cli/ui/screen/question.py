@@ -80,7 +80,7 @@ _MORE = "\u2026"
 class FieldPanel:
     """The panel of what the person is asked, with a field of one line."""
 
-    def __init__(self, typed: Callable[[], object], processors: list[Processor]) -> None:
+    def __init__(self, typed: Callable[[], None], processors: list[Processor]) -> None:
         """`typed` is called after each change of the text."""
         self.buffer = Buffer(multiline=False, on_text_changed=lambda _: typed())
         control = BufferControl(self.buffer, processors, focusable=True)
