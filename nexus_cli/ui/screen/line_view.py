@@ -114,9 +114,8 @@ class LineView(ReplView):
         self._asked = AskedQuestion("")
         """The newest question."""
         self._asking = asyncio.Lock()
-        self._prompt = ""
-        self._takes_answer = self._takes_commands = False
-        """True if a line answers the open question, unless it is a command."""
+        self._takes_answer = False
+        """True if a line answers the open question."""
         self._early: str | None = None
         """The answer that was typed since the question was put and before it took lines; "" before it is typed, None if
         anything else was typed. An empty line takes it."""
@@ -175,13 +174,12 @@ class LineView(ReplView):
             self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer, self._asked = answer, question
-            self._prompt = f"{write_question(question, self.width - 1)} "
-            self._takes_answer = self._takes_commands = False
+            self._takes_answer = False
             self._early, lines = None, self._lines
             if question.text and question.keys:
                 self._take_begun()
                 self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
-            opening = asyncio.ensure_future(self._open(bool(question.keys)))
+            opening = asyncio.ensure_future(self._open())
             try:
                 # Only the end of a hidden line is shown.
                 hides = self._local_mode(termios.ECHO, termios.ECHONL) if question.is_hidden else nullcontext()
@@ -193,9 +191,10 @@ class LineView(ReplView):
                 self._answer = None
                 self._settle()
 
-    async def _open(self, approves: bool) -> None:
+    async def _open(self) -> None:
         """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
         line is begun, or an early answer alone for `EARLY` seconds; else at once, discarding text typed before."""
+        approves = bool(self._asked.keys)
         if not approves:
             self._pieces.clear()
             with suppress(termios.error):
@@ -213,7 +212,7 @@ class LineView(ReplView):
                     self._stream_write((GOES_ON if self._begun else READY) + _bare(self._begun_line))
                     self._prompted = True
                 typed = None
-        self._takes_answer, self._takes_commands = True, approves
+        self._takes_answer = True
         self._early, self._early_begun = self._early_answer, self._begun_line
         if self._early:
             self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown it
@@ -386,8 +385,8 @@ class LineView(ReplView):
             self._answer.set_result(line)
 
     def _is_answered_by(self, line: str) -> bool:
-        """True if a question is open and accepts this line."""
-        return self._takes_answer and self._is_asking and not (self._takes_commands and is_command_line(line))
+        """True if a question is open and accepts this line: with keys it accepts no command."""
+        return self._takes_answer and self._is_asking and not (self._asked.keys and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
@@ -462,7 +461,7 @@ class LineView(ReplView):
         if self._prompted or self._away or self._controller is None:
             return
         if self._is_answered_by(""):
-            prompt = _bare(self._prompt)
+            prompt = _bare(f"{write_question(self._asked, self.width - 1)} ")
         elif self._begun:
             prompt = GOES_ON
         elif self._controller.running:

@@ -121,7 +121,7 @@ class QuestionPanel(FieldPanel):
         self.asked = AskedQuestion("")
         self.marked: int | None = None
         """The place of the key that Enter takes in the empty field, None for none."""
-        self._key_at, self._is_paused = 0.0, False
+        self.key_at, self._is_paused = 0.0, False
         """The time of the newest key, and if it came after a pause."""
         self._text = ""
         """The text before the newest change."""
@@ -192,19 +192,19 @@ class QuestionPanel(FieldPanel):
         letter that comes right after an approval was drawn answers alone, because it may repeat the answer to the
         question before."""
         self.is_open, self.marked, self._text = True, self.asked.marked, ""
-        self._key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
+        self.key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
         self.buffer.text = early
         self.buffer.cursor_position = len(early)
         self._stands_since = inf if early else None
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
-        self._key_at, self._is_paused = now, now - self._key_at >= QUIET
+        self.key_at, self._is_paused = now, now - self.key_at >= QUIET
         self.hold()
 
     def note_return(self, now: float) -> None:
         """Record that another program had the terminal until now."""
-        self._key_at, self._is_paused = now, False
+        self.key_at, self._is_paused = now, False
         self._early = EarlyKeys()
         self.hold()
 
@@ -254,7 +254,7 @@ class QuestionPanel(FieldPanel):
 
     def _settle(self, key: str) -> None:
         """Answer with a letter, unless the process was stopped meanwhile: then the pause was none of the person's."""
-        if asyncio.get_running_loop().time() - self._key_at < STOPPED:
+        if asyncio.get_running_loop().time() - self.key_at < STOPPED:
             self.give(key)
         else:
             self.hold()
@@ -419,7 +419,7 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
         answer.get_loop().call_later(LAPSE, give_up)
 
 
-async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
+async def wait_for_quiet(panel: QuestionPanel) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
     and for the next question of several; if that approves, as soon as it has been drawn."""
@@ -431,7 +431,7 @@ async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) ->
     while True:
         early = panel.early_answer
         pause = EARLY if early else quiet
-        wait = (max(panel.seen, last_key()) + pause - clock()) if panel.seen else quiet or FRAME
+        wait = (max(panel.seen, panel.key_at) + pause - clock()) if panel.seen else quiet or FRAME
         if wait <= 0 and (early or not (panel.asked.keys and panel.has_draft())):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)
