@@ -172,7 +172,7 @@ class _Page:
         before = first
         for inner_node in node.children:
             for line in self._block(inner_node, max(1, width - len(first)), style):
-                yield Text.assemble((before, sign_style), line)
+                yield Text.assemble((before, sign_style if before.strip() else ""), line)
                 before = later
 
     def _inline(self, node: SyntaxTreeNode, *styles: str) -> Text:

@@ -53,7 +53,7 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
         parts = _parts(status, theme, home, gone)
         if own:
             parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
-        line = theme.join((part.text, part.role) for part in parts)
+        line = f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(part.role, part.text) for part in parts)
         if cells(without_codes(line)) <= room:
             return line
         if not waiting and own:
