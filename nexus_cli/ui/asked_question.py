@@ -6,9 +6,8 @@ terminal can do: redraw rows, or write a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 from nexus_cli.commands import parse
@@ -220,88 +219,82 @@ def describe_unclear_answer(line: str, question: AskedQuestion) -> str:
     return f"{answer} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
 
 
-def draw_question(
-    question: AskedQuestion,
-    columns: int,
-    most: int,
-    *,
-    redraws: bool,
-    colour: bool,
-    chosen: int | None = None,
-    last: str = "",
-    is_open: bool = True,
-) -> list[str]:
-    """Lay out the question in rows of at most `columns` cells.
-
-    On a terminal that `redraws`, the keys stand in the last rows, the `chosen` one is marked, and what Esc does,
-    or `last`, is at their end; there are at most `most` rows. The keys are dim until the question `is_open` for them.
-    Elsewhere, and without keys, the question is text before the answer.
-    """
-    if question.keys and redraws:
-        flow = partial(
-            _flow, last=last or question.escape, chosen=chosen, columns=columns, colour=colour, is_open=is_open
-        )
-        return _key_rows(question, columns, most, flow)
-    return list(wrap(_name_keys(question) if question.keys else question.prompt.rstrip(), columns))
-
-
-def _name_keys(asked: AskedQuestion) -> str:
-    """Return the prompt for an answer by line: the key of each answer is in brackets, that of the default in capital
-    letters."""
+def write_question(asked: AskedQuestion, columns: int) -> str:
+    """Return the question as text before the answer by line, in rows of at most `columns` cells: the key of each answer
+    is in brackets, that of the default in capital letters."""
     key_labels = " \u00b7 ".join(
         f"[{answer_key.key}] {answer_key.label}"
         if answer_key.is_choice
         else f"[{answer_key.key.upper() if answer_key.key == asked.default else answer_key.key}]{answer_key.label[1:]}"
         for answer_key in asked.keys
     )
-    return f"{asked.prompt} {key_labels}{f', {asked.words}' if asked.words else ''}:"
+    named = f"{asked.prompt} {key_labels}{f', {asked.words}' if asked.words else ''}:"
+    return "\n".join(wrap(named if asked.keys else asked.prompt.rstrip(), columns))
 
 
-def _key_rows(
-    question: AskedQuestion, columns: int, most: int, flow: Callable[[str, Sequence[str]], list[str]]
-) -> list[str]:
-    """Lay out the last line of the prompt with the keys by `flow`, its other lines above.
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """The layout of a question with keys on a terminal that redraws rows: they stand in the last rows, with what Esc
+    does behind them."""
 
-    If that takes more than `most` rows, the labels are left out first, then the lines above, then the end of the
-    question but its mark.
-    """
-    *head, line = question.prompt.split("\n")
-    above = [cut(text, columns, "...") for text in head]
-    texts = [f"{answer_key.key} {answer_key.label}" for answer_key in question.keys]
-    rows = flow(line, texts)
-    if len(above) + len(rows) > most:
-        texts = [answer_key.key for answer_key in question.keys]
-        rows = flow(line, texts)
-    if len(rows) > most:
-        line = f"{cut(line.removesuffix('?'), columns // 2, '...')}?"
-        rows = flow(line, texts)
-    return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
+    columns: int
+    """Most cells of a row."""
+    colour: bool
+    chosen: int | None
+    """The place of the key that is marked, None for none."""
+    last: str
+    """Shown in place of the effect of Esc, "" for that."""
+    is_open: bool
+    """False while the question does not accept its keys, which are dim then."""
 
+    def draw(self, question: AskedQuestion, most: int) -> list[str]:
+        """Return the rows: the last line of the prompt with the keys, its other lines above.
 
-def _flow(
-    prompt: str, choices: Sequence[str], *, last: str, chosen: int | None, columns: int, colour: bool, is_open: bool
-) -> list[str]:
-    """Return the question, its choices and `last`, wrapped between them; each has a cell on both sides.
+        If that takes more than `most` rows, the labels are left out first, then the lines above, then the end of the
+        question but its mark.
+        """
+        *head, line = question.prompt.split("\n")
+        last = self.last or question.escape
+        texts = [f"{answer_key.key} {answer_key.label}" for answer_key in question.keys]
+        rows = self._flow(line, texts, last)
+        if len(head) + len(rows) > most:
+            texts = [answer_key.key for answer_key in question.keys]
+            rows = self._flow(line, texts, last)
+        if len(rows) > most:
+            line = f"{cut(line.removesuffix('?'), self.columns // 2, '...')}?"
+            rows = self._flow(line, texts, last)
+        above = [cut(text, self.columns, "...") for text in head]
+        return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
 
-    A single row is set more tightly. A choice that is wider than a row is wrapped whole: it may say what is allowed.
-    """
-    texts = [*choices, last]
-    wide = cells(prompt) + sum(cells(text) + 3 for text in texts) <= columns
-    bold, dim, mark, plain = ("\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "", "")
-    lines = list(wrap(prompt, columns))
-    rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
-    pieces = [(number, *piece) for number, text in enumerate(texts) for piece in enumerate(wrap(text, columns - 2))]
-    for number, part, text in pieces:
-        shown = f" {text} "
-        if number == chosen:
-            shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
-        elif number < len(choices) and colour:
-            key, space, label = ("", "", text) if part else text.partition(" ")
-            shown = f" {bold}{key}{plain}{space}{label} " if is_open else f" {dim}{text}{plain} "
-        size, gap = cells(text) + 2, " " if wide or not number else ""
-        if used and not part and used + len(gap) + size <= columns:
-            rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
-        else:
-            rows.append(shown)
-            used = size
-    return rows
+    def _flow(self, prompt: str, choices: Sequence[str], last: str) -> list[str]:
+        """Return the question, its choices and `last`, wrapped between them; each has a cell on both sides.
+
+        A single row is set more tightly. A choice that is wider than a row is wrapped whole: it may say what is
+        allowed.
+        """
+        texts = [*choices, last]
+        is_wide = cells(prompt) + sum(cells(text) + 3 for text in texts) <= self.columns
+        bold, plain = ("\x1b[1m", "\x1b[0m") if self.colour else ("", "")
+        lines = list(wrap(prompt, self.columns))
+        rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
+        for number, choice in enumerate(texts):
+            for part, text in enumerate(wrap(choice, self.columns - 2)):
+                shown = self._paint(text, number, is_key=number < len(choices), is_first=not part)
+                size, gap = cells(text) + 2, " " if is_wide or not number else ""
+                if used and not part and used + len(gap) + size <= self.columns:
+                    rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
+                else:
+                    rows.append(shown)
+                    used = size
+        return rows
+
+    def _paint(self, text: str, number: int, *, is_key: bool, is_first: bool) -> str:
+        """Return a piece of a choice, or of what stands behind all of them, with a cell on both sides."""
+        if number == self.chosen:
+            return f"\x1b[7m {text} \x1b[0m" if self.colour else f"[{text}]"
+        if not (is_key and self.colour):
+            return f" {text} "
+        if not self.is_open:
+            return f" \x1b[2m{text}\x1b[0m "
+        key, space, label = text.partition(" ") if is_first else ("", "", text)
+        return f" \x1b[1m{key}\x1b[0m{space}{label} "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from nexus_cli.text.cells import cells, cut
 
@@ -36,22 +37,17 @@ def _alone(match: re.Match[str]) -> str:
     return "\u3000" if 0x1F3FB <= code <= 0x1F3FF else ""
 
 
-def fit_row(line: str, columns: int) -> tuple[str, str]:
-    """Return `line` cut to `columns`: with its codes, and as plain text."""
+def fit_row(line: str, columns: int) -> str:
+    """Return `line` with its codes, cut to `columns`."""
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
-    if len(line) <= columns and line.isascii() and "\x1b" not in line:
-        return line, line
-    room, pieces, text = columns, [], []
+    room, pieces = columns, []
     for place, part in enumerate(_SGR.split(line)):
-        if place % 2:
-            pieces.append(part)
-            continue
-        piece = cut(part, room)
-        room = room - cells(piece) if piece == part else 0
-        pieces.append(piece)
-        text.append(piece)
-    codes = RESET if "\x1b" in line else ""
-    return "".join(pieces) + codes, "".join(text)
+        if place % 2 == 0:
+            piece = cut(part, room)
+            room = room - cells(piece) if piece == part else 0
+            part = piece
+        pieces.append(part)
+    return "".join(pieces) + (RESET if "\x1b" in line else "")
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -75,12 +71,6 @@ def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> in
     Each row is given by its characters' widths. After the end of a row, the cursor stays in the row's last part.
     """
     *before, last = rows
-    here, used = [], 0
-    for width in last:
-        if used >= x:
-            break
-        here.append(width)
-        used += width
     # The character under the cursor decides the part of the row that has the cursor.
-    under = last[len(here) : len(here) + 1]
-    return sum(count_folds(row, columns) for row in before) + count_folds([*here, *under], columns) - 1
+    shown = 1 + sum(start < x for start in accumulate(last[:-1], initial=0))
+    return sum(count_folds(row, columns) for row in before) + count_folds(last[:shown], columns) - 1

@@ -11,8 +11,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
@@ -38,7 +39,6 @@ from prompt_toolkit.layout import (
     Dimension,
     FormattedTextControl,
     HSplit,
-    UIContent,
     Window,
 )
 from prompt_toolkit.layout.processors import (
@@ -86,18 +86,11 @@ async def _no_image() -> str:
     return ""
 
 
-class _Control(BufferControl):
-    """Tells the box the application that draws it."""
-
-    drawn: Callable[[], None]
-
-    def create_content(self, width: int, height: int, preview_search: bool = False) -> UIContent:
-        self.drawn()
-        return super().create_content(width, height, preview_search)
-
-
 class InputBox:
     """The input box. All methods must be called in the loop's thread."""
+
+    _app: Application[Any]
+    """The application that draws the box."""
 
     def __init__(
         self,
@@ -125,7 +118,6 @@ class InputBox:
         self._vi = vi
         self._hint = ""
         self._editing = False
-        self._app: Application[object] | None = None
         self._pastes = Pastes()
         self._index = FileIndex(folder, project, listed=self._listed)
         self._history = ProjectHistory(history, project, save=save, notice=lambda text: self.notice(text))
@@ -185,7 +177,7 @@ class InputBox:
     @property
     def searching(self) -> bool:
         """True during a history search, which Enter, Esc and Ctrl+C end."""
-        return self._app is not None and self._app.layout.has_focus(self.search_buffer)
+        return self._app.layout.has_focus(self.search_buffer)
 
     def accept_completion(self) -> bool:
         """Accept the highlighted entry and close the menu. For a folder, open it again with the folder's content.
@@ -300,7 +292,7 @@ class InputBox:
     def hint(self, text: str) -> None:
         """Show one line below the box until the text changes; "" removes it."""
         self._hint = sanitize(text)
-        if text and self._app is not None:
+        if text:
             self._app.invalidate()
 
     async def edit(self) -> None:
@@ -325,11 +317,10 @@ class InputBox:
 
     def _insert(self) -> None:
         """Switch vi to insert mode, in which every message begins."""
-        if self._app is not None:
-            self._app.vi_state.input_mode = InputMode.INSERT
+        self._app.vi_state.input_mode = InputMode.INSERT
 
     def _container(self) -> HSplit:
-        control = _Control(
+        control = BufferControl(
             buffer=self.buffer,
             input_processors=[
                 HighlightIncrementalSearchProcessor(),
@@ -342,7 +333,6 @@ class InputBox:
             search_buffer_control=self._toolbar.control,
             preview_search=True,
         )
-        control.drawn = self._drawn
         text = Window(
             control,
             height=Dimension(min=1),
@@ -370,20 +360,18 @@ class InputBox:
     def set_keys(self, *, vi: bool) -> None:
         """Edit the text with the keys of vi, or those of emacs."""
         self._vi = vi
-        if self._app is not None:
-            self._app.editing_mode = EditingMode.VI if vi else EditingMode.EMACS
+        self._app.editing_mode = EditingMode.VI if vi else EditingMode.EMACS
 
-    def _drawn(self) -> None:
-        app = get_app()
-        if app is not self._app:
-            self._app = app
-            self.set_keys(vi=self._vi)
-            read_in_bursts(app.input)
+    def attach(self, app: Application[Any]) -> None:
+        """Serve `app`, which draws the box; before anything else is done with it."""
+        self._app = app
+        self.set_keys(vi=self._vi)
+        read_in_bursts(app.input)
 
     def _listed(self) -> None:
         """Called in the index's thread when the first list is ready, which may be later than a completion waits."""
         app = self._app
-        if app is None or app.loop is None or app.context is None:
+        if app.loop is None or app.context is None:
             return
         with suppress(RuntimeError):  # the loop has ended
             app.loop.call_soon_threadsafe(self.offer_again, "file", context=app.context.copy())
@@ -401,10 +389,9 @@ class InputBox:
         self.buffer.start_completion()
 
     def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
-        app = get_app()
-        if app.output.get_size().columns < NARROW:
+        if self._app.output.get_size().columns < NARROW:
             return []
-        mode = _MODES.get(app.vi_state.input_mode, "i") if self._vi else ""
+        mode = _MODES.get(self._app.vi_state.input_mode, "i") if self._vi else ""
         if line or wrapped:
             return [("class:input.prompt", " " * len(f"{mode}> "))]
         return [("class:input.prompt", f"{mode}> ")]

@@ -83,26 +83,19 @@ class PasteParser(Vt100Parser):
             super().feed(enter)
 
     def _paste(self, data: str) -> None:
-        joined = self._tail + data
-        position = joined.find(_END)
-        if position < 0:
-            self._keep(data)
-            self._tail = joined[1 - len(_END) :]
+        text, end, after = (self._tail + data).partition(_END)
+        if end:
+            self._pieces.append(text)
+            pasted, self._pieces, self._size, self._tail = "".join(self._pieces), [], 0, ""
+            self._in_bracketed_paste = False
+            self.feed_key_callback(KeyPress(Keys.BracketedPaste, pasted))
+            self.feed(after)
             return
-        end = position - len(self._tail)
-        self._keep(data[: max(0, end)])
-        text = "".join(self._pieces)
-        if end < 0:
-            text = text[:end]
-        self._pieces, self._size, self._tail = [], 0, ""
-        self._in_bracketed_paste = False
-        self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
-        self.feed(data[end + len(_END) :])
-
-    def _keep(self, piece: str) -> None:
+        held = len(_END) - 1  # perhaps the beginning of the end
+        self._tail = text[-held:]
         if self._size <= KEPT:
-            self._pieces.append(piece)
-            self._size += len(piece)
+            self._pieces.append(text[:-held])
+            self._size += len(self._pieces[-1])
 
 
 def read_in_bursts(source: Input) -> None:

@@ -215,24 +215,20 @@ def completion_menu(
 ) -> ConditionalContainer:
     """Return the menu of `buffer` as a container that is shown while `wanted` and not empty."""
 
+    def entries() -> list[Completion]:
+        return buffer.complete_state.completions if buffer.complete_state is not None else []
+
     def most() -> int:
-        state = buffer.complete_state
-        return max(1, min(ROWS, get_app().output.get_size().rows // 3, len(state.completions) if state else 0))
+        return max(1, min(ROWS, get_app().output.get_size().rows // 3, len(entries())))
 
     def rows() -> StyleAndTextTuples:
-        state = buffer.complete_state
-        if state is None:
-            return []
-        return menu_rows(state.completions, highlighted(), get_app().output.get_size().columns, most())
+        return menu_rows(entries(), highlighted(), get_app().output.get_size().columns, most())
 
     def height() -> Dimension:
         return Dimension(min=0, preferred=most(), max=most())
 
-    def there() -> bool:
-        return wanted() and buffer.complete_state is not None and bool(buffer.complete_state.completions)
-
     window = Window(FormattedTextControl(rows), height=height, style="class:input.menu", always_hide_cursor=True)
-    return ConditionalContainer(window, Condition(there))
+    return ConditionalContainer(window, Condition(lambda: wanted() and bool(entries())))
 
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int, most: int) -> StyleAndTextTuples:

@@ -145,6 +145,10 @@ def _seen_from(folder: Path, project: Path, names: Sequence[str]) -> Iterable[st
     inside = folder.is_relative_to(project) and folder != project
     here = folder.relative_to(project).as_posix() + "/" if inside else ""
     up = "../" * here.count("/")
+
+    def shown(path: str) -> str:
+        return path[len(here) :] if path.startswith(here) else up + path
+
     folders: set[str] = set()
     for name in names:
         if _UNTYPED.search(name):
@@ -153,11 +157,8 @@ def _seen_from(folder: Path, project: Path, names: Sequence[str]) -> Iterable[st
         while parent and parent not in folders:
             folders.add(parent)
             parent = parent.rpartition("/")[0]
-        yield name[len(here) :] if name.startswith(here) else up + name
-    for name in folders:
-        path = name + "/"
-        if not here.startswith(path):
-            yield path[len(here) :] if path.startswith(here) else up + path
+        yield shown(name)
+    yield from (shown(f"{name}/") for name in folders if not here.startswith(f"{name}/"))
 
 
 def list_folder(written: str, folder: Path) -> list[str]:

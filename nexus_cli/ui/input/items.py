@@ -7,11 +7,10 @@ import stat
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import UsageError
-from nexus_cli.ui.input.piped import KEPT, decode
+from nexus_cli.ui.input.piped import KEPT, Reader, decode
 
 PLACE = "{}"
 """Stands for the item in a prompt."""
-_CHUNK = 64 * 1024
 
 
 def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
@@ -19,17 +18,12 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
 
     Raises `UsageError` for a list that cannot be read, that is binary or above 64 MiB.
     """
-    data = bytearray()
-    try:
-        while piece := os.read(descriptor, _CHUNK):
-            data += piece
-            if len(data) > KEPT:
-                raise UsageError("stdin", f"the list is larger than {KEPT >> 20} MiB", "Split it")
-    except OSError as error:
-        raise UsageError("stdin cannot be read", str(error.strerror), "Use a file or a pipe") from error
+    data = Reader(descriptor, "stdin").read_raw(KEPT + 1)
+    if len(data) > KEPT:
+        raise UsageError("stdin", f"the list is larger than {KEPT >> 20} MiB", "Split it")
     if nul:
-        return [decode(item, "an item")[0] for item in bytes(data).split(b"\0") if item.strip()], ""
-    text, notice = decode(bytes(data), "stdin") if data else ("", "")
+        return [decode(item, "an item")[0] for item in data.split(b"\0") if item.strip()], ""
+    text, notice = decode(data, "stdin") if data else ("", "")
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()], notice
 
 

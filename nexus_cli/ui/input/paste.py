@@ -14,6 +14,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.piped import KEPT
 
@@ -52,6 +53,8 @@ class TypedMessage:
     """Mentions of the files that are shown as `[Image #1]`."""
     attached: tuple[Attachment, ...] = ()
     """Texts that it took along."""
+    trigger: Trigger | None = None
+    """The message with the files that it mentions; None before they are read."""
 
 
 @dataclass(frozen=True, slots=True)

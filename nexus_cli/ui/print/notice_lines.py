@@ -37,17 +37,17 @@ class NoticeLines:
         self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop), self._noted)
 
     def print_notice(self, text: str) -> None:
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._noted(text)
 
     def print_error(self, line: str) -> None:
         """Print an error, even if quiet."""
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._line(line, "31")
 
     def print_next_step(self, line: str) -> None:
         """Print the person's next possible action, even if quiet."""
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._line(line)
 
     def feed(self, event: e.Event) -> None:

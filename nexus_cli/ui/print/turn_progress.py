@@ -189,9 +189,9 @@ class TurnProgress:
             return []
         rows, width = self._height(), self.err.width
         live = self._renderer.live(rows // 3 if rows >= LEAST_ROWS else 0)
-        spinner, stop = self._renderer.spinner(), f" {self._theme.signs.dot} {STOP_KEY}"
+        spinner, stop = self._renderer.spinner(), f"{self._theme.dot}{STOP_KEY}"
         spinner += stop if cells(without_codes(spinner + stop)) < width else ""
-        return [fit_row(line, width - 1)[0] for line in [*live, spinner]]
+        return [fit_row(line, width - 1) for line in [*live, spinner]]
 
 
 class TurnLines(NoticeLines):

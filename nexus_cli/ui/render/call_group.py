@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nexus_cli.core.grouping import group_pairs
 from nexus_cli.reports.text.lines import plural
-from nexus_cli.text.cells import cut, one_line
+from nexus_cli.text.cells import one_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import (
     FinishedCall,
@@ -75,10 +75,10 @@ class CallGroup:
         """Return a folded group: the summary, and below it the objects of the calls."""
         sure = all(finished.is_sure for finished in self._calls)
         sign, role = (theme.signs.ok, "ok") if sure else (theme.signs.dot, "dim")
-        text = cut(self.summary().replace("·", theme.signs.dot) + whole, width - len(sign) - 1, theme.signs.cut)
+        text = theme.cut(self.summary().replace(" · ", theme.dot) + whole, width - len(sign) - 1)
         indent = "    " if width >= 40 else "  "
         objects = ", ".join(dict.fromkeys(one_line(finished.subject) for finished in self._calls if finished.subject))
-        below = [indent + theme.paint("dim", cut(objects, width - len(indent), theme.signs.cut))] if objects else []
+        below = [indent + theme.paint("dim", theme.cut(objects, width - len(indent)))] if objects else []
         return [f"{theme.paint(role, sign)} {text}", *below]
 
     def live_lines(self, width: int, theme: Theme) -> list[str]:

@@ -31,12 +31,12 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
     return f"`nexus drops show {drop}{session_option}`" if drop else f"`nexus drops{session_option}`"
 
 
-AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
+_AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
 """Events behind which more drops may follow."""
 
 
 class DropBatcher:
-    """Holds drops until an event arrives that is not `AMONG_DROPS`."""
+    """Holds drops until an event arrives that is not among drops."""
 
     def __init__(self, way: Callable[[str], str], show: TakeText) -> None:
         """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line."""
@@ -44,20 +44,17 @@ class DropBatcher:
         self._held: list[Drop] = []
 
     def takes(self, event: Event) -> bool:
-        """Return True if `event` is a drop that is shown later, or never. Show the held ones before an event behind
-        which no more follow."""
-        if isinstance(event, ContextDrop) and self._keeps(event.drop):
-            return True
-        if not isinstance(event, AMONG_DROPS):
-            self.release()
+        """Return True for a drop that is to be shown later, or never: one notice reports pruned results. Before an
+        event that is not among drops, show those that are held."""
+        if isinstance(event, ContextDrop):
+            drop = event.drop
+            if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
+                self._held.append(drop)
+                return True
+            return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
+        if not isinstance(event, _AMONG_DROPS):
+            self.show_held()
         return False
-
-    def _keeps(self, drop: Drop) -> bool:
-        """Return True if a drop is to be shown later, or never: one notice reports pruned results."""
-        if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
-            self._held.append(drop)
-            return True
-        return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
 
     def describe(self, drop: Drop) -> str:
         """Return the line about one drop."""
@@ -65,8 +62,8 @@ class DropBatcher:
 
         return describe_drop(drop, self._way(drop.id))
 
-    def release(self) -> None:
-        """Show what is held, before anything else."""
+    def show_held(self) -> None:
+        """Show the drops that are held, before anything else: few one by one, many in one line."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
             for drop in drops:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import PurePath
 from typing import Any
 
 from pygments.lexers import get_lexer_by_name
@@ -26,7 +25,7 @@ _CYAN = Style(color="cyan").color
 _CYAN_IS_BLUE = {
     token: style + Style(color="blue") if style.color == _CYAN else style for token, style in ANSI_LIGHT.items()
 }
-SYNTAX_THEMES = {
+_THEMES = {
     "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
     "light": ANSISyntaxTheme({**_CYAN_IS_BLUE, **_ON_LIGHT, **_BLANK}),
 }
@@ -64,10 +63,10 @@ _NAMES = {
 _PARAMETERS = re.compile(r"\x1b\[([0-9;]+)m")
 
 
-def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> list[list[str]]:
-    """Return the SGR parameters of each character of `lines`, "" for none; empty lists if no lexer fits."""
-    path = PurePath(file_name)
-    lexer = _lexer(path.suffix.removeprefix(".").lower() or path.name.lower())
+def code_parameters(lines: Sequence[str], language: str, theme_name: str) -> list[list[str]]:
+    """Return the SGR parameters of each character of `lines`, "" for none; empty lists if no lexer fits. `language` is
+    its name or the suffix of its files."""
+    lexer = _lexer(language)
     if lexer is None or max(map(len, lines), default=0) > LONGEST:
         return [[] for _ in lines]
     rows: list[list[str]] = [[]]
@@ -85,13 +84,13 @@ def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> li
 def _lexer(name: str) -> Any:
     # By name, not by file name, which takes 70 ms for the first comparison with all patterns.
     try:
-        return get_lexer_by_name(_NAMES.get(name, name), stripnl=False, ensurenl=False)
+        return get_lexer_by_name(_NAMES.get(name, name), stripnl=False)
     except ClassNotFound:
         return None
 
 
 @lru_cache(1024)
 def _token_parameters(token: _TokenType, theme_name: str) -> str:
-    style = SYNTAX_THEMES[theme_name].get_style_for_token(token)
+    style = _THEMES[theme_name].get_style_for_token(token)
     match = _PARAMETERS.match(style.render("x", color_system=ColorSystem.STANDARD))
     return match[1] if match else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from nexus_cli.core.message import ToolCall
 from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.text.lines import plural
-from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
+from nexus_cli.text.cells import expand_tabs, fold, wrap
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize_output
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
@@ -97,7 +97,7 @@ def call_lines(
         else:
             block = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting)]
             if width > 8:
-                ends = (cut(expand_tabs(line), width - 4, theme.signs.cut) for line in call.last_lines(now))
+                ends = (theme.cut(expand_tabs(line), width - 4) for line in call.last_lines(now))
                 block += ["    " + theme.paint("dim", line) for line in ends]
         blocks.append(block)
     return fit_blocks(blocks, rows, width, theme)
@@ -106,7 +106,7 @@ def call_lines(
 def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Theme) -> list[str]:
     """Return the first line of each block, and as many other lines as fit into `rows`."""
     if len(blocks) > rows:
-        more = cut(f"... and {len(blocks) - rows + 1} more", width, theme.signs.cut)
+        more = theme.cut(f"... and {len(blocks) - rows + 1} more", width)
         return [*(block[0] for block in blocks[: max(0, rows - 1)]), theme.paint("dim", more)]
     spare = rows - len(blocks)
     lines: list[str] = []

@@ -1,35 +1,54 @@
-"""Print finished blocks of Markdown with rich, which is imported with this module: at the first block.
+"""Lay out finished blocks of Markdown, styled by rich, which is imported with this module: at the first block.
 
-Text is sanitized again after entities are decoded; rich's markup is never interpreted. `markdown_elements` draws lists,
-code and tables.
+Nothing is cut off at any width, and glyphs follow the theme. Text is sanitized again after entities are decoded; rich's
+markup is never interpreted. Cells of a table wrap; if columns would become too narrow, it is printed row by row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from io import StringIO
+from itertools import zip_longest
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
-from rich.console import Console, RenderableType
-from rich.markdown import Markdown as RichMarkdown
+from markdown_it.tree import SyntaxTreeNode
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
+from nexus_cli.text.cells import PROSE, cells, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render.markdown_blocks import Block
-from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
-from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.highlight import code_parameters
+from nexus_cli.ui.render.markdown_blocks import DELIMITER, Block
+from nexus_cli.ui.render.theme import Theme, paint_runs
 
 DEEPEST = 40
 """Deepest nesting that is rendered; a deeper block is shown as source."""
+LEAST = 8
+"""Least columns that indentation leaves to the text."""
+QUOTED = "markdown.block_quote"
+"""The style of what is quoted."""
+BOXES = {"[ ] ": "[ ]", "[x] ": "[x]", "[X] ": "[x]"}
+"""Beginnings of a task, with the box that is shown instead of a bullet."""
+GAP = 2
+"""Columns between two cells."""
+THINNEST = 5
+"""Least columns of a cell that needs them."""
+WORD = 20
+"""Most cells of a word that is not broken: paths, addresses and lines without spaces may be."""
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST + 10})
 """Without HTML, images and link definitions, so that `Vec<String>` and addresses stay visible."""
 _PARSER.enable(["strikethrough", "table"]).disable(["image", "reference"])
 _PYTHON_NAME = re.compile(r"__[A-Za-z]\w*__")
+_ADDRESS = re.compile(r"https?://[!-~]+?(?=[.,;:!?'\"*_]*(?:[)\]>}]*[.,;:!?'\"*_]*)(?:[^!-~]|$))")
+_NO_LANGUAGE = re.compile(r"[^\w+#-]")
 
 
 def _keep_python_name(state: StateInline, silent: bool) -> bool:
@@ -51,11 +70,6 @@ def _rich_theme(name: str) -> RichTheme:
     return RichTheme(dict(Theme(name).markdown_styles))
 
 
-class _Themed(RichMarkdown):
-    elements = RichMarkdown.elements | ELEMENTS | {"table_open": ThemedTable}
-    theme: Theme
-
-
 def print_block(block: Block, width: int, theme: Theme) -> str:
     """Return the text of a block in at most `width` columns, ready for a terminal."""
     printed = StringIO()
@@ -65,74 +79,239 @@ def print_block(block: Block, width: int, theme: Theme) -> str:
         force_terminal=theme.codes,
         color_system="standard" if theme.codes else None,
         no_color=not theme.colour,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
         theme=_rich_theme(theme.name),
         _environ={},
     )
+    page = _Page(console, theme)
     language = block.info if block.begins else block.info.partition(" ")[0]
-    console.print(render_fence(block.text, language, theme) if block.fence else _prose(block, theme))
+    lines = page.fence(block.text, language, width) if block.fence else page.prose(block)
+    console.print(*lines, sep="\n", soft_wrap=True)
     return "\n".join(line.rstrip() for line in printed.getvalue().split("\n"))
 
 
-def _prose(block: Block, theme: Theme) -> RenderableType:
-    if block.torn:  # one paragraph, whatever its beginning looks like
-        tokens = [Token("paragraph_open", "p", 1), *_PARSER.parseInline(block.text), Token("paragraph_close", "p", -1)]
-    else:
-        tokens = _PARSER.parse(widen_head(block.text))
-    if max((token.level for token in tokens), default=0) >= DEEPEST:
-        return Text(block.text, overflow="fold")
-    _clean(tokens)
-    prose = _Themed("", hyperlinks=False)
-    prose.theme = theme
-    prose.parsed = _dressed(tokens, theme)
-    return prose
+class _Page:
+    """The layout of blocks as lines for a console. A block is drawn in at most `width` cells."""
 
+    def __init__(self, console: Console, theme: Theme) -> None:
+        self._console = console
+        self._theme = theme
 
-def _clean(tokens: Iterable[Token]) -> None:
-    """Sanitize the text that the parser has decoded from entities."""
-    for token in tokens:
-        token.content = sanitize(token.content)
-        token.info = sanitize(token.info)
-        for name, value in token.attrs.items():
-            if isinstance(value, str):
-                token.attrs[name] = sanitize(value)
-        if token.children:
-            _clean(token.children)
-
-
-def _dressed(tokens: list[Token], theme: Theme) -> list[Token]:
-    """Return `tokens` with task boxes for bullets, addresses once, backquotes around code without colour."""
-    for place, token in enumerate(tokens):
-        if token.type != "inline" or not token.children:
-            continue
-        token.children = _links(token.children)
-        for child in token.children:
-            if child.type == "code_inline" and not theme.colour:
-                child.content = f"`{child.content}`"
-        item = tokens[place - 2] if place > 1 else token
-        first = token.children[0]
-        box = first.content[:4] if first.type == "text" and item.type == "list_item_open" else ""
-        if box in ("[ ] ", "[x] ", "[X] "):
-            item.meta["box"] = box.lower().rstrip() if box != "[ ] " else "[ ]"
-            first.content = first.content[4:]
-    return tokens
-
-
-def _links(children: list[Token]) -> list[Token]:
-    kept: list[Token] = []
-    skip = 0
-    for place, token in enumerate(children):
-        if skip:
-            skip -= 1
-            continue
-        after = children[place + 1 : place + 3]
-        plain = token.type == "link_open" and [next_token.type for next_token in after] == ["text", "link_close"]
-        if plain and str(token.attrs.get("href", "")).removeprefix("mailto:") == after[0].content:
-            kept.append(after[0])
-            skip = 2
+    def prose(self, block: Block) -> Iterator[Text]:
+        """Yield the lines of a block that is no fence, as wide as the console."""
+        if block.torn:  # one paragraph, whatever its beginning looks like
+            inner = _PARSER.parseInline(block.text)
+            tokens = [Token("paragraph_open", "p", 1), *inner, Token("paragraph_close", "p", -1)]
         else:
-            kept.append(token)
-    return kept
+            tokens = _PARSER.parse(widen_head(block.text))
+        if max((token.level for token in tokens), default=0) >= DEEPEST:
+            yield from self._wrap(Text(block.text), self._console.width)
+            return
+        for number, node in enumerate(SyntaxTreeNode(tokens).children):
+            yield from [Text()] * bool(number)
+            yield from self._block(node, self._console.width, "")
+
+    def fence(self, text: str, info: str, width: int) -> Iterator[Text]:
+        """Yield the inside of a fence; text after the language is shown above it. Long lines are folded at any place,
+        and blanks are never lost or added, so that the code can be copied with the mouse."""
+        language, _, more = info.partition(" ")
+        if more or _NO_LANGUAGE.search(language):
+            yield from self._wrap(Text(info, "dim"), width)
+        lines = text.expandtabs(4).split("\n")
+        colours = code_parameters(lines, language, self._theme.name) if self._theme.colour else [[]] * len(lines)
+        for line, parameters in zip(lines, colours, strict=True):
+            start = 0
+            for piece in fold(line, width):
+                yield AnsiDecoder().decode_line(paint_runs(piece, parameters[start : start + len(piece)]))
+                start += len(piece)
+
+    def _block(self, node: SyntaxTreeNode, width: int, style: str) -> Iterator[Text]:
+        """Yield the lines of a block and of those in it; its text has `style`, that of a quotation or ""."""
+        signs = self._theme.signs
+        match node.type:
+            case "heading":  # without bold, it keeps its number signs
+                head = Text("" if self._theme.codes else "#" * int(node.tag[1:]) + " ")
+                text = self._inline(node, f"markdown.{node.tag}", style)
+                yield from self._wrap(head + text, self._prose_width(width))
+            case "fence" | "code_block":
+                yield from self.fence(sanitize(node.content).rstrip("\n"), sanitize(node.info).strip(), width)
+            case "hr":
+                yield Text(signs.rule * self._prose_width(width), "markdown.hr")
+            case "blockquote":
+                sign = signs.quote + " " if width - 2 >= LEAST else ""
+                yield from self._behind(node, width, sign, sign, QUOTED, QUOTED)
+            case "bullet_list" | "ordered_list":
+                yield from self._list(node, width, style)
+            case "table":
+                yield from self._table(node, width, style)
+            case _:
+                yield from self._wrap(self._link_addresses(self._inline(node, style)), self._prose_width(width))
+
+    def _prose_width(self, width: int) -> int:
+        """Return the columns of prose: `PROSE` at most, including its prefix."""
+        return min(width, max(LEAST, PROSE - self._console.width + width))
+
+    def _wrap(self, text: Text, width: int) -> Iterable[Text]:
+        return text.wrap(self._console, width, overflow="fold")
+
+    def _list(self, node: SyntaxTreeNode, width: int, style: str) -> Iterator[Text]:
+        first = int(node.attrs.get("start", 1))
+        room = len(str(first + len(node.children) - 1)) + 2
+        for number, item in enumerate(node.children, first):
+            box = _take_box(item) or self._theme.signs.bullet
+            sign = f" {box} " if node.type == "bullet_list" else f"{number}.".rjust(room - 1) + " "
+            if width - len(sign) >= LEAST:
+                yield from self._behind(item, width, sign, " " * len(sign), "markdown.item.bullet", style)
+            else:
+                yield Text(sign.strip(), "markdown.item.bullet")
+                yield from self._behind(item, width, "", "", "", style)
+
+    def _behind(
+        self, node: SyntaxTreeNode, width: int, first: str, later: str, sign_style: str, style: str
+    ) -> Iterator[Text]:
+        """Yield the blocks in `node` with one text before the first line and another before each following line."""
+        before = first
+        for inner_node in node.children:
+            for line in self._block(inner_node, max(1, width - len(first)), style):
+                yield Text.assemble((before, sign_style if before.strip() else ""), line)
+                before = later
+
+    def _inline(self, node: SyntaxTreeNode, *styles: str) -> Text:
+        """Return the text of a block, or of a part of it, in `styles`."""
+        text = Text()
+        for child in node.children:
+            match child.type:
+                case "inline" | "em" | "strong" | "s":
+                    text.append_text(self._inline(child, f"markdown.{child.tag}" if child.tag else ""))
+                case "softbreak" | "hardbreak":
+                    text.append(" " if child.type == "softbreak" else "\n")
+                case "code_inline":
+                    code = sanitize(child.content)
+                    text.append(code if self._theme.colour else f"`{code}`", "markdown.code")
+                case "link":
+                    text.append_text(self._link(child))
+                case _:
+                    text.append(sanitize(child.content))
+        for style in styles:
+            text.stylize_before(style)
+        return text
+
+    def _link(self, node: SyntaxTreeNode) -> Text:
+        """Return the text of a link and its address, once if they are the same."""
+        address, label = sanitize(str(node.attrs.get("href", ""))), self._inline(node).plain
+        if address.removeprefix("mailto:") == label:
+            return Text(label)
+        return Text.assemble((label, "markdown.link"), " (", (address, "markdown.link_url"), ")")
+
+    def _link_addresses(self, text: Text) -> Text:
+        """Return `text` with its addresses as links, complete even if they are wrapped."""
+        for match in _ADDRESS.finditer(text.plain) if self._theme.links else ():
+            text.stylize(Style(link=match[0]), *match.span())
+        return text
+
+    def _table(self, node: SyntaxTreeNode, width: int, style: str) -> Iterator[Text]:
+        """Yield a table as aligned columns under a line, or as `head: cell` lines."""
+        rows = [[self._cell(cell, style) for cell in row.children] for part in node.children for row in part.children]
+        head, *body = rows
+        columns = [[row[column] for row in rows] for column in range(len(head))]
+        widths = column_widths(
+            [max(map(_widest, column)) for column in columns],
+            [max(map(_thinnest, column)) for column in columns],
+            width - GAP * (len(head) - 1),
+        )
+        if widths is None:
+            yield from self._records(head, body, width)
+            return
+        yield from self._row(head, widths)
+        yield Text((" " * GAP).join(self._theme.signs.rule * width for width in widths), "markdown.table.border")
+        is_tall = False
+        for number, row in enumerate(body):
+            lines = list(self._row(row, widths))
+            yield from [Text()] * bool(number and (len(lines) > 1 or is_tall))
+            is_tall = len(lines) > 1
+            yield from lines
+
+    def _cell(self, node: SyntaxTreeNode, style: str) -> Text:
+        if node.type == "th":
+            text = self._inline(node, style)
+            text.stylize("markdown.table.header")
+        else:
+            text = self._link_addresses(self._inline(node, style))
+        side = str(node.attrs.get("style", "")).removeprefix("text-align:")
+        text.justify = "right" if side == "right" else "center" if side == "center" else "left"
+        return text
+
+    def _row(self, row: Sequence[Text], widths: Sequence[int]) -> Iterator[Text]:
+        """Yield the lines of a row, whose cells are wrapped."""
+        for parts in zip_longest(*(self._wrap(cell, width) for cell, width in zip(row, widths, strict=True))):
+            line = Text(" " * GAP).join(part or Text(" " * width) for part, width in zip(parts, widths, strict=True))
+            line.rstrip()
+            yield line
+
+    def _records(self, head: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
+        """Yield each row as separate lines."""
+        if not rows:
+            yield from self._wrap(Text(" ").join(head), width)
+        for number, row in enumerate(rows):
+            yield from [Text()] * bool(number)
+            for name, cell in zip(head, row, strict=True):
+                yield from self._wrap(Text.assemble(name, ": ", cell), width)
+
+
+def _take_box(item: SyntaxTreeNode) -> str:
+    """Remove the box from the beginning of a task, and return it; "" for any other item of a list."""
+    first = item
+    while first.children and first.type in ("list_item", "paragraph", "inline"):
+        first = first.children[0]
+    if first.type != "text" or not (box := BOXES.get(first.content[:4])) or first.token is None:
+        return ""
+    first.token.content = first.content[4:]
+    return box
+
+
+def widen_head(text: str) -> str:
+    """Widen the head of a first table in `text` to its longest row: the parser drops cells beyond the head."""
+    lines = text.split("\n")
+    row = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
+    columns = _cells(lines[row])
+    if not row or _cells(lines[row - 1]) != columns:
+        return text
+    missing_columns = max((_cells(line) for line in lines[row + 1 :]), default=0) - columns
+    if missing_columns > 0:
+        lines[row - 1] = _begun(lines[row - 1]) + "   |" * missing_columns
+        lines[row] = _begun(lines[row]) + "---|" * missing_columns
+    return "\n".join(lines)
+
+
+def _begun(line: str) -> str:
+    line = line.rstrip()
+    return line if line.endswith("|") and not line.endswith("\\|") else line + "|"
+
+
+def _cells(line: str) -> int:
+    """Count the cells of a row as the parser does."""
+    parts = escapedSplit(line.strip())
+    return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
+
+
+def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """Return the width of each column, at least its `least` and in all at most `room`; None if they do not fit."""
+    widths, spare = [*least], room - sum(least)
+    if spare < 0:
+        return None
+    extra_widths = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
+    columns = sorted(range(len(extra_widths)), key=extra_widths.__getitem__)
+    for place, column in enumerate(columns):
+        share = min(extra_widths[column], spare // (len(columns) - place))
+        widths[column] += share
+        spare -= share
+    return widths
+
+
+def _widest(text: Text) -> int:
+    return max((part.cell_len for part in text.split("\n")), default=0)
+
+
+def _thinnest(text: Text) -> int:
+    """Return the least columns of a cell, so that no usual word of it is broken."""
+    words = (size for word in text.plain.split() if (size := cells(word)) <= WORD)
+    return max(1, min(THINNEST, _widest(text)), *words)

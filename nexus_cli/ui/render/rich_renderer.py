@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from nexus_cli.core import event as e
@@ -102,8 +101,9 @@ class RichRenderer:
         self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
-        show_drop = partial(self._scrollback.add_note, role="warn")
-        self._drop_batch = DropBatcher(lambda drop: f"/drops {drop}".rstrip(), show_drop)
+        self._drop_batch = DropBatcher(
+            lambda drop: f"/drops {drop}".rstrip(), lambda text: self._scrollback.add_note(text, "warn")
+        )
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -188,17 +188,17 @@ class RichRenderer:
 
     def show_held(self) -> None:
         """Output held lines before other text."""
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
         """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text."""
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._scrollback.add_user_message(text)
 
     def show_note(self, text: str, role: str = "") -> None:
         """Show a note of ours, one or more lines, in a role of the theme."""
-        self._drop_batch.release()
+        self._drop_batch.show_held()
         self._scrollback.add_note(text, role)
 
     def add_lines(self, lines: Sequence[str]) -> None:
@@ -370,11 +370,10 @@ class RichRenderer:
             running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(group)), width, theme)
             return [*group[: rows - len(running)], *running], "line"
         if self._markdown.is_open:
-            tail, shape = (
-                self._markdown.tail(live_area.KEPT),
-                live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
-            )
-            return shape(tail, rows, width if self._markdown.in_fence else prose), "text"
+            tail = self._markdown.tail(live_area.KEPT)
+            if self._markdown.in_fence:
+                return live_area.tail_of_code(tail, rows, width), "text"
+            return live_area.tail_of_prose(tail, rows, prose), "text"
         if self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
             return [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)], "thought"

@@ -73,22 +73,22 @@ class Spinner:
     def text(self, room: int, calls: Sequence[OpenCall]) -> str:
         """Return the text for what the turn waits for, in at most `room` cells."""
         now, calls = self._clock(), [] if self.is_reconnecting else calls
-        dot, mark = f" {self._theme.signs.dot} ", self._theme.signs.cut
+        theme = self._theme
         retry, until = self._retry or (None, 0.0)
         if retry and until > now:
-            return cut(one_line(describe_event(replace(retry, wait=until - now))), room, mark)
+            return theme.cut(one_line(describe_event(replace(retry, wait=until - now))), room)
         if calls and self.lists_calls:
             count = sum(not call.waiting for call in calls)
-            return cut("running" if count < 2 else f"running {count} calls", room, mark)
+            return theme.cut("running" if count < 2 else f"running {count} calls", room)
         if calls:
             first = min(calls, key=lambda call: (call.waiting, call.began))
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
-            return cut(cut(first.what, max(4, room - cells(tail)), mark) + tail, room, mark)
+            return theme.cut(theme.cut(first.what, max(4, room - cells(tail))) + tail, room)
         phase = f"attempt {retry.attempt + 1}, {self.doing}" if retry else self.doing
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
-            text += f"{dot}~{plural(max(1, self._characters // 4), 'token')}"
+            text += f"{theme.dot}~{plural(max(1, self._characters // 4), 'token')}"
             if now - self._wrote >= SILENT:
-                text = f"no data for {now - self._wrote:.0f} s{dot}{text}"
-        return cut(text, room, mark)
+                text = f"no data for {now - self._wrote:.0f} s{theme.dot}{text}"
+        return theme.cut(text, room)

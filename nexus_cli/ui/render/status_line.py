@@ -10,7 +10,7 @@ from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.status import Status
-from nexus_cli.text.cells import cells, cut, cut_start, one_line
+from nexus_cli.text.cells import cells, cut, cut_start, one_line, without_codes
 from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
@@ -53,17 +53,14 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
         parts = _parts(status, theme, home, gone)
         if own:
             parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
-        if _size(parts, theme) <= room:
-            return f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(p.role, p.text) for p in parts)
+        line = f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(part.role, part.text) for part in parts)
+        if cells(without_codes(line)) <= room:
+            return line
         if not waiting and own:
-            return theme.paint("dim", cut(own, room, theme.signs.cut))
+            return theme.paint("dim", theme.cut(own, room))
         if not waiting:
             return theme.paint(parts[0].role, cut(parts[0].text, room))
         gone.add(waiting.pop(0))
-
-
-def _size(parts: list[_Part], theme: Theme) -> int:
-    return sum(cells(part.text) for part in parts) + (cells(theme.signs.dot) + 2) * (len(parts) - 1)
 
 
 def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
@@ -74,10 +71,10 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
-    branch = cut(one_line(status.branch), FOLDER, theme.signs.cut) if "branch" not in gone else ""
+    branch = theme.cut(one_line(status.branch), FOLDER) if "branch" not in gone else ""
     branch_text = f" ({branch})" if branch else ""
-    waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
-    until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
+    waits = theme.cut(f"waits: {one_line(status.waits)}", FOLDER) if status.waits else ""
+    until = theme.cut(f"until {one_line(status.until)}", FOLDER) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
     cost = known_dollars(status.cost_usd, status.known_usd)
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""

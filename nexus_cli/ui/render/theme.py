@@ -7,10 +7,12 @@ always has the same meaning as the colour.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
+from nexus_cli.text.cells import cut
 
 RESET = "\x1b[0m"
 BAR = 20
@@ -136,6 +138,19 @@ class Theme:
             start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
         )
 
+    def cut(self, text: str, width: int) -> str:
+        """Return as much of `text` as fits `width` cells, with a glyph at the end if something is missing."""
+        return cut(text, width, self.signs.cut)
+
+    @property
+    def dot(self) -> str:
+        """Return the separator of facts on one line."""
+        return f" {self.signs.dot} "
+
+    def join(self, facts: Iterable[tuple[str, str]]) -> str:
+        """Return facts, each a text and its role, on one line."""
+        return self.paint("dim", self.dot).join(self.paint(role, text) for text, role in facts)
+
     def link(self, text: str, address: str) -> str:
         """Return `text`, one line, as a link to the URI `address`; unchanged if links are not wanted."""
         if not (self.links and text and address):
@@ -179,6 +194,17 @@ class Theme:
             "markdown.h5": "italic",
             "markdown.h6": "italic dim",
         }
+
+
+def paint_runs(text: str, parameters: Sequence[str]) -> str:
+    """Return `text` with the SGR codes of the `parameters` of its characters, unchanged for those that have none."""
+    painted, offset = "", 0
+    for code, run in groupby(parameters):
+        size = len(list(run))
+        part = text[offset : offset + size]
+        painted += f"\x1b[{code}m{part}\x1b[0m" if code else part
+        offset += size
+    return painted + text[offset:]
 
 
 def choose_theme(setting: str, colour: bool, *, screen: bool = False) -> Theme:

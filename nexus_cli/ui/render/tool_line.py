@@ -12,7 +12,7 @@ from nexus_cli.core.todo import MARKS, OPEN, count_items
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.text.lines import plural
-from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.text.cells import cells, expand_tabs, fold, one_line, without_codes, wrap
 from nexus_cli.text.diff_lines import describe_changes
 from nexus_cli.text.terminal_sanitizer import sanitize, sanitize_output
 from nexus_cli.tools.registry import find_tool, plugin_line
@@ -23,6 +23,8 @@ OUTPUT_LINES = 4
 """Most lines of a command's output below its outcome."""
 ERROR_LINES = 6
 DIFF_LINES = 40
+ENDED = ("done", "dropped")
+"""States of an item that is finished."""
 LISTED_ITEMS = 12
 """Items of a list beyond which those that are done are only counted."""
 _KEPT = 16_384
@@ -161,8 +163,8 @@ def format_running_call(title: str, seconds: float | None, width: int, theme: Th
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
     if room < 4:
-        return cut(sign + title, width, theme.signs.cut)
-    name, gap, rest = cut(title, room, theme.signs.cut).partition(" ")
+        return theme.cut(sign + title, width)
+    name, gap, rest = theme.cut(title, room).partition(" ")
     if waiting:
         return theme.paint("dim", sign + name + gap + rest)
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
@@ -171,28 +173,34 @@ def format_running_call(title: str, seconds: float | None, width: int, theme: Th
 def format_finished_call(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
     """Return the outcome with its details, in lines of at most `width` cells."""
     width = max(4, width)
-    lines = format_head(finished, width, theme)
-    result = finished.result
     indent = "    " if width >= 40 else "  "
-    room = width - len(indent)
+    return [
+        *format_head(finished, width, theme),
+        *(indent + line for line in _detail_lines(finished, width - len(indent), theme)),
+    ]
+
+
+def _detail_lines(finished: FinishedCall, room: int, theme: Theme) -> Iterator[str]:
+    """Yield the important parts of a result in lines of at most `room` cells."""
+    result = finished.result
     if result.diff and not finished.known:
-        lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
+        yield from diff_lines(result.diff, room, theme, most_lines=DIFF_LINES)
     elif (result.status is not None or result.stopped or finished.is_foreign) and not finished.figures:
-        lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, finished.whole))
+        yield from (theme.paint("dim", line) for line in _end(result.output, room, theme, finished.whole))
     if result.error and not result.stopped and not (finished.asked and finished.is_outcome):
         role, error = "error", result.error
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
         elif not result.ran:  # the lines below the first one tell the model how to call the tool
             error = error.partition("\n")[0]
-        lines += (indent + theme.paint(role, line) for line in _cause(error, room, finished.whole))
+        yield from (theme.paint(role, line) for line in _cause(error, room, finished.whole))
     if find_called_tool(finished.call).asks and not finished.is_outcome:
-        lines += (indent + line for text in finished.result.output.splitlines() for line in wrap(sanitize(text), room))
+        yield from (line for text in result.output.splitlines() for line in wrap(sanitize(text), room))
     if rows := _listed(finished):
-        lines += (indent + theme.paint(*row) for row in _item_rows(rows, room, theme))
+        yield from _item_rows(rows, room, theme)
     if result.warning and finished.figures:
-        lines += (indent + theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
-    return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in finished.below]
+        yield from (theme.paint("warn", line) for line in wrap(one_line(result.warning), room))
+    yield from (theme.paint("dim", theme.cut(line, room)) for line in finished.below)
 
 
 def format_head(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
@@ -206,27 +214,20 @@ def format_head(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
         sign, role = theme.signs.ok, "ok"
     elif finished.result.waits:
         sign, role = theme.signs.waiting, "accent"
-    title = format_call(finished.call, finished.subject)
-    facts = [*_facts(finished, theme.signs.dot)]
-    dot = f" {theme.signs.dot} "
+    facts, before = [*_facts(finished, theme)], f"{theme.paint(role, sign)} "
     if finished.asked:
-        return _outcome(finished, facts, f"{theme.paint(role, sign)} ", width, theme)
-    fact_text = "".join(dot + text for text, _ in facts)
-    painted = "".join(theme.paint("dim", dot) + theme.paint(role_, text) for text, role_ in facts)
+        return _outcome(finished, facts, before, width, theme)
+    title, shown = format_call(finished.call, finished.subject), theme.join(facts)
+    beside = theme.paint("dim", theme.dot) + shown if facts else ""
     space = width - cells(sign) - 1
-    beside = cells(title) <= space - cells(fact_text) or space - cells(fact_text) >= max(
-        24, cells(finished.call.name) + 16
-    )
-    if beside:
-        title = cut(title, space - cells(fact_text), theme.signs.cut)
-    name, gap, rest = cut(title, space, theme.signs.cut).partition(" ")
-    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, finished.address)}"
-    if beside:
-        return [first + painted]
-    below = "  " + dot.join(text for text, _ in facts)
-    if cells(below) <= width:
-        below = "  " + theme.paint("dim", dot).join(theme.paint(role_, text) for text, role_ in facts)
-        return [first, below] if facts else [first]
+    room = space - cells(without_codes(beside))
+    is_beside = cells(title) <= room or room >= max(24, cells(finished.call.name) + 16)
+    name, gap, rest = theme.cut(title, room if is_beside else space).partition(" ")
+    first = f"{before}{theme.paint('tool', name)}{gap}{theme.link(rest, finished.address)}"
+    if is_beside or not facts:
+        return [first + beside]
+    if cells(without_codes(shown)) + 2 <= width:
+        return [first, f"  {shown}"]
     return [first, *("  " + theme.paint(role_, line) for text, role_ in facts for line in wrap(text, width - 2))]
 
 
@@ -236,14 +237,13 @@ def _outcome(finished: FinishedCall, facts: list[tuple[str, str]], sign: str, wi
         role = "warn" if finished.result.denied else "error"
         first, *more = wrap(one_line(finished.result.error).replace("the person", "you"), width - 2)
         return [sign + theme.paint(role, first), *("  " + theme.paint(role, line) for line in more)]
-    shown = facts or [("failed", "error") if finished.result.error else ("done", "dim")]
-    return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
+    return [sign + theme.join(facts or [("failed", "error") if finished.result.error else ("done", "dim")])]
 
 
-def _facts(finished: FinishedCall, dot: str) -> Iterator[tuple[str, str]]:
+def _facts(finished: FinishedCall, theme: Theme) -> Iterator[tuple[str, str]]:
     """Return the results of the call and its duration, each with its role."""
     result = finished.result
-    if figures := f" {dot} ".join(finished.figures):
+    if figures := theme.dot.join(finished.figures):
         yield figures, "dim"
     if result.diff:
         yield describe_changes(result.diff), "dim"
@@ -282,19 +282,18 @@ def _listed(finished: FinishedCall) -> Sequence[Mapping[str, str]]:
     ]
 
 
-def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[tuple[str, str]]:
-    """Yield role and text of each item; the first of many done ones are counted."""
-    ended_count = sum(item["state"] in ("done", "dropped") for item in items)
-    hidden = min(ended_count, max(0, len(items) - LISTED_ITEMS))
+def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[str]:
+    """Yield a line for each item; the first of many done ones are counted."""
+    hidden = min(sum(item["state"] in ENDED for item in items), max(0, len(items) - LISTED_ITEMS))
     if hidden:
-        yield "dim", cut(f"[x] {plural(hidden, 'earlier item', 'earlier items')}", room, theme.signs.cut)
+        yield theme.paint("dim", theme.cut(f"[x] {plural(hidden, 'earlier item', 'earlier items')}", room))
     for item in items:
-        ended = item["state"] in ("done", "dropped")
-        if ended and hidden:
+        state = item["state"]
+        if state in ENDED and hidden:
             hidden -= 1
             continue
-        text = cut(f"[{MARKS[item['state']]}] {one_line(item['text'][:400])}", room, theme.signs.cut)
-        yield "dim" if ended else "accent" if item["state"] == "doing" else "tool", text
+        role = "dim" if state in ENDED else "accent" if state == "doing" else "tool"
+        yield theme.paint(role, theme.cut(f"[{MARKS[state]}] {one_line(item['text'][:400])}", room))
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
@@ -304,14 +303,12 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []
-    last = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
     before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
-    hidden_count = len(lines) - len(last) + before
-    return (
-        [cut(f"... {hidden_count:,} lines before{whole}", room, theme.signs.cut), *last]
-        if hidden_count > 1
-        else ([cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]])
-    )
+    hidden_count = len(lines) - len(lines[-OUTPUT_LINES:]) + before
+    shown = lines[-OUTPUT_LINES - 1 :]
+    if hidden_count > 1:
+        shown = [f"... {hidden_count:,} lines before{whole}", *lines[-OUTPUT_LINES:]]
+    return [theme.cut(line, room) for line in shown]
 
 
 def _cause(error: str, room: int, whole: str) -> list[str]:

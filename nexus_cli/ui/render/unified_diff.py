@@ -6,17 +6,18 @@ The tools make the diffs; the text is sanitized here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import accumulate, groupby, islice, takewhile
+from itertools import accumulate, groupby, islice, pairwise, takewhile
+from pathlib import PurePath
 
 from nexus_cli.core.elide import plural
-from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
+from nexus_cli.text.cells import expand_tabs, fold, one_line
 from nexus_cli.text.diff_lines import DiffLine, count_lines, describe_counts, parse_diff
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.theme import Theme, paint_runs
 
 Range = tuple[int, int]
 """Index of the first character, and one past the last."""
@@ -31,31 +32,24 @@ _WORD = re.compile(r"\w+|\s+|.")
 def changed_words(lines: Sequence[tuple[str, str]]) -> list[tuple[Range, ...]]:
     """Return the changed ranges of each of `lines`, which are roles (`removed`, `added` or another) with texts."""
     ranges: list[tuple[Range, ...]] = [()] * len(lines)
-    start = 0
-    while start < len(lines):
-        between = _end(lines, start, "removed")
-        end = _end(lines, between, "added")
-        if start < between < end and end - start <= 2 * _MOST_LINES:
-            _mark(lines, start, between, end, ranges)
-        start = max(end, start + 1)
+    groups = [(role, list(places)) for role, places in groupby(range(len(lines)), key=lambda place: lines[place][0])]
+    for (role, removed), (next_role, added) in pairwise(groups):
+        if (role, next_role) == ("removed", "added") and len(removed) + len(added) <= 2 * _MOST_LINES:
+            _mark(lines, removed, added, ranges)
     return ranges
 
 
-def _end(lines: Sequence[tuple[str, str]], start: int, role: str) -> int:
-    return next((place for place in range(start, len(lines)) if lines[place][0] != role), len(lines))
-
-
-def _mark(lines: Sequence[tuple[str, str]], start: int, between: int, end: int, marks: list[tuple[Range, ...]]) -> None:
+def _mark(
+    lines: Sequence[tuple[str, str]], removed: list[int], added: list[int], marks: list[tuple[Range, ...]]
+) -> None:
     """Mark the differences in pairs of similar removed and added lines, in their order."""
-    least = between
-    equal = between - start == end - between
-    for old in range(start, between):
-        candidates = [between + old - start] if equal else range(least, end)
-        for new in candidates:
-            ranges = _differences(lines[old][1], lines[new][1])
-            if ranges is not None:
+    is_equal, least = len(removed) == len(added), 0
+    for number, old in enumerate(removed):
+        for candidate in [number] if is_equal else range(least, len(added)):
+            new = added[candidate]
+            if (ranges := _differences(lines[old][1], lines[new][1])) is not None:
                 marks[old], marks[new] = ranges
-                least = new + 1
+                least = candidate + 1
                 break
 
 
@@ -68,16 +62,16 @@ def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ..
     same = sum(len("".join(befores[a : a + size]).strip()) for a, _, size in matcher.get_matching_blocks())
     if 2 * same < ALIKE * (len(old.strip()) + len(new.strip())):
         return None
-    olds, news = ([0, *accumulate(map(len, words))] for words in (befores, afters))
     changes = [places for tag, *places in matcher.get_opcodes() if tag != "equal"]
-    gone = [(olds[begin], olds[end]) for begin, end, _, _ in changes]
-    come = [(news[begin], news[end]) for _, _, begin, end in changes]
-    return _seen(gone, old), _seen(come, new)
+    gone = _ranges(befores, [(begin, end) for begin, end, _, _ in changes])
+    return gone, _ranges(afters, [(begin, end) for _, _, begin, end in changes])
 
 
-def _seen(ranges: Sequence[Range], line: str) -> tuple[Range, ...]:
-    """Return the ranges that deserve a mark: an indentation is visible without one."""
-    return tuple((begin, end) for begin, end in ranges if line[:end].strip() and begin < end)
+def _ranges(words: Sequence[str], changes: Sequence[Range]) -> tuple[Range, ...]:
+    """Return the characters of the changed words of a line that deserve a mark: an indentation is visible without."""
+    ends = [0, *accumulate(map(len, words))]
+    shown = (change for change in changes if change[0] < change[1] and "".join(words[: change[1]]).strip())
+    return tuple((ends[begin], ends[end]) for begin, end in shown)
 
 
 _HIGHLIGHTED = 500
@@ -90,20 +84,22 @@ class _Hunk:
 
     name: str
     """The name of the file, "" if unknown."""
+    theme: Theme
     lines: list[DiffLine] = field(default_factory=list)
 
-    def parameters(self, theme: Theme) -> list[list[str]]:
-        """Return the SGR parameters of each character of each line; a removed line has no syntax colours."""
-        line_numbers = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
-        parameters: list[list[str]] = [[] for _ in self.lines]
-        if theme.colour and self.name:
-            # Without colours, load nothing.
-            from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
+    @cached_property
+    def colours(self) -> dict[int, list[str]]:
+        """The syntax colours of lines by their place; a removed line has none."""
+        places = [place for place, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
+        if not (self.theme.colour and self.name):
+            return {}
+        # Without colours, load nothing.
+        from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
 
-            texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in line_numbers]
-            for number, parameter in zip(line_numbers, code_parameters(texts, self.name, theme.name), strict=True):
-                parameters[number] = parameter
-        return parameters
+        path = PurePath(self.name)
+        language = path.suffix.removeprefix(".").lower() or path.name.lower()
+        texts = [expand_tabs(self.lines[place].text.rstrip(" \t")) for place in places]
+        return dict(zip(places, code_parameters(texts, language, self.theme.name), strict=True))
 
     @cached_property
     def shows_tabs(self) -> bool:
@@ -114,6 +110,29 @@ class _Hunk:
     def words(self) -> list[tuple[Range, ...]]:
         """Changed ranges of each line that is otherwise unchanged."""
         return changed_words([(line.role, expand_tabs(line.text)) for line in self.lines])
+
+    def text(self, place: int) -> str:
+        """Return the text of a line with tabs as columns. In a changed line, blanks at the end get a glyph; tabs do if
+        lines near it begin with blanks."""
+        line, signs = self.lines[place], self.theme.signs
+        text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
+        blanks = line.text[len(text) :] if line.role else ""
+        if "\t" in text and line.role and self.shows_tabs:
+            expanded = ""
+            for part in re.split(r"(\t)", text):
+                expanded += signs.tab + " " * (3 - len(expanded) % 4) if part == "\t" else part
+            text = expanded
+        return expand_tabs(text) + "".join(signs.tab if blank == "\t" else signs.space for blank in blanks)
+
+    def parameters(self, place: int, size: int) -> list[str]:
+        """Return the SGR parameters of the `size` characters of a line's text."""
+        role = self.lines[place].role
+        base, marked = self.theme.parameters(role), self.theme.parameters(f"{role} word")
+        parameters = [code or base for code in self.colours.get(place, ())][:size]
+        parameters += [base] * (size - len(parameters))
+        for begin, end in self.words[place] if self.theme.codes else ():
+            parameters[begin:end] = [marked] * len(parameters[begin:end])
+        return parameters
 
 
 @dataclass
@@ -141,33 +160,17 @@ def diff_lines(
     Omitted lines are counted in their place: at the end, or before the last `tail` lines. Files are named if there are
     several, or with `names`. With `is_cut` the text ends somewhere in its last file.
     """
-    rows = _rows(sanitize(text), names, is_cut)
+    rows = _rows(sanitize(text), names, is_cut, theme)
     painter = _Painter(max((len(str(row.line.number)) for row in rows if row.line.number), default=0), width, theme)
     if not most_lines:
         return [piece for row in rows for piece in painter.pieces(row)]
-    head: list[str] = []
-    shown = 0
-    while shown < len(rows):
-        pieces = list(islice(painter.pieces(rows[shown]), most_lines + 1))
-        if head and len(head) + len(pieces) > most_lines:
-            break
-        head += pieces[:most_lines]
-        shown += 1
-    if shown == len(rows):
-        return head
-    end: list[str] = []
-    if tail:
-        while shown > 1 and len(head) > most_lines - tail:
-            shown -= 1
-            del head[len(head) - len(list(islice(painter.pieces(rows[shown]), most_lines))) :]
-        while len(rows) > shown:
-            pieces = list(islice(painter.pieces(rows[-1]), tail + 1))
-            if end and len(end) + len(pieces) > tail:
-                break
-            end = pieces + end
-            rows.pop()
-    hidden_count = sum(sum(row.line.omitted) or 1 for row in rows[shown:])
-    return [*head, theme.paint("dim", f"... {plural(hidden_count, 'more line')}"), *end]
+    head, end = painter.fill(rows, most_lines), list[list[str]]()
+    if len(head) < len(rows) and tail:
+        head = painter.fill(rows, most_lines - tail)
+        end = painter.fill(rows[: len(head) - 1 : -1], tail)[::-1]
+    hidden_count = sum(sum(row.line.omitted) or 1 for row in rows[len(head) : len(rows) - len(end)])
+    more = [[theme.paint("dim", f"... {plural(hidden_count, 'more line')}")]] if hidden_count else []
+    return [piece for pieces in (*head, *more, *end) for piece in pieces]
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
@@ -175,7 +178,7 @@ def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> st
     return "\n".join(diff_lines(text, width, theme, most_lines=most_lines, tail=most_lines * 2 // 5))
 
 
-def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
+def _rows(text: str, names: bool, is_cut: bool, theme: Theme) -> list[_Row]:
     """Return the lines for people: names and hunks instead of headers."""
     parsed = list(parse_diff(text))
     shows_names = names or sum(line.role == "file" for line in parsed) > 2
@@ -200,7 +203,7 @@ def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
         elif line.role == "hunk":
             if hunk is not None or line.text:
                 rows.append(_Row(line))
-            hunk = _Hunk(name)
+            hunk = _Hunk(name, theme)
         elif hunk is not None and line.role in ("added", "removed", ""):
             rows.append(_Row(line, hunk, len(hunk.lines)))
             hunk.lines.append(line)
@@ -210,19 +213,30 @@ def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
 
 
 class _Painter:
-    """Paints rows at a width. The colours of a hunk are computed once."""
+    """Paints rows at a width."""
 
     def __init__(self, digits: int, width: int, theme: Theme) -> None:
         self._digits, self._width, self._theme = digits, width, theme
         self._gutter = digits + 3 if digits and width >= digits + 12 else 2
-        self._colours: tuple[_Hunk | None, list[list[str]]] = (None, [])
+
+    def fill(self, rows: Iterable[_Row], most: int) -> list[list[str]]:
+        """Return the pieces of the first rows that fit `most` lines; of a first one that does not the beginning."""
+        shown: list[list[str]] = []
+        left = most
+        for row in rows:
+            pieces = list(islice(self.pieces(row), most + 1))
+            if shown and len(pieces) > left:
+                break
+            shown.append(pieces[:most])
+            left -= len(pieces)
+        return shown
 
     def pieces(self, row: _Row) -> Iterator[str]:
         """Yield one line with its number and mark, folded into as many rows as needed."""
         line, theme = row.line, self._theme
         if line.role == "hunk":
             skip = f"{theme.signs.skip:>{max(1, self._gutter - 3)}}  {one_line(line.text)}".rstrip()
-            yield theme.paint("dim", cut(skip, self._width, theme.signs.cut))
+            yield theme.paint("dim", theme.cut(skip, self._width))
             return
         if row.hunk is None:
             role = "bold" if line.role == "file" else line.role or "dim"
@@ -230,49 +244,9 @@ class _Painter:
             return
         sign = {"added": theme.signs.added, "removed": theme.signs.removed}.get(line.role, " ")
         number = f"{line.number or '':>{self._digits}} " if self._gutter > 2 else ""
-        before, start = f"{number}{sign} ", 0
-        text, parameters = _visible(row, theme), self._parameters(row)
+        before, start, text = f"{number}{sign} ", 0, row.hunk.text(row.place)
+        parameters = row.hunk.parameters(row.place, len(text))
         for piece in fold(text, max(2, self._width - self._gutter)):
-            painted = self._paint(piece, parameters[start : start + len(piece)])
+            painted = paint_runs(piece, parameters[start : start + len(piece)])
             yield (theme.paint(line.role or "dim", before) if before.strip() else before) + painted
             before, start = " " * self._gutter, start + len(piece)
-
-    def _parameters(self, row: _Row) -> list[str]:
-        """Return the SGR parameters of each character of a row's text."""
-        assert row.hunk is not None, "only lines of a hunk have colours"
-        text = _visible(row, self._theme)
-        base = self._theme.parameters(row.line.role)
-        if not self._theme.codes:
-            return [""] * len(text)
-        if self._colours[0] is not row.hunk:
-            self._colours = row.hunk, row.hunk.parameters(self._theme)
-        colours = self._colours[1][row.place]
-        parameters = [code or base for code in colours] + [base] * (len(text) - len(colours))
-        marked = self._theme.parameters(f"{row.line.role} word")
-        for begin, end in row.hunk.words[row.place]:
-            parameters[begin:end] = [marked] * len(parameters[begin:end])
-        return parameters[: len(text)]
-
-    @staticmethod
-    def _paint(text: str, parameters: Sequence[str]) -> str:
-        painted, offset = "", 0
-        for code, run in groupby(parameters):
-            size = len(list(run))
-            part = text[offset : offset + size]
-            painted += f"\x1b[{code}m{part}\x1b[0m" if code else part
-            offset += size
-        return painted
-
-
-def _visible(row: _Row, theme: Theme) -> str:
-    """Return the text with tabs as columns. In a changed line, blanks at the end get a glyph; tabs do if lines near it
-    begin with blanks."""
-    line = row.line
-    text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
-    blanks = line.text[len(text) :] if line.role else ""
-    if "\t" in text and line.role and row.hunk is not None and row.hunk.shows_tabs:
-        expanded = ""
-        for part in re.split(r"(\t)", text):
-            expanded += theme.signs.tab + " " * (3 - len(expanded) % 4) if part == "\t" else part
-        text = expanded
-    return expand_tabs(text) + "".join(theme.signs.tab if blank == "\t" else theme.signs.space for blank in blanks)

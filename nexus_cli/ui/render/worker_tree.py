@@ -21,7 +21,7 @@ from nexus_cli.reports.event_texts import (
     worker_figures,
 )
 from nexus_cli.reports.text.lines import worker_title
-from nexus_cli.text.cells import cells, cut, one_line
+from nexus_cli.text.cells import cells, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, find_called_tool
@@ -201,32 +201,31 @@ class WorkerTree:
         return lines + [self._line(shown_worker, width, theme) for shown_worker in self.below(worker)]
 
     def _line(self, worker: ShownWorker, width: int, theme: Theme) -> str:
-        signs, mark = theme.signs, theme.signs.cut
+        signs = theme.signs
         sign, role = (signs.waiting, "dim") if worker.is_waiting else (signs.running, "accent")
         if worker.has_ended:
-            sign, role = (signs.ok, "ok") if worker.row["state"] == "finished" else (signs.error, "error")
-            sign, role = (signs.warn, "warn") if sign == signs.ok and worker.row["error"] else (sign, role)
+            sign, role = (signs.warn, "warn") if worker.row["error"] else (signs.ok, "ok")
+            sign, role = (sign, role) if worker.row["state"] == "finished" else (signs.error, "error")
         indent = "    " * worker.id.count(".") if width >= 40 else "  " * worker.id.count(".")
         name = worker.id if width < NARROW or indent else f"agent {worker.id}"
         seconds = worker.row["seconds"] if worker.has_ended else self._clock() - worker.began
         time = "" if worker.is_waiting else f"  {seconds:.0f} s"
-        room = width - cells(indent) - cells(sign) - 1 - cells(name) - 1 - len(time)
+        room = width - cells(f"{indent}{sign} {name} {time}")
         if room < 4:
-            return theme.paint(role, cut(f"{indent}{sign} {name}", width, mark))
-        doing = _doing(worker)
-        figures = worker_figures(worker.row)
-        dot = f" {signs.dot} "
-        least = min(LEAST, cells(worker.task + dot + doing if doing else worker.task))
-        while figures and cells(tail := dot + dot.join(figures)) > room - least:
-            figures.pop()
-        tail = dot + dot.join(figures) if figures else ""
+            return theme.paint(role, theme.cut(f"{indent}{sign} {name}", width))
+        activity, figures = _doing(worker), worker_figures(worker.row)
+        doing = theme.dot + activity if activity else ""
+        least = min(LEAST, cells(worker.task + doing))
+        tail = "".join(theme.dot + figure for figure in figures)
+        while figures and cells(tail) > room - least:
+            tail = tail.removesuffix(theme.dot + figures.pop())
         room -= cells(tail)
-        task = cut(worker.task, max(room // 2, room - cells(dot + doing)) if doing else room, mark)
-        doing = cut(doing, max(0, room - cells(task + dot)), mark)
-        role_ = "warn" if worker.asked else "dim"
-        middle = theme.paint("dim", dot) + theme.paint(role_, doing) if doing else ""
+        task = theme.cut(worker.task, max(room // 2, room - cells(doing)) if doing else room)
+        if doing:
+            activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
+        middle = theme.paint("dim", theme.dot) + theme.paint("warn" if worker.asked else "dim", activity)
         head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
-        return f"{head} {task}{middle}{theme.paint('dim', tail + time)}"
+        return f"{head} {task}{middle if activity else ''}{theme.paint('dim', tail + time)}"
 
 
 def _doing(worker: ShownWorker) -> str:

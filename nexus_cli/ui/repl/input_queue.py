@@ -24,30 +24,22 @@ BRIEF = 500
 """Characters of a message that are used for a line about it."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedMessage:
-    """A message built from typed text."""
-
-    typed: TypedMessage
-    trigger: Trigger
-
-
 @dataclass
 class InputQueue:
     """The queue, in the order of typing."""
 
-    later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    later: deque[TypedMessage] = field(default_factory=deque)
     """Messages for after the running turn."""
-    held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    held: deque[TypedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
     is_behind: bool = False
     """True if the held messages were typed behind a command that opens another session: they are for that one."""
-    unused: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    unused: deque[TypedMessage] = field(default_factory=deque)
     """Messages for a turn that was stopped or failed before it used them; the next turn gets them."""
     attached: list[Attachment] = field(default_factory=list)
-    sending: TypedMessage | QueuedMessage | None = None
+    sending: TypedMessage | None = None
     """The message of a turn that begins, until the session has it."""
-    given: dict[str, QueuedMessage] = field(default_factory=dict)
+    given: dict[str, TypedMessage] = field(default_factory=dict)
     """Messages given to the running turn and not used yet, by their text."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
@@ -58,7 +50,7 @@ class InputQueue:
 
     def typed_form(self, words: str) -> str:
         """Return the typed form of a text that the turn was given."""
-        return self.given[words].typed.shown if words in self.given else words
+        return self.given[words].shown if words in self.given else words
 
     def postpone(self, steering: Sequence[str]) -> None:
         """Queue text that the turn was given and did not use, before messages that wait already."""
@@ -86,7 +78,7 @@ class InputQueue:
 
     def list_own(self) -> list[TypedMessage]:
         """Return the messages that wait for the next turn of the open session, not of one that a command opens."""
-        return [_typed(message) for message in (*self.unused, *(() if self.is_behind else self.held))]
+        return [*self.unused, *(() if self.is_behind else self.held)]
 
     def drop_own(self) -> None:
         """Remove what `list_own` returns."""
@@ -99,7 +91,7 @@ class InputQueue:
         next one."""
         given = (self.given[words] for words in steering if words in self.given)
         queued = (*([self.sending] if self.sending else ()), *given, *self.unused, *self.held, *self.later)
-        return [_typed(message) for message in queued], [*self.attached]
+        return [*queued], [*self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
@@ -110,22 +102,24 @@ class InputQueue:
         """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""
         return self._back(self._take_given(words))
 
-    def _take_given(self, words: str) -> TypedMessage | QueuedMessage:
+    def _take_given(self, words: str) -> TypedMessage:
         return self.given.pop(words, None) or TypedMessage(words, words)
 
-    def _back(self, message: TypedMessage | QueuedMessage) -> str:
-        typed = _typed(message)
-        self.attached[:0] = typed.attached
-        return typed.text
+    def _back(self, message: TypedMessage) -> str:
+        self.attached[:0] = message.attached
+        return message.text
 
     async def build_message(
         self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None], where: str = ""
-    ) -> QueuedMessage:
-        """Build a message from the text, the files that it mentions and the attachments. `tell` gets a line about the
-        mentions with its role in the theme; `where` is the place of their files, if the agent is elsewhere.
+    ) -> TypedMessage:
+        """Return the message with its trigger, built once from the text, the files that it mentions and the
+        attachments. `tell` gets a line about the mentions with its role in the theme; `where` is the place of their
+        files, if the agent is elsewhere.
 
         Pasted text has no mentions: nobody means an `@name` in a log.
         """
+        if typed.trigger is not None:
+            return typed
         read = await asyncio.to_thread(read_mentions, " ".join([typed.shown, *typed.files]), folder)
         for notice in read.notices:
             tell(notice, "warn")
@@ -139,7 +133,7 @@ class InputQueue:
         trigger = Trigger(text, "person", tuple(read.parts), tuple(read.files), read.uncounted, typed.pasted)
         if typed.text.startswith("/") or "$" in typed.shown or "@" in typed.shown:
             trigger = replace(trigger, expands=True)
-        return QueuedMessage(typed, trigger)
+        return replace(typed, trigger=trigger)
 
 
 def take_argument(command: TypedMessage, text: str) -> TypedMessage:
@@ -154,26 +148,26 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
     return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted), command.files)
 
 
-def queued_line(message: TypedMessage | QueuedMessage) -> str:
+def queued_line(message: TypedMessage) -> str:
     """Return the line that shows a queued message."""
-    return f"queued: {brief(_typed(message).shown)}"
+    return f"queued: {brief(message.shown)}"
 
 
-def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
+def _opens_another(queued: TypedMessage) -> bool:
     """True for a command that opens another session or model."""
     called = _find_called(queued)
     return called is not None and (called.group == "sessions" or called.name in ("model", "effort"))
 
 
-def _moves(queued: TypedMessage | QueuedMessage) -> bool:
+def _moves(queued: TypedMessage) -> bool:
     """True for a command behind which messages are for another session."""
     called = _find_called(queued)
     return called is not None and called.name in ("clear", "resume")
 
 
-def _find_called(queued: TypedMessage | QueuedMessage) -> Command | None:
+def _find_called(queued: TypedMessage) -> Command | None:
     """Return the command that a message calls, if it calls one."""
-    command = parse(queued.text) if isinstance(queued, TypedMessage) else None
+    command = parse(queued.text) if queued.trigger is None else None
     with suppress(NexusError):
         return find(command[0], discover()) if command else None
     return None
@@ -181,10 +175,6 @@ def _find_called(queued: TypedMessage | QueuedMessage) -> Command | None:
 
 def _named(names: Sequence[str], between: str) -> str:
     return name_first([*map(brief, names)], TOLD, between)
-
-
-def _typed(message: TypedMessage | QueuedMessage) -> TypedMessage:
-    return message.typed if isinstance(message, QueuedMessage) else message
 
 
 def brief(text: str) -> str:

@@ -248,7 +248,7 @@ class LocalSession(TerminalContext):
     def store_queue(self, *, only: Sequence[TypedMessage] | None = None) -> bool:
         """See `AgentConnection`; with `only`, other messages move to the session opened next."""
         messages, attached = self.repl.input_queue.unsent(self.undelivered)
-        typed = [astuple(message) for message in (messages if only is None else only)]
+        typed = [astuple(replace(message, trigger=None))[:-1] for message in (messages if only is None else only)]
         try:
             stored = self.session.attached_texts.store([asdict(attachment) for attachment in attached], typed)
         except NexusError:

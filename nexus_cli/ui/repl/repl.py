@@ -32,7 +32,7 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
-from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, queued_line, take_argument
+from nexus_cli.ui.repl.input_queue import InputQueue, brief, queued_line, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
@@ -116,7 +116,7 @@ class Repl:
             text = format_running_call(f"{brief(work.what)}{bar}", work.seconds, self.view.width, self.theme)
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
-        dot = f" {self.theme.signs.dot} "
+        dot = self.theme.dot
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
         if not work.stopped and self.renderer.runs_long and self.backend.ends_with_repl:
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
@@ -169,13 +169,12 @@ class Repl:
         else:
             self._queue(typed)
 
-    def _queue(self, message: TypedMessage | QueuedMessage) -> None:
+    def _queue(self, message: TypedMessage) -> None:
         """Queue a message for after the running work; a kill does not lose it. Name it if the person leaves."""
         self.input_queue.later.append(message)
         stored = self.backend.store_queue()
         if self.is_leaving:
-            typed = message.typed if isinstance(message, QueuedMessage) else message
-            self.show_unsent([brief(typed.text)], stored=stored)
+            self.show_unsent([brief(message.text)], stored=stored)
         elif self.view.echoes:  # no live line shows it
             self.show_note(queued_line(message))
         self.view.invalidate()
@@ -387,10 +386,10 @@ class Repl:
         """Start the next queued message."""
         while self.input_queue.later and self.jobs.current is None and not self.is_leaving:
             later = self.input_queue.later.popleft()
-            if isinstance(later, TypedMessage):
+            if later.trigger is None:
                 self.submit(later)
             else:
-                self._send(later.typed, later)
+                self._send(later)
             self.backend.store_queue()  # a command is not run a second time after a kill
         if self.jobs.current is None:  # the released commands have run
             self.input_queue.is_behind = False
@@ -433,44 +432,43 @@ class Repl:
                 self._queue(typed)
             self._unsteered.clear()
 
-    async def _steer_with(self, message: QueuedMessage) -> None:
+    async def _steer_with(self, message: TypedMessage) -> None:
         """Steer the running turn. Images, and messages that come too late, begin a turn of their own."""
-        text, job = message.trigger.text, self.jobs.current
+        trigger, job = message.trigger, self.jobs.current
         if self.is_leaving:
             self._queue(message)
             return
-        if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
-            self.input_queue.given[text] = message
+        if trigger and job is not None and job.kind == "turn" and not job.stopped and not trigger.parts:
+            self.input_queue.given[trigger.text] = message
             self.view.invalidate()
-            if await self.backend.steer(message.trigger):
+            if await self.backend.steer(trigger):
                 self.backend.store_queue()
                 return
-            self.input_queue.given.pop(text)
+            self.input_queue.given.pop(trigger.text)
         if self.jobs.current is None:
-            self._send(message.typed, message)
+            self._send(message)
         else:
             self._queue(message)
         self.view.invalidate()
 
-    def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
+    def _send(self, typed: TypedMessage, command: str = "") -> None:
         """Begin a turn with a message, which `command` has made if it is given."""
-        self.input_queue.sending = None if command else message or typed
-        self.jobs.start("turn", "", self._run_turn(typed, message, command))
+        self.input_queue.sending = None if command else typed
+        self.jobs.start("turn", "", self._run_turn(typed, command))
 
-    async def _run_turn(self, typed: TypedMessage, message: QueuedMessage | None, command: str) -> None:
+    async def _run_turn(self, typed: TypedMessage, command: str) -> None:
         self._echo("" if command else typed.shown)  # the command with the text is on the screen
         self._begun = False
         try:
-            message = message or await self._message(typed)
-            typed = message.typed
+            typed = await self._message(typed)
             if not command:
-                self.input_queue.sending = message
-            await self._begin_turn(replace(message.trigger, shown=command))
+                self.input_queue.sending = typed
+            await self._begin_turn(replace(typed.trigger or Trigger(), shown=command))
         finally:
             if not self._begun:  # the session has none of it
                 if self.is_leaving and typed.shown:  # the box goes away, and the message was named as unsent
                     self.input_queue.sending = None
-                    self.input_queue.later.appendleft(typed)
+                    self.input_queue.later.appendleft(replace(typed, trigger=None))
                     self.backend.store_queue()
                 else:
                     self.input_queue.attached[:0] = typed.attached
@@ -482,13 +480,13 @@ class Repl:
         while unused:
             message = unused.popleft()
             try:
-                await self._steer_with(message if isinstance(message, QueuedMessage) else await self._message(message))
+                await self._steer_with(await self._message(message))
             except BaseException:  # stopped: the turn has none of it
                 unused.appendleft(message)
                 raise
         await self.backend.run(trigger)
 
-    async def _message(self, typed: TypedMessage) -> QueuedMessage:
+    async def _message(self, typed: TypedMessage) -> TypedMessage:
         where = "" if self.backend.ends_with_repl else " on this machine"
         return await self.input_queue.build_message(typed, self.backend.folder, self.show_note, where)
 

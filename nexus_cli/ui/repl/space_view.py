@@ -41,7 +41,7 @@ from nexus_cli.reports.spaces import message_lines
 from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
-from nexus_cli.text.cells import cut, one_line, wrap
+from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
@@ -146,9 +146,8 @@ class SpaceChat(ReplController):
 
     def status(self, width: int) -> str:
         """See `ReplController`: the space, with agents that work in it or wait for somebody."""
-        dot = f" {self.theme.signs.dot} "
-        text = dot.join([one_line(self._space.name), *self._states()])
-        return self.theme.paint("dim", cut(text, max(0, width - 1), self.theme.signs.cut))
+        text = self.theme.dot.join([one_line(self._space.name), *self._states()])
+        return self.theme.paint("dim", self.theme.cut(text, max(0, width - 1)))
 
     def _states(self) -> list[str]:
         names = {member.key: member.name for member in self._space.members}

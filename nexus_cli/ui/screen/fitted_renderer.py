@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -61,10 +61,10 @@ class FittedRenderer(Renderer):
         self,
         style: BaseStyle,
         output: TerminalOutput,
-        rows_drawn: Callable[[], Mapping[int, str]],
+        drawn_row: Callable[[int], str | None],
     ) -> None:
-        """`rows_drawn` returns the rows drawn as a whole, by number, as text."""
-        self._rows_drawn = rows_drawn
+        """`drawn_row` returns the text of the row with a number if it was drawn as a whole, else None."""
+        self._drawn_row = drawn_row
         self._breaks = breaks_lines()
         self._under_way = UNDER_WAY_TMUX if os.environ.get("TMUX") else UNDER_WAY
         self._whole_at = 0.0
@@ -111,7 +111,7 @@ class FittedRenderer(Renderer):
         return rows_above_cursor([self._widths(row) for row in range(y + 1)], x, size.columns)
 
     def _widths(self, row: int) -> list[int]:
-        whole = self._rows_drawn().get(row)
+        whole = self._drawn_row(row)
         if whole is not None:
             return [char_cells(char) for char in whole]
         screen = self._last_screen

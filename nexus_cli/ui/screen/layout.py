@@ -7,8 +7,8 @@ terminal counts differently cannot shift the text after it. prompt-toolkit draws
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
@@ -34,23 +34,11 @@ _WHOLE = Char("", "")
 """In the first place of a row that is written in one piece."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowPlan:
-    """Rows of each part for one size of the terminal."""
+class _Placed(NamedTuple):
+    """A container of prompt-toolkit with its number of rows."""
 
-    live: int
-    gap: int
-    spinner: int
-    queued: int
-    panel: int
-    box: int
-    help: int
-    status: int
-
-    @property
-    def rows(self) -> int:
-        """The sum of all parts."""
-        return sum(astuple(self))
+    container: Container
+    rows: int
 
 
 class ScreenLayout(Container):
@@ -82,11 +70,10 @@ class ScreenLayout(Container):
         """True if the list of keys is shown below the box."""
         self.last: Callable[[], Screen | None] = lambda: None
         """Returns the screen that the terminal shows."""
-        self.drawn: Mapping[int, str] = {}
-        """Text of the rows that were written in one piece, by number."""
         self._written: Mapping[int, str] = {}
+        """The rows that were written in one piece, by number."""
         self._drawn_on: Screen | None = None
-        self._plan: RowPlan | None = None
+        self._plan: Sequence[Sequence[str] | _Placed] = ()
 
     def ask(self, controller: ReplController, columns: int) -> None:
         """Read the content from `controller`."""
@@ -105,8 +92,9 @@ class ScreenLayout(Container):
         rows, _ = self._size()
         return rows // 3 if rows >= 6 else 0
 
-    def plan(self) -> RowPlan:
-        """Assign the rows: the box first, then the question, then status, spinner, queue and live lines."""
+    def plan(self) -> Sequence[Sequence[str] | _Placed]:
+        """Return the parts from above, each as rows of text or as a container. The box gets its rows first, then the
+        question, then status, spinner, queue and live lines."""
         rows, columns = self._size()
         picking = self._picker.is_open
         row_limit = max(1, rows - PICKER_LEAVES if picking else rows // 3)
@@ -116,19 +104,22 @@ class ScreenLayout(Container):
         if picking or (self._question.is_open and self._box.empty):
             box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
-        helps = min(len(key_rows(self._keys, columns - 1)), max(0, free - 2)) if self.help else 0
-        free -= helps
-        status = 1 if rows >= 3 and free > 0 else 0
+        helps = key_rows(self._keys, columns - 1)[: max(0, free - 2)] if self.help else []
+        free -= len(helps)
+        status = [self.hint or self._status] * (rows >= 3 and free > 0)
         # One row is left to printed text if there is room.
-        free -= status + (1 if rows > 3 else 0)
-        gap = 1 if rows >= AIRY and free > 0 else 0
-        free -= gap
+        free -= len(status) + (1 if rows > 3 else 0)
+        gap = [""] * (rows >= AIRY and free > 0)
+        free -= len(gap)
         # A question describes its own wait.
-        spinner = 1 if self._spinner and free > 0 and not self._panel.asking else 0
-        free -= spinner
-        queued = max(0, min(len(_queue(self._queued)), free, rows // 4))
-        live = max(0, min(len(self._live), free - queued, self.live_rows()))
-        return RowPlan(live, gap, spinner, queued, panel, box, helps, status)
+        spinner = [self._spinner] * bool(self._spinner and free > 0 and not self._panel.asking)
+        free -= len(spinner)
+        queued = _fold(self._queued, min(free, rows // 4))
+        live = max(0, min(len(self._live), free - len(queued), self.live_rows()))
+        field = self._panel.field if panel else 0
+        prompt = self._panel.prompt(columns - 1, panel - field)[: panel - field] if panel else []
+        above = (self._live[len(self._live) - live :], gap, spinner, queued, prompt)
+        return (*above, _Placed(self._panel.container, field), _Placed(self._inner, box), helps, status)
 
     def reset(self) -> None:
         self._inner.reset()
@@ -141,7 +132,7 @@ class ScreenLayout(Container):
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:
         """Return the number of planned rows."""
         self._plan = self.plan()
-        return Dimension.exact(self._plan.rows)
+        return Dimension.exact(sum(part.rows if isinstance(part, _Placed) else len(part) for part in self._plan))
 
     def get_children(self) -> list[Container]:
         """Return the containers that can have the focus."""
@@ -157,45 +148,27 @@ class ScreenLayout(Container):
         z_index: int | None,
     ) -> None:
         """Draw everything from the top of `write_position`."""
-        plan, columns, y = self._plan or self.plan(), write_position.width, write_position.ypos
-        above = [*self._live[-plan.live :][: plan.live], *[""] * plan.gap]
-        if plan.spinner:
-            above.append(self._spinner)
-        above += _folded(self._queued, plan.queued)
-        rows: dict[int, str] = dict(enumerate(above, y))
-        y += len(above)
-        if plan.panel:
-            field = self._panel.field
-            prompt_rows = self._panel.prompt(columns - 1, plan.panel - field)
-            rows.update(enumerate(prompt_rows, y))
-            y += plan.panel - field
-            if field:
-                place = WritePosition(write_position.xpos, y, columns, 1)
-                self._panel.container.write_to_screen(screen, mouse_handlers, place, parent_style, erase_bg, z_index)
-                y += 1
-        if plan.box:
-            box = WritePosition(write_position.xpos, y, columns, plan.box)
-            self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
-        y += plan.box
-        if plan.help:
-            rows.update(enumerate(key_rows(self._keys, columns - 1)[: plan.help], y))
-        y += plan.help
-        if plan.status:
-            rows[y] = self.hint or self._status
-            y += 1
+        columns, y = write_position.width, write_position.ypos
+        rows: dict[int, str] = {}
+        for part in self._plan or self.plan():
+            if not isinstance(part, _Placed):
+                rows.update(enumerate(part, y))
+                y += len(part)
+            elif part.rows:
+                place = WritePosition(write_position.xpos, y, columns, part.rows)
+                part.container.write_to_screen(screen, mouse_handlers, place, parent_style, erase_bg, z_index)
+                y += part.rows
         self._write(screen, rows, columns)
         screen.height = max(screen.height, y)
 
     def _write(self, screen: Screen, rows: Mapping[int, str], columns: int) -> None:
         """Put whole rows on `screen` so that the renderer's comparison with the former screen is right."""
-        before = self._written if self._drawn_on is not None and self._drawn_on is self.last() else {}
-        written, drawn = {}, {}
         last = self.last()
-        for y, row in rows.items():
-            text, drawn[y] = fit_row(row if self._codes else without_codes(row), columns - 1)
-            written[y] = text
+        before = self._written if last is self._drawn_on else {}
+        ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
+        written = {y: fit_row(row if self._codes else without_codes(row), columns - 1) for y, row in rows.items()}
+        for y, text in written.items():
             screen.data_buffer[y][0] = _WHOLE
-            ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
                 # Another text, or a menu covered it.
@@ -205,7 +178,11 @@ class ScreenLayout(Container):
                 # The whole row has content: cells that are not drawn over must be erased.
                 last.data_buffer.pop(y, None)
                 last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
-        self._written, self.drawn, self._drawn_on = written, drawn, screen
+        self._written, self._drawn_on = written, screen
+
+    def drawn_row(self, y: int) -> str | None:
+        """Return the text of a row of the last drawing that was written in one piece, None for any other."""
+        return without_codes(self._written[y]) if y in self._written else None
 
 
 def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
@@ -220,14 +197,9 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 
-def _queue(lines: list[str]) -> list[str]:
-    hidden_count = len(lines) - MOST_QUEUED
-    return lines if hidden_count <= 0 else [*lines[:MOST_QUEUED], f"... and {hidden_count} more"]
-
-
-def _folded(lines: list[str], rows: int) -> list[str]:
+def _fold(lines: list[str], rows: int) -> list[str]:
     """Return `lines` in at most `rows` rows, the last of which has the number of missing lines."""
-    shown = _queue(lines)
-    if len(shown) <= rows or not rows:
-        return shown[:rows]
-    return [*lines[: rows - 1], f"... and {len(lines) - rows + 1} more"]
+    if len(lines) <= min(rows, MOST_QUEUED):
+        return lines
+    kept = min(rows - 1, MOST_QUEUED)
+    return [*lines[:kept], f"... and {len(lines) - kept} more"] if rows > 0 else []

@@ -19,11 +19,11 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
+from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, is_command_line, is_only_answer, write_question
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
-from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.repl.view import ReplController, ReplView
 from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
@@ -100,7 +100,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
 
-class LineView:
+class LineView(ReplView):
     """A `ReplView`. A line that ends in a backslash continues in the next one."""
 
     echoes = True
@@ -114,9 +114,8 @@ class LineView:
         self._asked = AskedQuestion("")
         """The newest question."""
         self._asking = asyncio.Lock()
-        self._prompt = ""
-        self._takes_answer = self._takes_commands = False
-        """True if a line answers the open question, unless it is a command."""
+        self._takes_answer = False
+        """True if a line answers the open question."""
         self._early: str | None = None
         """The answer that was typed since the question was put and before it took lines; "" before it is typed, None if
         anything else was typed. An empty line takes it."""
@@ -175,16 +174,16 @@ class LineView:
             self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer, self._asked = answer, question
-            rows = draw_question(question, self.width - 1, self.height, redraws=False, colour=False)
-            self._prompt = "\n".join(rows) + " "
-            self._takes_answer = self._takes_commands = False
+            self._takes_answer = False
             self._early, lines = None, self._lines
             if question.text and question.keys:
                 self._take_begun()
                 self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
-            opening = asyncio.ensure_future(self._open(bool(question.keys)))
+            opening = asyncio.ensure_future(self._open())
             try:
-                with self._without_echo() if question.is_hidden else nullcontext():
+                # Only the end of a hidden line is shown.
+                hides = self._local_mode(termios.ECHO, termios.ECHONL) if question.is_hidden else nullcontext()
+                with hides:
                     line = await answer
                 return None if question.is_hidden and line is not None and line.startswith("\x1b") else line
             finally:
@@ -192,9 +191,10 @@ class LineView:
                 self._answer = None
                 self._settle()
 
-    async def _open(self, approves: bool) -> None:
+    async def _open(self) -> None:
         """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
         line is begun, or an early answer alone for `EARLY` seconds; else at once, discarding text typed before."""
+        approves = bool(self._asked.keys)
         if not approves:
             self._pieces.clear()
             with suppress(termios.error):
@@ -212,7 +212,7 @@ class LineView:
                     self._stream_write((GOES_ON if self._begun else READY) + _bare(self._begun_line))
                     self._prompted = True
                 typed = None
-        self._takes_answer, self._takes_commands = True, approves
+        self._takes_answer = True
         self._early, self._early_begun = self._early_answer, self._begun_line
         if self._early:
             self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown it
@@ -240,23 +240,16 @@ class LineView:
     def _take_begun(self) -> None:
         """Read the line that is being typed, which requires another terminal mode. It can no longer be edited; further
         text is added to it."""
-        with suppress(termios.error):
-            before = termios.tcgetattr(self._stdin)
-            single = [*before]
-            single[3] &= ~termios.ICANON
-            try:
-                termios.tcsetattr(self._stdin, termios.TCSANOW, single)
-                self._arrived()
-            finally:
-                termios.tcsetattr(self._stdin, termios.TCSANOW, before)
+        with self._local_mode(without=termios.ICANON):
+            self._arrived()
 
     @contextmanager
-    def _without_echo(self) -> Iterator[None]:
-        """Show nothing of what is typed in the block but the end of a line."""
+    def _local_mode(self, without: int, added: int = 0) -> Iterator[None]:
+        """Switch local flags of the terminal within the block."""
         before = None
         with suppress(termios.error):
             before = termios.tcgetattr(self._stdin)
-            flags = before[3] & ~termios.ECHO | termios.ECHONL
+            flags = before[3] & ~without | added
             termios.tcsetattr(self._stdin, termios.TCSANOW, [*before[:3], flags, *before[4:]])
         try:
             yield
@@ -298,9 +291,6 @@ class LineView:
             if self._prompted:
                 self._write("")
             self._give(None)
-
-    def notify(self, text: str, *, waits: bool = False) -> None:
-        """Do nothing: this terminal gets no control codes."""
 
     def leave(self) -> None:
         self._end(None)
@@ -395,8 +385,8 @@ class LineView:
             self._answer.set_result(line)
 
     def _is_answered_by(self, line: str) -> bool:
-        """True if a question is open and accepts this line."""
-        return self._takes_answer and self._is_asking and not (self._takes_commands and is_command_line(line))
+        """True if a question is open and accepts this line: with keys it accepts no command."""
+        return self._takes_answer and self._is_asking and not (self._asked.keys and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
@@ -471,7 +461,7 @@ class LineView:
         if self._prompted or self._away or self._controller is None:
             return
         if self._is_answered_by(""):
-            prompt = _bare(self._prompt)
+            prompt = _bare(f"{write_question(self._asked, self.width - 1)} ")
         elif self._begun:
             prompt = GOES_ON
         elif self._controller.running:

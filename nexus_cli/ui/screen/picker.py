@@ -9,11 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.commands.command import Choice, Search
@@ -21,7 +19,7 @@ from nexus_cli.text.cells import cells, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import strip_ambiguous
-from nexus_cli.ui.screen.question import UnmarkedPaste
+from nexus_cli.ui.screen.question import FieldPanel, UnmarkedPaste
 
 SEARCH = "Search: "
 HINT = "↑↓ Enter, Esc cancels"
@@ -30,13 +28,11 @@ ROOM = 32
 MARKED, PLAIN = "> ", "  "
 
 
-class PickerPanel:
+class PickerPanel(FieldPanel):
     """The panel of the open list, if there is one."""
 
     def __init__(self, theme: Theme) -> None:
-        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: self._find())
-        control = BufferControl(self.buffer, [BeforeInput(SEARCH)], focusable=True)
-        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
+        super().__init__(self._find, [BeforeInput(SEARCH)])
         self._theme = theme
         self._title = ""
         self._choices: Sequence[Choice] = ()
@@ -49,19 +45,14 @@ class PickerPanel:
         self._selected = 0
         self._visible = 1
         """Number of choices that fit the screen."""
-        self._answer: asyncio.Future[str | None] | None = None
 
     @property
     def is_open(self) -> bool:
         """True if a list is open; it has the focus."""
-        return self._answer is not None
+        return self.asking
 
-    asking = is_open
-
-    @property
-    def field(self) -> int:
-        """Rows of the search field."""
-        return 1
+    field = 1
+    """Rows of the search field."""
 
     def begin(
         self,
@@ -71,20 +62,15 @@ class PickerPanel:
         search: Search | None = None,
     ) -> None:
         """Show `choices`; `answer` becomes the chosen key, or None. If there are more, `search` gets what is typed."""
-        self._title, self._choices, self._answer = title, choices, answer
+        self._title, self._choices = title, choices
         self._search = search if search and search("")[1] > len(choices) else None
-        self.buffer.reset()
-        self.container.horizontal_scroll = 0  # as in `QuestionPanel.begin`
+        self.clear(answer)
         self._find()
 
     def end(self) -> None:
         """Close the list."""
-        self._answer, self._search, self._choices, self._found = None, None, (), ()
-        self.buffer.reset()
-
-    def give(self, key: str | None) -> None:
-        if self._answer and not self._answer.done():
-            self._answer.set_result(key)
+        self._search, self._choices, self._found = None, (), ()
+        self.clear(None)
 
     def take(self) -> None:
         """Answer with the selected choice; do nothing if the search finds none."""
@@ -108,7 +94,7 @@ class PickerPanel:
         title = self._title_lines(columns)
         titles = title[: max(0, min(rows - each, rows // 2))]
         if titles and titles != title:
-            titles[-1] = cut(" ".join(title[len(titles) - 1 :]), columns, self._theme.signs.cut)
+            titles[-1] = self._theme.cut(" ".join(title[len(titles) - 1 :]), columns)
         self._visible = max(1, (rows - len(titles)) // each)
         first = max(0, min(self._selected - self._visible // 2, len(choices) - self._visible))
         lines = self._head(titles, columns) if titles else []
@@ -147,7 +133,7 @@ class PickerPanel:
             facts.append(f"{more:,} more: type to search")
         place = "  " + ", ".join(facts) if facts else ""
         *above, last = titles
-        last = cut(last + place, columns, self._theme.signs.cut)
+        last = self._theme.cut(last + place, columns)
         hint = f"  {HINT}" if cells(last) + cells(HINT) + 2 <= columns else ""
         bold = partial(self._theme.paint, "bold")
         return [*map(bold, above), bold(last) + self._theme.paint("dim", hint)]
@@ -157,9 +143,9 @@ class PickerPanel:
             " ".join(strip_ambiguous(sanitize(text)).splitlines()) for text in (choice.label, choice.detail)
         )
         sign, role = (MARKED, "bold") if marked else (PLAIN, "")
-        below = [cut(PLAIN * 2 + detail.strip(), columns, self._theme.signs.cut)] if each == 2 else []
+        below = [self._theme.cut(PLAIN * 2 + detail.strip(), columns)] if each == 2 else []
         beside = f"  {detail}" if detail and not below else ""
-        label = cut(label, columns - cells(sign + beside), self._theme.signs.cut)
+        label = self._theme.cut(label, columns - cells(sign + beside))
         gap = " " * (columns - cells(sign + label + beside)) if beside else ""
         painted = self._theme.paint(role, sign + label) + gap + self._theme.paint("dim", beside)
         return [painted, *(self._theme.paint("dim", line) for line in below)]

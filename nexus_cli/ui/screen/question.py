@@ -26,7 +26,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Window
-from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    BeforeInput,
+    ConditionalProcessor,
+    PasswordProcessor,
+    Processor,
+)
 
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.asked_question import (
@@ -37,9 +43,10 @@ from nexus_cli.ui.asked_question import (
     WAIT_FIRST,
     AnswerKey,
     AskedQuestion,
-    draw_question,
+    KeyRows,
     find_key,
     is_only_answer,
+    write_question,
 )
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
@@ -70,19 +77,43 @@ _OPEN, _CLOSED = "> ", ". "
 _MORE = "\u2026"
 
 
-class QuestionPanel:
+class FieldPanel:
+    """The panel of what the person is asked, with a field of one line."""
+
+    def __init__(self, typed: Callable[[], None], processors: list[Processor]) -> None:
+        """`typed` is called after each change of the text."""
+        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: typed())
+        control = BufferControl(self.buffer, processors, focusable=True)
+        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
+        self.answer: asyncio.Future[str | None] | None = None
+        """The future of the answer; None if nothing is asked."""
+
+    @property
+    def asking(self) -> bool:
+        """True if the panel is on the screen."""
+        return self.answer is not None
+
+    def clear(self, answer: asyncio.Future[str | None] | None) -> None:
+        """Empty the field for `answer`, or close it."""
+        self.answer = answer
+        self.buffer.reset()
+        self.container.horizontal_scroll = 0  # a long text has scrolled it, and nothing scrolls it back
+
+    def give(self, line: str | None) -> None:
+        """Answer with `line`."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(line)
+
+
+class QuestionPanel(FieldPanel):
     """The panel of the open question, if there is one."""
 
     def __init__(self, colour: bool, has_draft: Callable[[], bool], draft: Callable[[], str]) -> None:
         """`has_draft` is True while the input box has text, which `draft` returns."""
         self.has_draft, self._draft = has_draft, draft
-        self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
-        control = BufferControl(self.buffer, [stars, before, AfterInput(self._hint)], focusable=True)
-        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
-        self.answer: asyncio.Future[str | None] | None = None
-        """The future of the answer; None if no question is open."""
+        super().__init__(self._typed, [stars, before, AfterInput(self._hint)])
         self.is_open = False
         """True if the field has the focus."""
         self.seen = 0.0
@@ -90,7 +121,7 @@ class QuestionPanel:
         self.asked = AskedQuestion("")
         self.marked: int | None = None
         """The place of the key that Enter takes in the empty field, None for none."""
-        self._key_at, self._is_paused = 0.0, False
+        self.key_at, self._is_paused = 0.0, False
         """The time of the newest key, and if it came after a pause."""
         self._text = ""
         """The text before the newest change."""
@@ -101,11 +132,6 @@ class QuestionPanel:
         self._early = EarlyKeys()
         self._stands_since: float | None = None
         """Time when an early answer was drawn in the field, `inf` before that; None if the text was typed there."""
-
-    @property
-    def asking(self) -> bool:
-        """True if a question is on the screen."""
-        return self.answer is not None
 
     @property
     def came_early(self) -> bool:
@@ -144,10 +170,9 @@ class QuestionPanel:
 
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
-        self.asked, self.answer, self.is_open, self.seen = question, answer, False, 0.0
+        self.asked, self.is_open, self.seen = question, False, 0.0
         self._early = EarlyKeys()
-        self.buffer.reset()
-        self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
+        self.clear(answer)
 
     def note_drawn(self, now: float) -> None:
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
@@ -167,33 +192,28 @@ class QuestionPanel:
         letter that comes right after an approval was drawn answers alone, because it may repeat the answer to the
         question before."""
         self.is_open, self.marked, self._text = True, self.asked.marked, ""
-        self._key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
+        self.key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
         self.buffer.text = early
         self.buffer.cursor_position = len(early)
         self._stands_since = inf if early else None
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
-        self._key_at, self._is_paused = now, now - self._key_at >= QUIET
+        self.key_at, self._is_paused = now, now - self.key_at >= QUIET
         self.hold()
 
     def note_return(self, now: float) -> None:
         """Record that another program had the terminal until now."""
-        self._key_at, self._is_paused = now, False
+        self.key_at, self._is_paused = now, False
         self._early = EarlyKeys()
         self.hold()
 
     def end(self) -> None:
         if self.is_open and not self.asked.is_hidden:
             self._answered = asyncio.get_running_loop().time()
-        self.answer, self.is_open, self.asked, self._stands_since = None, False, AskedQuestion(""), None
+        self.is_open, self.asked, self._stands_since = False, AskedQuestion(""), None
         self.hold()
-        self.buffer.reset()
-
-    def give(self, line: str | None) -> None:
-        """Answer with `text`."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(line)
+        self.clear(None)
 
     def enter(self) -> None:
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
@@ -234,7 +254,7 @@ class QuestionPanel:
 
     def _settle(self, key: str) -> None:
         """Answer with a letter, unless the process was stopped meanwhile: then the pause was none of the person's."""
-        if asyncio.get_running_loop().time() - self._key_at < STOPPED:
+        if asyncio.get_running_loop().time() - self.key_at < STOPPED:
             self.give(key)
         else:
             self.hold()
@@ -277,20 +297,12 @@ class QuestionPanel:
 
     def _rows(self, columns: int, most: int) -> list[str]:
         question = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
-        lines = draw_question(
-            question,
-            columns,
-            most,
-            redraws=True,
-            colour=self._colour,
-            chosen=self.marked if self.is_open else None,
-            last=self._last,
-            is_open=self.is_open,
-        )
         if question.keys:
-            return lines
+            chosen = self.marked if self.is_open else None
+            return KeyRows(columns, self._colour, chosen, self._last, self.is_open).draw(question, most)
+        lines = write_question(question, columns).split("\n")
         if len(lines) > most > 0:
-            lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
+            lines[most - 1] = fit_row(lines[most - 1], columns - 1) + _MORE
         return lines[: max(0, most)]
 
 
@@ -388,10 +400,6 @@ def field_bindings(
         else:
             stop(gently=is_gentle)
 
-    @bindings.add("c-d", filter=here & ~empty)
-    def _delete(event: KeyPressEvent) -> None:
-        panel.buffer.delete(event.arg)
-
     @bindings.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         panel.buffer.insert_text(" ".join(event.data.split()))
@@ -411,7 +419,7 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
         answer.get_loop().call_later(LAPSE, give_up)
 
 
-async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
+async def wait_for_quiet(panel: QuestionPanel) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
     and for the next question of several; if that approves, as soon as it has been drawn."""
@@ -423,7 +431,7 @@ async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) ->
     while True:
         early = panel.early_answer
         pause = EARLY if early else quiet
-        wait = (max(panel.seen, last_key()) + pause - clock()) if panel.seen else quiet or FRAME
+        wait = (max(panel.seen, panel.key_at) + pause - clock()) if panel.seen else quiet or FRAME
         if wait <= 0 and (early or not (panel.asked.keys and panel.has_draft())):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

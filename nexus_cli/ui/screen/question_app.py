@@ -23,7 +23,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, draw_question, is_only_answer
+from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, is_only_answer, write_question
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings
@@ -69,7 +69,7 @@ class QuestionApp:
             output=output,
             erase_when_done=True,
         )
-        self._app.renderer = FittedRenderer(self._app._merged_style, output, dict)
+        self._app.renderer = FittedRenderer(self._app._merged_style, output, lambda row: None)
         self._app.ttimeoutlen = ESCAPE_SECONDS
         hasten_escape(self._app.key_processor)
         self._app.after_render += lambda _: panel.note_drawn(asyncio.get_running_loop().time())
@@ -166,8 +166,7 @@ class QuestionApp:
             gone = cells(before[len(kept) :])
             self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
 
-        rows = draw_question(self._question, self._stream.width - 1, MOST_ROWS, redraws=False, colour=False)
-        self._stream.write("\n".join(rows) + " ")
+        self._stream.write(f"{write_question(self._question, self._stream.width - 1)} ")
         buffer.on_text_changed += echo
         buffer.on_cursor_position_changed += echo
         try:

@@ -91,12 +91,9 @@ class Screen:
         self._over = False
         self._error: BaseException | None = None
         self._asking = asyncio.Lock()
-        self._asked_block = ""
-        """The block of the open question, which is kept when the screen is cleared."""
         self._away = asyncio.Lock()
         """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
-        self._key_at = 0.0
         self.notifier = Notifier(self._print, enabled=True)
         self.help_left = False
         self._warned_at = 0.0
@@ -127,11 +124,12 @@ class Screen:
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen = ESCAPE_SECONDS
-        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn)
+        renderer = FittedRenderer(app._merged_style, self._output, self._layout.drawn_row)
         app.renderer = renderer
         self._renderer = renderer
         self._layout.last = lambda: renderer.last_rendered_screen
         app.layout.focus(self._box.buffer)
+        self._box.attach(app)
         app.key_processor.before_key_press += self._pressed
         app.key_processor.after_key_press += lambda keys: self._panel.note_early(keys._previous_key_sequence)
         hasten_escape(app.key_processor)
@@ -179,7 +177,6 @@ class Screen:
             if self._over:
                 return None
             self.put(question.text)
-            self._asked_block = question.block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._panel.begin(question, answer)
             self._redraw.dirty()
@@ -191,7 +188,6 @@ class Screen:
                 if self._panel.is_open:
                     self._give_keys_back()
                 self._panel.end()
-                self._asked_block = ""
                 self._redraw.dirty()
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
@@ -209,7 +205,7 @@ class Screen:
                 self._redraw.dirty()
 
     async def _open(self) -> None:
-        await wait_for_quiet(self._panel, lambda: self._key_at)
+        await wait_for_quiet(self._panel)
         early = self._panel.early_answer
         if early:
             self._box.buffer.text = ""
@@ -225,8 +221,7 @@ class Screen:
 
     def _note_return(self) -> None:
         """Record that another program had the terminal: text typed for it is not an answer."""
-        self._key_at = asyncio.get_running_loop().time()
-        self._panel.note_return(self._key_at)
+        self._panel.note_return(asyncio.get_running_loop().time())
 
     def _take_keys(self, buffer: Buffer) -> None:
         """Move the focus to the field of a panel."""
@@ -328,7 +323,7 @@ class Screen:
         with self._output.held():
             self._renderer.clear()
             self._app._redraw()
-        self.put(self._asked_block.lstrip("\n"))
+        self.put(self._panel.asked.block.lstrip("\n"))
 
     def suspend(self) -> None:
         """Stop the process; everything is redrawn when the shell continues it."""
@@ -381,12 +376,9 @@ class Screen:
             self._app.key_processor.send_sigint()
 
     def _pressed(self, sender: Any) -> None:
-        self._key_at = asyncio.get_running_loop().time()
-        self._panel.note_key(self._key_at)
+        self._panel.note_key(asyncio.get_running_loop().time())
         self.notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
-        if self._layout.hint and self._key_at - self._warned_at > AGAIN:
-            self._layout.hint = ""
 
     # The end
 

@@ -127,6 +127,7 @@ async def opened(
         layout = Layout(HSplit([box.container, Window(FormattedTextControl("status"), height=1)]), box.buffer)
         app = Application[None](layout=layout, key_bindings=merge_key_bindings([box.bindings, own]))
         app.ttimeoutlen = app.timeoutlen = 0.02
+        box.attach(app)
         stage = Stage(box, source, app, written, size)
 
         @own.add("enter", filter=has_focus(box.buffer))

@@ -29,7 +29,7 @@ from nexus_cli.permission.permission import decide
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, draw_question, read_answer
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, KeyRows, read_answer
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import answer_keys, ask_text, question_text
 from nexus_cli.ui.render.theme import Theme
@@ -232,7 +232,7 @@ def rows_of(
     prompt: str, keys: Sequence[AnswerKey], chosen: int, columns: int, most: int, colour: bool = False
 ) -> list[str]:
     """The rows of a question on a terminal that redraws."""
-    return draw_question(AskedQuestion(prompt, keys), columns, most, redraws=True, colour=colour, chosen=chosen)
+    return KeyRows(columns, colour, chosen, "", is_open=True).draw(AskedQuestion(prompt, keys), most)
 
 
 @pytest.mark.parametrize(

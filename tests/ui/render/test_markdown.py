@@ -13,8 +13,7 @@ from search import sample
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
-from nexus_cli.ui.render.markdown_elements import column_widths
-from nexus_cli.ui.render.markdown_print import DEEPEST
+from nexus_cli.ui.render.markdown_print import DEEPEST, column_widths
 from nexus_cli.ui.render.theme import ASCII, Theme
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")

@@ -39,7 +39,7 @@ from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.ui.asked_question import AskedQuestion, draw_question
+from nexus_cli.ui.asked_question import AskedQuestion, write_question
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
@@ -84,7 +84,7 @@ class Kept:
         self.box = text
 
     async def question(self, asked: AskedQuestion) -> str | None:
-        self.asked.append("\n".join([asked.text, *draw_question(asked, 1_000, 0, redraws=False, colour=False)]))
+        self.asked.append(f"{asked.text}\n{write_question(asked, 1_000)}")
 
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)

@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Any, cast
 
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
@@ -60,6 +61,9 @@ class PlainBox:
         text = self.buffer.text
         self.buffer.reset()
         return TypedMessage(text, text)
+
+    def attach(self, app: Application[Any]) -> None:
+        pass
 
     def fill(self, text: str) -> None:
         self.buffer.text = text
