@@ -162,7 +162,6 @@ LAZY = {
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
     "engine/calls/waiting.py": {"nexus_cli"},  # a session that waits
-    "session/session_state.py": {"nexus_cli"},  # a resumed session
     "session/start_conversation.py": {"nexus_cli"},  # what may follow a reply in few turns; guides
     "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it

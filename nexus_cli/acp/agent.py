@@ -190,7 +190,7 @@ class EditorSession:
 
     def renew_stream(self) -> None:
         """Use a new stream to translate events from now on."""
-        texts = self.session.state.services.find(EditorTexts)
+        texts = self.session.services.find(EditorTexts)
         unsaved = texts.unsaved if texts else {}
         self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved)
 
@@ -415,7 +415,7 @@ class EditorAgent:
                 if forks:
                     undo_files.delete_fork(self._pool.open_ledger(), resume)
                 raise
-            problems += describe_resumed(editor_session.session.state) if resume else ()
+            problems += describe_resumed(editor_session.session) if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher
         dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join

@@ -108,7 +108,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
     "" if nothing misses or the model is free, before the first request, and if the ledger fails.
     """
     try:
-        request = await asyncio.to_thread(prepare_next_request, context.session.state)
+        request = await asyncio.to_thread(prepare_next_request, context.session)
     except NexusError:
         return ""
     tokens, new, info = request.tokens, request.sent_anew, context.session.engine.model.info

@@ -76,14 +76,14 @@ def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsRep
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 
     if source.live:
-        return Report("tools", tools_report(source.live.state))
+        return Report("tools", tools_report(source.live))
     from nexus_cli.commands.context import prepare_options  # noqa: PLC0415  (as below)
     from nexus_cli.service_list import SERVICES  # noqa: PLC0415  (as below)
     from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
     settings = source.settings()
-    with new_session(prepare_options(source, settings, "", ""), settings, SERVICES) as state:
-        return Report("tools", tools_report(state))
+    with new_session(prepare_options(source, settings, "", ""), settings, SERVICES) as session:
+        return Report("tools", tools_report(session))
 
 
 NOUN = Noun(

@@ -40,7 +40,7 @@ from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.text.cells import cells
 
 if TYPE_CHECKING:
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.session import Session
 
 LAYERS = ("system", "tools", "history", "event")
 ROLES = ("system", "tools", "history", "dim")
@@ -142,8 +142,8 @@ def context_report(
     if session is None:
         from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
-        with new_session(options, settings, services) as state:
-            return request_value(first_view(state))
+        with new_session(options, settings, services) as new:
+            return request_value(first_view(new))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
         info = ledger.find_session(session)
         if step is not None:
@@ -156,18 +156,18 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 
-def live_report(state: SessionState) -> ContextReport:
+def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
-    if state.engine.conversation.is_recorded or state.options is None:
+    if session.engine.conversation.is_recorded or session.is_bare:
         from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
 
-        return request_value(live_view(state, prepare_next_request(state)))
-    return request_value(first_view(state))
+        return request_value(live_view(session, prepare_next_request(session)))
+    return request_value(first_view(session))
 
 
-def estimate_next_tokens(state: SessionState) -> int:
+def estimate_next_tokens(session: Session) -> int:
     """Return the tokens of the next request, with those of a system text that no request has had yet."""
-    return int(live_report(state)["budget"]["used"]["total"])
+    return int(live_report(session)["budget"]["used"]["total"])
 
 
 def request_value(view: RequestView) -> ContextReport:

@@ -27,7 +27,7 @@ from nexus_cli.session.factory import SessionFactory, open_log
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 
@@ -44,7 +44,7 @@ class _Unasked:
 
 
 @contextmanager
-def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
+def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[Session]:
     """Open the session that `options` would begin, in a ledger in memory; facts are read from the person's ledger."""
     with Ledger.read_personal() as personal_ledger, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
@@ -72,8 +72,8 @@ def look_at(
     services: ServiceMakers,
     info: ModelInfo | None = None,
     personal_ledger: Ledger | None = None,
-) -> SessionState:
-    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing.
+) -> Session:
+    """Return a session of `ledger` as it would be opened. Locks and changes nothing.
 
     `info` is by default that of the session's model, `personal_ledger` with the person's facts the same ledger.
     """
@@ -97,13 +97,13 @@ def look_at(
         services,
         control,
     )
-    return factory.session(unasked if options.interactive else None).state
+    return factory.session(unasked if options.interactive else None)
 
 
-def draft_first(state: SessionState) -> NextEpoch:
+def draft_first(session: Session) -> NextEpoch:
     """Draft the first epoch of a session that has sent nothing yet. Blocks."""
-    engine, notices = state.engine, list[str]()
-    prompt, log = drafting(state, notices.append)
+    engine, notices = session.engine, list[str]()
+    prompt, log = drafting(session, notices.append)
 
     async def work() -> NextEpoch:
         planned = await prompt.draft_epoch(engine.context)
@@ -114,10 +114,10 @@ def draft_first(state: SessionState) -> NextEpoch:
     return run_to_end(work())
 
 
-def draft_next(state: SessionState, effort: str) -> NextEpoch:
+def draft_next(session: Session, effort: str) -> NextEpoch:
     """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
-    notices, conversation = list[str](), state.engine.conversation
-    planned = run_to_end(drafting(state, notices.append)[0].draft_epoch(state.engine.context))
+    notices, conversation = list[str](), session.engine.conversation
+    planned = run_to_end(drafting(session, notices.append)[0].draft_epoch(session.engine.context))
     epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
 
@@ -126,13 +126,13 @@ def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
     return tuple(replace(drop, text=None) for drop in drops)
 
 
-def prepare_next_request(state: SessionState) -> RequestPlan:
+def prepare_next_request(session: Session) -> RequestPlan:
     """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
-    engine = state.engine
-    if state.options is None:
+    engine = session.engine
+    if session.is_bare:
         return engine.next_request()
-    state.load_cache_history()
+    session.load_cache_history()
     if engine.conversation.is_recorded and engine.begins_epoch:
         effort = engine.model.effort or engine.conversation.epoch.effort
-        engine.readings.drafted = draft_next(state, effort)
+        engine.readings.drafted = draft_next(session, effort)
     return engine.next_request()

@@ -16,7 +16,7 @@ from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.ledger import SessionLog
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 
 class _Unwritten(MemoryLog):
@@ -30,12 +30,11 @@ class _Unwritten(MemoryLog):
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
-def drafting(state: SessionState, notify: TakeText) -> tuple[PromptAssembly, MemoryLog]:
+def drafting(session: Session, notify: TakeText) -> tuple[PromptAssembly, MemoryLog]:
     """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
-    prompt, record = state.engine.prompt, state.record
-    assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
-    log = _Unwritten(record)
-    return prompt.drafting(notify, SectionDrops(log, state.engine.conversation.clock, lambda drop: None)), log
+    prompt, log = session.engine.prompt, _Unwritten(session.record)
+    assert isinstance(prompt, PromptAssembly), "a session of the factory has contributors"
+    return prompt.drafting(notify, SectionDrops(log, session.conversation.clock, lambda drop: None)), log
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:

@@ -38,6 +38,7 @@ from nexus_cli.engine.requests.backoff import anchor_on_newest
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
@@ -57,12 +58,12 @@ from nexus_cli.session.open_session import (
     open_ledger,
     recipe_of,
 )
+from nexus_cli.session.opening import Opening
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_whole_name, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects, settle_session
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
@@ -102,7 +103,7 @@ def open_session(
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
     if ledger is not None:
         opened_session = opened(ledger)
-        opened_session.state.shares = True
+        opened_session.shares = True
         return opened_session
     ledger = open_ledger(options, notices)
     try:
@@ -128,7 +129,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         except NexusError:
             ledger.release(session.id)
             raise
-    session.state.shares = earlier.state.shares
+    session.shares = earlier.shares
     session.inherit_from(earlier)
     if (hooks := session.dispatcher.hooks) and (before := earlier.dispatcher.hooks):
         hooks.continue_from(before, is_same=session.id == earlier.id)
@@ -255,18 +256,18 @@ def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
 def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, session: Session) -> None:
     """Record how a session is resumed, and that it continues in another folder if its own is gone; add a notice about
     another folder than before."""
-    notices = session.notices
+    notices, last_folder = session.notices, session.opening.last_folder
     front = options.front if info.front in (RUN, SERVED) and options.front != RUN else None
     if front or info.model != model or options.recipe not in ("", info.recipe):
         ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
     if info.worktree == options.worktree and not os.path.isdir(info.folder):
-        session.conversation.memo(WORK_FOLDER, {"folder": session.state.folder})  # until a turn tells the model
+        session.conversation.memo(WORK_FOLDER, {"folder": last_folder})  # until a turn tells the model
         facts = ledger.move_session(info.id, options.cwd)
         notices.append(f"this session worked in {info.folder}, which no longer exists; it continues in {options.cwd}")
         if facts:
             notices.append(f"kept {plural(facts, 'fact')} of {info.project}, the former folder of this project")
-    elif info.worktree in ("", options.worktree) and session.state.folder != str(options.cwd):
-        notices.append(f"this session worked in {session.state.folder}; it continues in {options.cwd}")
+    elif info.worktree in ("", options.worktree) and last_folder != str(options.cwd):
+        notices.append(f"this session worked in {last_folder}; it continues in {options.cwd}")
 
 
 def open_log(
@@ -394,11 +395,11 @@ class SessionFactory:
     def session(self, approver: Approver | None) -> Session:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
-        session = Session(self.provider, state=self._state(approver, services))
+        session = Session(self.provider, opening=self._open(approver, services))
         return session
 
-    def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
-        """Build the members, each after those that it needs."""
+    def _open(self, approver: Approver | None, services: SessionServices) -> Opening:
+        """Build the parts, each after those that it needs."""
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options))
@@ -411,7 +412,7 @@ class SessionFactory:
         is_worker = bool(self.made.spawner)
         dispatcher.use_hooks(self.settings.hook, self.made.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
-        notices, away = list[str](), list[Mapping[str, str]]()
+        readings = Readings()
         run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
         collector = make_collector(
             options,
@@ -421,11 +422,11 @@ class SessionFactory:
             dispatcher,
             self.control,
             facts,
-            SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
+            SessionSources(context, log.seen_files, readings.notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             jobs=partial(_running_jobs, services),
-            away=lambda: away,
+            away=lambda: readings.away,
         )
         extracts = self.settings.compact.extract and facts.saves
         engine = Engine(
@@ -439,21 +440,10 @@ class SessionFactory:
             contract=options.contract,
             saves=options.save,
             step=log.known.step,
+            readings=readings,
         )
-        engine.readings.notices = notices
-        return SessionState(
-            engine,
-            dispatcher,
-            self.made.id,
-            _last_folder(log, self.made.folder),
-            self.resumed,
-            self.notices,
-            log,
-            self.ledger,
-            options,
-            services,
-            away,
-        )
+        folder = _last_folder(log, self.made.folder)
+        return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices, self.resumed)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""

@@ -10,7 +10,7 @@ from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.session.cold_request import cold_price
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +86,26 @@ class StatusObject(JsonOf[Status]):
     level: str
 
 
-def status(state: SessionState) -> Status:
+def status(session: Session) -> Status:
     """Return the current status of the session."""
-    engine, request = state.engine, state.engine.next_request()
-    drops = state.drops()
+    engine, request = session.engine, session.engine.next_request()
+    drops = session.drops()
     conversation = engine.conversation
     returned = (
         returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
     )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, state.costs()
-    until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state, request), state.services.made(Jobs)
-    level, probe = state.dispatcher.level, state.dispatcher.permission.probe
+    last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, session.costs()
+    until = open_until(conversation, session.id)
+    cold, jobs = cold_price(session, request), session.services.made(Jobs)
+    level, probe = session.dispatcher.level, session.dispatcher.permission.probe
     return Status(
-        session=state.session_id,
+        session=session.id,
         model=engine.model.info.name,
         effort=engine.model.effort,
         allow=level,
-        recipe=state.dispatcher.recipe.name,
-        folder=str(state.dispatcher.cwd),
+        recipe=session.dispatcher.recipe.name,
+        folder=str(session.folder),
         used=request.tokens if conversation.is_recorded or conversation.items else 0,
         budget=request.budget.available,
         basis=request.basis,
@@ -117,7 +117,7 @@ def status(state: SessionState) -> Status:
         cold=cold is not None,
         cold_usd=cold.cost_usd if cold else None,
         covered=engine.model.info.covered,
-        saved=state.is_saved(),
+        saved=session.saved,
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
         waiting=request.waiting,
