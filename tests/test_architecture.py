@@ -139,7 +139,7 @@ LAZY = {
     "text/cells.py": {"wcwidth"},  # text outside ASCII
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
     "session/cold_request.py": {"nexus_cli"},  # the price of a compaction, if the next request is expensive
-    "session/settle_projects.py": {"nexus_cli"},  # a process was killed during a command
+    "sandbox/settle_projects.py": {"nexus_cli"},  # a process was killed during a command
     "session/session_facts.py": {"nexus_cli"},  # where a fact is kept
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "engine/calls/call_changes.py": {"nexus_cli"},  # the first call that changes something
@@ -163,7 +163,7 @@ LAZY = {
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
     "engine/calls/waiting.py": {"nexus_cli"},  # a session that waits
     "session/start_conversation.py": {"nexus_cli"},  # what may follow a reply in few turns; guides
-    "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments; servers
+    "sections/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
     "sandbox/own_git.py": {"nexus_cli"},  # the walls, at the first run of git

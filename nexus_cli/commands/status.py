@@ -22,7 +22,7 @@ from nexus_cli.guides.skills import may_have_skills
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.hooks import hooks_report
-from nexus_cli.session import capability_snapshot as reports
+from nexus_cli.sections.capability_snapshot import snapshot, status
 from nexus_cli.tools.registry import discover_tools
 
 
@@ -36,9 +36,9 @@ def build_status(
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
         model = redact(live.model if live else unnamed_model(settings))
-        capabilities = reports.snapshot(folder, settings, model, list(_list_tools(source)))
+        capabilities = snapshot(folder, settings, model, list(_list_tools(source)))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
-    value = reports.status(folder, settings, _list_tools(source))
+    value = status(folder, settings, _list_tools(source))
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()

@@ -159,9 +159,7 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
 def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
     if session.engine.conversation.is_recorded or session.is_bare:
-        from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
-
-        return request_value(live_view(session, prepare_next_request(session)))
+        return request_value(live_view(session, session.prepare_next_request()))
     return request_value(first_view(session))
 
 

@@ -159,7 +159,8 @@ def recorded_view(
         raise UsageError(f"session {session.id}", "this session has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)
+    from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the factory; not for others)
+    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
 
     resumed = look_at(ledger, session, options, settings, holds.recipe, services)
     resumed.load_cache_history()
@@ -167,7 +168,7 @@ def recorded_view(
     effort = engine.model.effort or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     if (epoch.model, epoch.effort) != (engine.model.info.name, effort):
         engine.readings.epoch_cause = SWITCH
-        engine.readings.drafted = draft_next(resumed, effort)
+        engine.readings.drafted = draft_epoch(resumed, effort)
     view = live_view(resumed, engine.next_request())
     bounds = to_json_value(holds.at(view.request.budget).bounds)
     return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
@@ -237,9 +238,9 @@ def _view_of(
 
 def first_view(session: Session) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
-    from nexus_cli.session.draft import draft_first  # noqa: PLC0415
+    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
 
-    engine, dispatcher, first = session.engine, session.dispatcher, draft_first(session)
+    engine, dispatcher, first = session.engine, session.dispatcher, draft_epoch(session)
     info, count, epoch = engine.model.info, engine.context.count, first.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.

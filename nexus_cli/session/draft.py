@@ -1,28 +1,19 @@
-"""Draft the epoch that the next request would begin, without sending or recording it.
-
-That is the first epoch of a session that has sent nothing, and the next one after a reload or a switch of model or
-effort. The session that would send it drafts it; if none is running, the factory opens one for inspection.
-"""
+"""Open a session for inspection: it sends and changes nothing. `drafting.py` drafts what it would send."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import SWITCH, Drop
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
@@ -98,41 +89,3 @@ def look_at(
         control,
     )
     return factory.session(unasked if options.interactive else None)
-
-
-def draft_first(session: Session) -> NextEpoch:
-    """Draft the first epoch of a session that has sent nothing yet. Blocks."""
-    engine, notices = session.engine, list[str]()
-    prompt, log = drafting(session, notices.append)
-
-    async def work() -> NextEpoch:
-        planned = await prompt.draft_epoch(engine.context)
-        sections = await prompt.collector.changed_sections()
-        epoch, drops = engine.conversation.epoch.with_header(planned.frame), [*planned.drops, *log.drops()]
-        return NextEpoch(epoch, _without_texts(drops), tuple(notices), sections.to_json(), sections.text)
-
-    return run_to_end(work())
-
-
-def draft_next(session: Session, effort: str) -> NextEpoch:
-    """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
-    notices, conversation = list[str](), session.engine.conversation
-    planned = run_to_end(drafting(session, notices.append)[0].draft_epoch(session.engine.context))
-    epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
-    return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
-
-
-def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
-    return tuple(replace(drop, text=None) for drop in drops)
-
-
-def prepare_next_request(session: Session) -> RequestPlan:
-    """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
-    engine = session.engine
-    if session.is_bare:
-        return engine.next_request()
-    session.load_cache_history()
-    if engine.conversation.is_recorded and engine.begins_epoch:
-        effort = engine.model.effort or engine.conversation.epoch.effort
-        engine.readings.drafted = draft_next(session, effort)
-    return engine.next_request()

@@ -34,11 +34,9 @@ from nexus_cli.core.services import Jobs, RunFacts
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.backoff import anchor_on_newest
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
@@ -48,6 +46,7 @@ from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider, make_provider
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.sandbox.settle_projects import settle_projects
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.open_session import (
@@ -64,7 +63,6 @@ from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_w
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.settle_projects import settle_projects, settle_session
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 MEMORY_TOOLS = ("remember", "search_memory")
@@ -96,7 +94,7 @@ def open_session(
         session = find_session(ledger, options)
         with _hold(ledger, session, options):
             if session:
-                settle_session(session.id)
+                _settle_session(session.id)
             return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:
@@ -140,6 +138,17 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         earlier.dispatcher.permission.close()
         ledger.release(earlier.id)
     return session
+
+
+def _settle_session(session: str) -> None:
+    """Record what a command of a killed nexus changed in a session that is resumed: later changes are the person's.
+    Blocks."""
+    data = places().data
+    if any((data / "undo" / "looks").glob("*.json")):
+        from nexus_cli.undo.follow_changes import settle_killed  # noqa: PLC0415  (after a process was killed)
+
+        with suppress(OSError, ValueError):  # the next undo tries again
+            settle_killed(data, session)
 
 
 @contextmanager
@@ -412,7 +421,7 @@ class SessionFactory:
         is_worker = bool(self.made.spawner)
         dispatcher.use_hooks(self.settings.hook, self.made.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
-        readings = Readings()
+        notices, away = list[str](), list[Mapping[str, str]]()
         run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
         collector = make_collector(
             options,
@@ -422,11 +431,11 @@ class SessionFactory:
             dispatcher,
             self.control,
             facts,
-            SessionSources(context, log.seen_files, readings.notices, options.front, run_facts, options.cwd, log.noted),
+            SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             jobs=partial(_running_jobs, services),
-            away=lambda: readings.away,
+            away=lambda: away,
         )
         extracts = self.settings.compact.extract and facts.saves
         engine = Engine(
@@ -440,8 +449,9 @@ class SessionFactory:
             contract=options.contract,
             saves=options.save,
             step=log.known.step,
-            readings=readings,
         )
+        engine.readings.notices, engine.readings.away = notices, away
+        self._load_anchor(engine)
         folder = _last_folder(log, self.made.folder)
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices, self.resumed)
 
@@ -531,10 +541,16 @@ class SessionFactory:
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
-        if epoch is not None and epoch.model == model.info.name:
-            with suppress(NexusError):  # its record may be damaged
-                context.estimate = anchor_on_newest(context.estimate, log, epoch, context.conversation.counts())
         return context
+
+    def _load_anchor(self, engine: Engine) -> None:
+        """Anchor the token estimate of a resumed conversation on its newest report, if its model is the same."""
+        context, epoch = engine.context, engine.conversation.epoch
+        if self.resumed and engine.conversation.is_recorded and epoch.model == engine.model.info.name:
+            with suppress(NexusError):  # its record may be damaged
+                context.estimate = engine.backoff.anchor_on_newest(
+                    context.estimate, self.log, epoch, engine.conversation.counts()
+                )
 
     def _root(self) -> SessionInfo:
         """Return the oldest existing ancestor of the session: its forks share its cache key and start time."""

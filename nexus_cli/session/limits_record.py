@@ -7,7 +7,7 @@ bind, limits can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -63,11 +63,6 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], igno
     names = [name for name in names if name not in {"allow", *ignored_names}]
     lines = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
-
-
-def describe_resumed(session: Session) -> Iterator[str]:
-    """Yield the lines about the limits of a session for the person who resumes it."""
-    yield from filter(None, (describe_former_level(session), describe_ended_answers(session)))
 
 
 def describe_former_level(session: Session) -> str:

@@ -53,20 +53,20 @@ class Rehearsal:
     compacts: bool
     """True if the session would be compacted first: the request is shown as it is before that."""
 
+    @classmethod
+    def of(cls, options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
+        """Assemble the first request of a turn and check `options.contract` and the limits. Blocks.
+
+        Raises `NexusError` as the turn would before it sends anything.
+        """
+        options = replace(options, save=False, require_save=False)
+        with _session(options, settings, services) as session:
+            return run_to_end(_assemble_and_close(session, trigger))
+
     @property
     def is_cold(self) -> bool:
         """True if nothing of it should be in the cache."""
         return not self.price.cache_read
-
-
-def rehearse(options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
-    """Assemble the first request of a turn and check `options.contract` and the limits. Blocks.
-
-    Raises `NexusError` as the turn would before it sends anything.
-    """
-    options = replace(options, save=False, require_save=False)
-    with _session(options, settings, services) as session:
-        return run_to_end(_assemble_and_close(session, trigger))
 
 
 @contextmanager

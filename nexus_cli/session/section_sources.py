@@ -36,6 +36,7 @@ from nexus_cli.core.tool import Effect
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, index_guides, mark_denied, may_have_skills
+from nexus_cli.sections.capability_snapshot import snapshot
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
 from nexus_cli.sections.find_recipe import find_agents
@@ -46,7 +47,6 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -37,12 +38,11 @@ from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
 from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.limits_record import NEWEST, set_level
+from nexus_cli.session.limits_record import NEWEST, describe_ended_answers, describe_former_level, set_level
 from nexus_cli.session.opening import Opening, make_bare_parts
 from nexus_cli.session.options import Options
 from nexus_cli.session.start_conversation import (
@@ -269,6 +269,10 @@ class Session:
         """Messages for the running turn that were not delivered yet."""
         return tuple(words.text for words in self._control.steering)
 
+    def describe_resumed(self) -> list[str]:
+        """Return the lines about the limits of the session for the person who resumes it."""
+        return [*filter(None, (describe_former_level(self), describe_ended_answers(self)))]
+
     def status(self) -> Status:
         """Return the figures of the status line."""
         from nexus_cli.session.status import status  # noqa: PLC0415  (a status line is shown)
@@ -302,11 +306,19 @@ class Session:
 
     def load_cache_history(self) -> None:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
-        engine = self.engine
-        if engine.conversation.sent.last is None and not self.is_bare:
-            from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+        if not self.is_bare:
+            self.engine.load_cache_history(self.ledger, self.record)
 
-            engine.conversation.sent = load_history(engine.context, self.ledger, self.record, engine.settings)
+    def prepare_next_request(self) -> RequestPlan:
+        """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
+        engine = self.engine
+        self.load_cache_history()
+        if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
+            from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415  (few requests begin one)
+
+            effort = engine.model.effort or engine.conversation.epoch.effort
+            engine.readings.drafted = draft_epoch(self, effort)
+        return engine.next_request()
 
     async def warn_of_cold_request(self) -> str:
         """Return the warning, once, about a next request that misses the cache at some cost; "" for none."""
@@ -630,9 +642,7 @@ class Session:
                 dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(
-                    record_user_message(engine.context, engine.control, Kind.STEER, Trigger(text, actor="nexus"))
-                )
+                await run_shielded(engine.record_user_message(Kind.STEER, Trigger(text, actor="nexus")))
                 await turn(engine, dispatcher)
             # What was typed while the continuations were asked is answered; none of them is asked about that answer.
             await turn(engine, dispatcher)
@@ -658,7 +668,7 @@ class Session:
         stopped, if it is given."""
         engine = self.engine
         try:
-            await deliver_steering(engine.context, engine.control)
+            await engine.deliver_steering()
             await self._save(waits=error is None)
         except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)

@@ -24,7 +24,6 @@ from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
-from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
 from nexus_cli.text.untrusted_text import cut_arrows
@@ -113,7 +112,7 @@ async def record_trigger(session: Session, trigger: Trigger, continuations: Sequ
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         record = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, record, conversation.last + 1)
-    await record_user_message(engine.context, engine.control, Kind.USER, replace(trigger, text=text))
+    await engine.record_user_message(Kind.USER, replace(trigger, text=text))
     engine.control.emit(begun)
 
 
@@ -133,7 +132,7 @@ async def _finish_reply(session: Session, *, may_be_done: bool) -> None:
     `may_be_done`."""
     engine = session.engine
     if engine.conversation.log.ends_unfinished():
-        await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
+        await engine.record_user_message(Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
         why = "the last answer of this session is complete"
         raise UsageError("no prompt", why, "Add a prompt")

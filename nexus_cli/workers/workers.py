@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
-from nexus_cli.conversation.compaction.work_log import CommandRun
+from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
@@ -37,7 +37,6 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.guides.agent_roles import WORKTREE
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import Skill
@@ -442,7 +441,7 @@ class SessionWorkers(RunningWorkers[Session]):
             command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
             run = CommandRun.read(command, result.text) if command else None
             if run is not None or result.changed:
-                note = work_note(dispatcher.project_root, result.changed, worker.id, run, worktree)
+                note = WorkLog.note(dispatcher.project_root, result.changed, worker.id, run, worktree)
                 with suppress(NexusError):  # the session was deleted meanwhile
                     self.session.conversation.memo(WORK, note)
 
@@ -520,7 +519,7 @@ class SessionWorkers(RunningWorkers[Session]):
             async with self._reviewing:  # calls of one message come here in their order
                 result = await review_worktree(worker, self._dispatcher, action, path)
             if result.changed:
-                note = work_note(self._dispatcher.project_root, result.changed, worker.id)
+                note = WorkLog.note(self._dispatcher.project_root, result.changed, worker.id)
                 with suppress(NexusError):  # the files are written
                     self.session.conversation.memo(WORK, note)
             return result

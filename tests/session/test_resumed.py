@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.service_makers import describe_run
 
 

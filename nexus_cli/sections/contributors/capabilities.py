@@ -2,7 +2,7 @@
 of items that are ready, need setup or are broken, and the reasons. Guides are read on demand. A request has only the
 lines that name something to act on.
 
-`nexus_cli.session.capability_snapshot` makes the value. Credentials are names; their values never get here.
+`nexus_cli.sections.capability_snapshot` makes the value. Credentials are names; their values never get here.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
-from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Act, Session
 from nexus_cli.session.status import Status
@@ -261,7 +260,7 @@ class LocalSession(TerminalContext):
         with self.session.showing_end():
             value = last_exchange(self.session)
             self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
-            for line in describe_resumed(self.session):
+            for line in self.session.describe_resumed():
                 self.repl.show_note(line)
         if wait:
             self._sleeping.watch()

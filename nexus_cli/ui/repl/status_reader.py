@@ -13,7 +13,6 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
-from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.repl import Repl
@@ -42,7 +41,7 @@ class StatusReader:
             return status
         if conversation.sent.last is None:
             if session.resumed:
-                self._look(session, session.id, prepare_next_request)
+                self._look(session, session.id, Session.prepare_next_request)
             return status
         self._repl.jobs.start_background(self._warn_of_cold_request(session))
         if self._timer is not None:

@@ -25,7 +25,7 @@ from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 

@@ -31,11 +31,11 @@ from nexus_cli.core.event import (
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.engine.compaction.context_fit import draft_due_pruning
 from nexus_cli.reports.cache import cache_report
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_view import prune_notice
 from nexus_cli.session import draft
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 WINDOW = 64_000
 SMALL = replace(SETTINGS, models={MODEL: {**PRICES, "window": WINDOW}})

@@ -39,8 +39,8 @@ from nexus_cli.engine.compaction.summary_headings import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import set_goal
-from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 BAD: dict[str, Answer] = {

@@ -20,11 +20,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.session.acts.compaction import preview_of
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 RULES = (

@@ -19,7 +19,7 @@ from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.memo_kinds import COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.engine.requests.backoff import Backoff
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 EARLY = CompactSettings(at=0.25)
 """Long before the window is full."""

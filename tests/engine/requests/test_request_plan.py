@@ -40,7 +40,6 @@ from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.acts.compaction import preview, uncompaction
-from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -108,7 +107,7 @@ async def agrees(session: Session, *, other: bool = True) -> int:
     figures = {
         "status line": status.used,
         "/context": value["budget"]["used"]["total"],
-        "sent anew": prepare_next_request(session).tokens,
+        "sent anew": session.prepare_next_request().tokens,
         "the tool": session.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
         "preview": found[0]["before"],
         "result": figures_of(session, ended)["used"],
@@ -242,7 +241,7 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
             engine = session.engine
             await turn(session, "list")
             session.reload()
-            prepare_next_request(session)
+            session.prepare_next_request()
             at_once, later = engine.next_request(), engine.next_request()
             before = said(at_once)
             await turn(session, "go on")
@@ -261,7 +260,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
             session.reload()
             assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, prepare_next_request(session).tokens
+            old, new = session.status().used, session.prepare_next_request().tokens
             assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
             await turn(session, "go on")
             used, name = await agrees(session), session.id
@@ -274,7 +273,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         (tmp_path / "NEXUS.md").unlink()
         async with living(provider, tmp_path, name, OTHER) as session:
             assert not session.status().settled
-            assert prepare_next_request(session).tokens < used and await agrees(session)
+            assert session.prepare_next_request().tokens < used and await agrees(session)
             await turn(session, "go on")
             await agrees(session)
 

@@ -25,7 +25,7 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine import turn as loop
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.session import Session
 
 FRENCH = "The person wants every answer in French."

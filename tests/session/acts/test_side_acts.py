@@ -23,12 +23,12 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
 from nexus_cli.core.usage import Usage
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import find_title_act, make_title, parse_title
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Act, Session
 
 MARKS = ("[nexus: look back", "[nexus: older parts", "You break a goal", "You put the memory")
