@@ -16,7 +16,7 @@ from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
-from nexus_cli.core.section_rows import apportion, scale_sections
+from nexus_cli.core.section_rows import JOINT, apportion, scale_sections
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
@@ -34,7 +34,7 @@ from nexus_cli.reports.request_view import (
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
-from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
+from nexus_cli.sections.planner import SectionObject, section_budget
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.text.cells import cells

@@ -33,7 +33,7 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.core.image_check import decode_image
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import BUDGET_ENDED, describe_budget, level_fields
 from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
@@ -63,7 +63,7 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.status import StatusObject
+from nexus_cli.session.status import Status
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -76,6 +76,12 @@ STOP_SECONDS = 5.0
 TAKEN_BACK = "the message was removed by `unqueue`"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
+
+
+class StatusObject(JsonOf[Status]):
+    """The figures for a client; `allow` has the former name of the level."""
+
+    level: str
 
 
 class AgentDispatcher:

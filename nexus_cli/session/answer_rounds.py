@@ -13,8 +13,8 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
-from nexus_cli.session.session import Session
 
 MOST_REPAIRS = 2
 MOST_SHARE = 4
@@ -27,7 +27,7 @@ DEMAND = (
 class AnswerRounds(Continuation):
     """The attempts of one turn."""
 
-    def __init__(self, session: Session, schema: str) -> None:
+    def __init__(self, session: BaseSession, schema: str) -> None:
         super().__init__(session)
         self._schema = AnswerSchema(schema)
         self._attempts: list[Attempt] = []

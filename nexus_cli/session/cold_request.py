@@ -7,7 +7,7 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.usage import Usage, dollars
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.provider.prompt_cache import cache_life_of
-from nexus_cli.session.session import Session
+from nexus_cli.session.base_session import BaseSession
 
 COLD = 0.5
 """A request is cold if less than this share of what was sent before should be cached."""
@@ -16,7 +16,7 @@ WORTH = 0.9
 """Most that a compaction may leave of a request, as a share, to be offered."""
 
 
-def cold_price(session: Session, request: RequestPlan) -> Usage | None:
+def cold_price(session: BaseSession, request: RequestPlan) -> Usage | None:
     """Return the input of the next `request`, with its cost, if it is cold; None if it is not, nothing was sent before,
     the model is free, or neither a price nor a cache of its provider is known."""
     engine = session.engine
@@ -27,7 +27,7 @@ def cold_price(session: Session, request: RequestPlan) -> Usage | None:
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 
-async def warn_of_cold_request(session: Session) -> str:
+async def warn_of_cold_request(session: BaseSession) -> str:
     """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
     price, last = cold_price(session, session.engine.next_request()), session.engine.conversation.sent.last
     if price is None or last is None or price.cost_usd is None or price.cost_usd < session.engine.settings.warn_cost:
@@ -40,7 +40,7 @@ async def warn_of_cold_request(session: Session) -> str:
     return f"{text}. {await _describe_compaction(session, price.input)}"
 
 
-async def _describe_compaction(session: Session, tokens: int) -> str:
+async def _describe_compaction(session: BaseSession, tokens: int) -> str:
     """Return an alternative to sending a cold request of so many tokens, with its price."""
     from nexus_cli.session.acts.compaction import preview_of  # noqa: PLC0415  (few requests are expensive)
 

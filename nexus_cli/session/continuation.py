@@ -7,12 +7,10 @@ decides. What begins another turn (`nexus ask --watch`, a plan, a run) is none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from nexus_cli.core.event import Outcome
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
+from nexus_cli.core.running_workers import RunningWorkers
+from nexus_cli.session.base_session import BaseSession
 
 
 class Continuation:
@@ -22,7 +20,7 @@ class Continuation:
     has_work = False
     """True if a turn without a message may begin after a complete reply, because there is work left for this kind."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BaseSession) -> None:
         self._session, self._engine, self._dispatcher = session, session.engine, session.dispatcher
 
     def admit(self, *, has_message: bool) -> str:
@@ -55,7 +53,7 @@ class WorkerReports(Continuation):
     """The reports of background workers, for which a turn waits if none follows it."""
 
     async def next_message(self) -> str:
-        workers = self._session.workers
+        workers = self._session.services.made(RunningWorkers)
         return "" if workers is None or self._session.has_more_turns else await workers.next_report()
 
 

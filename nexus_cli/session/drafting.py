@@ -17,7 +17,7 @@ from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import SessionLog
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.session.session import Session
+from nexus_cli.session.base_session import BaseSession
 
 
 class _Unwritten(MemoryLog):
@@ -31,14 +31,14 @@ class _Unwritten(MemoryLog):
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
-def drafting(session: Session, notify: TakeText) -> tuple[PromptAssembly, MemoryLog]:
+def drafting(session: BaseSession, notify: TakeText) -> tuple[PromptAssembly, MemoryLog]:
     """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
     prompt, log = session.engine.prompt, _Unwritten(session.record)
     assert isinstance(prompt, PromptAssembly), "a session of the factory has contributors"
     return prompt.drafting(notify, SectionDrops(log, session.conversation.clock, lambda drop: None)), log
 
 
-def draft_epoch(session: Session, effort: str = "") -> NextEpoch:
+def draft_epoch(session: BaseSession, effort: str = "") -> NextEpoch:
     """Draft the next epoch: the first one of a session that has sent nothing, else the one that sends the present
     window with `effort` or to another model. Blocks."""
     engine, notices = session.engine, list[str]()

@@ -49,6 +49,7 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sandbox.settle_projects import settle_projects
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.base_session import Opening
 from nexus_cli.session.open_session import (
     find_session,
     lock_session,
@@ -57,7 +58,6 @@ from nexus_cli.session.open_session import (
     open_ledger,
     recipe_of,
 )
-from nexus_cli.session.opening import Opening
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_whole_name, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
@@ -451,7 +451,9 @@ class SessionFactory:
             step=log.known.step,
         )
         engine.readings.notices, engine.readings.away = notices, away
-        self._load_anchor(engine)
+        if self.resumed:
+            with suppress(NexusError):  # its record may be damaged
+                engine.load_anchor(log)
         folder = _last_folder(log, self.made.folder)
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices, self.resumed)
 
@@ -542,15 +544,6 @@ class SessionFactory:
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
         return context
-
-    def _load_anchor(self, engine: Engine) -> None:
-        """Anchor the token estimate of a resumed conversation on its newest report, if its model is the same."""
-        context, epoch = engine.context, engine.conversation.epoch
-        if self.resumed and engine.conversation.is_recorded and epoch.model == engine.model.info.name:
-            with suppress(NexusError):  # its record may be damaged
-                context.estimate = engine.backoff.anchor_on_newest(
-                    context.estimate, self.log, epoch, engine.conversation.counts()
-                )
 
     def _root(self) -> SessionInfo:
         """Return the oldest existing ancestor of the session: its forks share its cache key and start time."""

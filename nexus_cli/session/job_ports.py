@@ -25,7 +25,7 @@ from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.session_network import SessionNetwork
-    from nexus_cli.session.session import Session
+    from nexus_cli.session.base_session import BaseSession
 
 ASK, OFF = "ask", "off"
 """Values of `jobs.forward`; the third is "auto"."""
@@ -105,7 +105,7 @@ class JobPort:
 class JobPorts:
     """The ports of the jobs of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BaseSession) -> None:
         self.session = session
         self._ports: dict[tuple[str, int], JobPort] = {}
         """By job and port."""

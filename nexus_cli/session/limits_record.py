@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
@@ -21,11 +20,9 @@ from nexus_cli.core.memo_kinds import DECISION, LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options, limit_layers
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
 
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
@@ -34,7 +31,7 @@ NEWEST = 500
 PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message changes it."
 
 
-def set_level(session: Session, level: str) -> None:
+def set_level(session: BaseSession, level: str) -> None:
     """Set the permission `level`, as far as other layers allow, with a notice to the model if limits change too."""
     engine, dispatcher = session.engine, session.dispatcher
     if session.is_bare:  # one layer
@@ -65,7 +62,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], igno
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
 
 
-def describe_former_level(session: Session) -> str:
+def describe_former_level(session: BaseSession) -> str:
     """Return a line for the person if a session continues at another level than that of its newest request, or the one
     that was set since, and they named none; else ""."""
     newest, level = session.engine.conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET), session.dispatcher.level
@@ -75,7 +72,7 @@ def describe_former_level(session: Session) -> str:
     return f"This session's level was {before}; it continues at {level}. To restore the level: /permissions {before}"
 
 
-def describe_ended_answers(session: Session) -> str:
+def describe_ended_answers(session: BaseSession) -> str:
     """Return a line for the person if calls of a resumed session ask again that they had allowed for it among its
     newest messages, else ""."""
     if session.is_bare:

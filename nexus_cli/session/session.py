@@ -15,11 +15,9 @@ from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
@@ -33,18 +31,16 @@ from nexus_cli.core.memo_kinds import EVENT, LEVEL_SET
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
-from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.turn import turn
-from nexus_cli.ledger import Ledger, SessionLog
+from nexus_cli.ledger import SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
+from nexus_cli.session.base_session import BaseSession, Opening
 from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.limits_record import NEWEST, describe_ended_answers, describe_former_level, set_level
-from nexus_cli.session.opening import Opening, make_bare_parts
-from nexus_cli.session.options import Options
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
@@ -65,7 +61,7 @@ _AWAY_SECONDS = 0.5
 """Most seconds in which a ledger is closed whose server does not answer."""
 
 
-class Session:
+class Session(BaseSession):
     """One conversation with its model, tools and log."""
 
     def __init__(
@@ -78,19 +74,7 @@ class Session:
         opening: Opening | None = None,
     ) -> None:
         """Make a session of provider, context, logger and registry, or that of the factory with its `opening`."""
-        self._opening = opening
-        if opening is not None:
-            self.engine, self.dispatcher = opening.engine, opening.dispatcher
-            self.services, self.notices = opening.dispatcher.services, opening.notices
-            self.id = opening.record.session_id
-        else:
-            self.engine, self.dispatcher = make_bare_parts(provider, context, logger, registry)
-            self.services, self.notices = SessionServices(), []
-            self.id = str(getattr(getattr(logger, "session", None), "id", ""))
-        self.shares = False
-        """True if other sessions share ledger and provider, so that `aclose` leaves them open."""
-        self.told = set[str]()
-        """Lines that are shown once in a session, and were."""
+        super().__init__(provider, context, logger, registry, opening=opening)
         self._control = self.engine.control
         self._before_plan = CYCLE[0]
         """The level before plan mode."""
@@ -98,62 +82,6 @@ class Session:
         """Running and queued turns and acts, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
         """Outcomes of the newest turns, with the drops of each."""
-
-    @property
-    def is_bare(self) -> bool:
-        """True for a session from parts: it has no ledger, record and options."""
-        return self._opening is None
-
-    @property
-    def opening(self) -> Opening:
-        """What the factory has opened; raise `NexusError("ledger", ...)` if the session is from parts."""
-        if self._opening is None:
-            why = "another program created the session"
-            raise NexusError("ledger", "this session has no ledger", why, "Start a session with nexus")
-        return self._opening
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger of the session, in memory if nothing is saved; raises like `opening`."""
-        return self.opening.ledger
-
-    @property
-    def record(self) -> SessionLog:
-        """The log of the session, even after the ledger has failed; raises like `opening`."""
-        return self.opening.record
-
-    @property
-    def options(self) -> Options:
-        """The options of the session; raises like `opening`."""
-        return self.opening.options
-
-    @property
-    def resumed(self) -> bool:
-        """True if an earlier opening began the session."""
-        return not self.is_bare and self.opening.resumed
-
-    @property
-    def saved(self) -> bool:
-        """True if another process can resume the session."""
-        return not self.is_bare and self.ledger.is_kept and self.record.is_saving
-
-    @property
-    def has_more_turns(self) -> bool:
-        """True if the session is interactive: a turn need not wait for background workers."""
-        return not self.is_bare and self.options.interactive and not self.options.one_turn
-
-    @property
-    def model(self) -> str:
-        return self.engine.model.info.name
-
-    @property
-    def folder(self) -> Path:
-        return self.dispatcher.cwd
-
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation of the session, without those of its workers."""
-        return self.engine.conversation
 
     @property
     def busy(self) -> bool:
@@ -279,35 +207,6 @@ class Session:
 
         with SessionLog.for_screen():
             return status(self)
-
-    def drops(self) -> Sequence[Drop]:
-        """Return all drops of the session so far."""
-        return () if self.is_bare else self.record.drops()
-
-    def costs(self) -> tuple[float | None, float, float]:
-        """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
-        cache saved. Once the ledger has failed, the record in memory has them, without what workers used since: the
-        cost of a session with workers is None then."""
-        if self.is_bare:
-            return None, 0.0, 0.0
-        try:
-            info = self.record.session
-        except NexusError:
-            usage = self.engine.spending.usage
-            return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
-        is_whole = self.record.is_saving or self.workers is None
-        return info.cost_usd if is_whole else None, info.known_usd, info.saved_usd
-
-    def rights(self) -> Limits:
-        """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
-        changes. No worker or plan gets around them."""
-        confirm = self.dispatcher.run_limits(self.engine).limits.confirm
-        return self.dispatcher.turn_limits & Limits(confirm=confirm)
-
-    def load_cache_history(self) -> None:
-        """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
-        if not self.is_bare:
-            self.engine.load_cache_history(self.ledger, self.record)
 
     def prepare_next_request(self) -> RequestPlan:
         """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
@@ -508,8 +407,8 @@ class Session:
         """Stop the turn (`person`, `end` or `timeout`) from a signal handler, while its own code blocks the loop."""
         self._control.break_in(by)
 
-    async def act(self, act: Act) -> AsyncIterator[Event]:
-        """Run an act (`nexus_cli.session.acts`) after the work in the queue, and yield its events.
+    async def act(self, act: Callable[[Session], Awaitable[None]]) -> AsyncIterator[Event]:
+        """Run an `Act` after the work in the queue, and yield its events.
 
         Like a turn it is stopped by `cancel` and bounded by the limits. Raises `NexusError` at the end if it failed,
         kind `aborted` if it was stopped, with the window unchanged.
@@ -742,7 +641,3 @@ class Session:
         why = f"the turn took longer than {round(self.dispatcher.limits.timeout or 0.0, 1)} s"
         hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
-
-
-Act: TypeAlias = Callable[[Session], Awaitable[None]]
-"""Raises `NexusError` for errors that the person can fix; emits events through `session.engine`."""

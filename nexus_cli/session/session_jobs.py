@@ -34,7 +34,7 @@ from nexus_cli.tools.listeners import is_own_address
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
-    from nexus_cli.session.session import Session
+    from nexus_cli.session.base_session import BaseSession
     from nexus_cli.tools.process import ProcessResult
 
 MOST = 16
@@ -125,7 +125,7 @@ class JobObject(JsonOf[BackgroundJob]):
 class SessionJobs(Jobs):
     """Implements `Jobs` for one session; made for the first job."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BaseSession) -> None:
         self._session = session
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, JobObject] = {}
@@ -138,7 +138,7 @@ class SessionJobs(Jobs):
         self._changes.jobs = self._followed
         self._restore()
 
-    def work_for(self, session: Session) -> None:
+    def work_for(self, session: BaseSession) -> None:
         """Continue for a session that has replaced the previous one."""
         self._session = self._ports.session = session
         self._changes.jobs = self._followed

@@ -33,8 +33,8 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import CALL, GuideKind, Skill, explain_uncallable, find_callable
 from nexus_cli.permission.folder_rules import read_granted
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.section_sources import index_named
-from nexus_cli.session.session import Session
 from nexus_cli.text.untrusted_text import neutralize
 
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
@@ -72,7 +72,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{chosen.read()}"
 
 
-async def expand_guides(session: Session, trigger: Trigger) -> Trigger:
+async def expand_guides(session: BaseSession, trigger: Trigger) -> Trigger:
     """Return the trigger with the guides that its typed words call behind its text; as it is if they call none.
 
     A command that is refused or fails is named in its place, a called guide that is not active in a notice. Raises
@@ -123,7 +123,7 @@ def _ask_for_agents(text: str, cwd: Path) -> list[str]:
 class _Expansion:
     """One call of a guide."""
 
-    def __init__(self, session: Session, guide: Skill, arguments: str) -> None:
+    def __init__(self, session: BaseSession, guide: Skill, arguments: str) -> None:
         self._session = session
         self._guide = guide
         self._arguments = arguments

@@ -8,34 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import SWITCH, Kind
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import TurnStart
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import BUDGET, PLAN
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
 from nexus_cli.text.untrusted_text import cut_arrows
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
 
 UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
-async def start_conversation(session: Session, words: str = "") -> None:
+async def start_conversation(session: BaseSession, words: str = "") -> None:
     """Read the MCP servers that are in effect now, and ask those whose tools are not known. The first time, begin the
     main conversation for a message, or resume it where an earlier process left it."""
     services, engine = session.services, session.engine
@@ -55,7 +52,7 @@ async def start_conversation(session: Session, words: str = "") -> None:
     engine.is_started = True
 
 
-def find_continuations(session: Session, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
+def find_continuations(session: BaseSession, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
     """Return the continuations that may follow the replies of a turn, in their order: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
@@ -77,7 +74,7 @@ def find_continuations(session: Session, until: str, schema: str, *, has_message
     return continuations
 
 
-async def record_trigger(session: Session, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+async def record_trigger(session: BaseSession, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
     """Start the conversation, answer calls that an earlier process left open, and record the text of a trigger with
     what its continuations tell the model; resume if it has none. Raises `UsageError` if nothing is to be
     done: there is no text, and the last reply is complete."""
@@ -127,7 +124,7 @@ def _shows_end(conversation: Conversation) -> bool:
     )
 
 
-async def _finish_reply(session: Session, *, may_be_done: bool) -> None:
+async def _finish_reply(session: BaseSession, *, may_be_done: bool) -> None:
     """Let the model go on with a reply that broke off; raise `UsageError` if it is complete, unless it
     `may_be_done`."""
     engine = session.engine
@@ -138,7 +135,7 @@ async def _finish_reply(session: Session, *, may_be_done: bool) -> None:
         raise UsageError("no prompt", why, "Add a prompt")
 
 
-async def expand_trigger(session: Session, trigger: Trigger) -> Trigger:
+async def expand_trigger(session: BaseSession, trigger: Trigger) -> Trigger:
     """Return a trigger that `may_expand` with what its typed words name: guides, and resources and prompts of MCP
     servers."""
     if trigger.expands:
@@ -149,7 +146,7 @@ async def expand_trigger(session: Session, trigger: Trigger) -> Trigger:
     return await servers.attach(trigger) if servers else trigger
 
 
-async def _resume(session: Session) -> None:
+async def _resume(session: BaseSession) -> None:
     if session.is_bare:
         return
     engine, options, folder = session.engine, session.options, session.opening.last_folder

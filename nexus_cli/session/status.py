@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.drop_list import returned_drops
-from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.cold_request import cold_price
-from nexus_cli.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +79,7 @@ class Status:
     """The address of that server, set by its client; "" for a session of this process."""
 
 
-class StatusObject(JsonOf[Status]):
-    """The figures for a client; `allow` has the former name of the level."""
-
-    level: str
-
-
-def status(session: Session) -> Status:
+def status(session: BaseSession) -> Status:
     """Return the current status of the session."""
     engine, request = session.engine, session.engine.next_request()
     drops = session.drops()

@@ -16,12 +16,12 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core import event
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import UntilObject
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
@@ -31,8 +31,8 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.acts.goal import finish_goal, set_until
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
-from nexus_cli.session.session import Session
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
 from nexus_cli.tools.pipe_statuses import describe_failed_part
@@ -57,7 +57,7 @@ class UntilRounds(Continuation):
 
     has_work = True
 
-    def __init__(self, session: Session, command: str, *, is_new: bool) -> None:
+    def __init__(self, session: BaseSession, command: str, *, is_new: bool) -> None:
         """`is_new`: the session does not work for `command` already."""
         super().__init__(session)
         self._command, self._is_new = command, is_new

@@ -284,6 +284,14 @@ class Engine:
             return self.model
         return replace(self.model, info=load_model_info(calibrations, name, self.settings), effort="")
 
+    def load_anchor(self, log: LaneLog) -> None:
+        """Anchor the token estimate of a conversation from `log` on its newest report, if its model is still the same.
+        Raise `NexusError` for a damaged record."""
+        context, epoch = self.context, self.conversation.epoch
+        if self.conversation.is_recorded and epoch.model == self.model.info.name:
+            counts = self.conversation.counts()
+            context.estimate = self.backoff.anchor_on_newest(context.estimate, log, epoch, counts)
+
     def load_cache_history(self, ledger: Ledger, log: LaneLog) -> None:
         """Load what a provider may still have in its cache of the requests in `log`, unless that is known. Blocks."""
         if self.conversation.sent.last is None:

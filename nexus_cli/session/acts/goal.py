@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.goals import list_goals, open_until
 from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.session import Act, Session
+from nexus_cli.session.base_session import Act, BaseSession
 
 MOST_STEPS = 12
 LONGEST = 300
@@ -37,7 +37,7 @@ def goal_setting(text: str, until: str = "") -> Act:
     without steps or a notice.
     """
 
-    async def act(session: Session) -> None:
+    async def act(session: BaseSession) -> None:
         engine, words = session.engine, shorten(text)
         conversation = engine.conversation
         if until:
@@ -76,7 +76,7 @@ def end_until(conversation: Conversation, session: str) -> str:
 def goal_closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them (`verb`); raise `NexusError` for an unknown id."""
 
-    async def act(session: Session) -> None:
+    async def act(session: BaseSession) -> None:
         conversation = session.engine.conversation
         there = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
         for name in names:

@@ -18,7 +18,7 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
-from nexus_cli.session.session import Act, Session
+from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.registry import ToolRegistry
@@ -51,7 +51,7 @@ class Consolidation:
 def consolidation(result: Consolidation) -> Act:
     """Consolidate the facts; `result` receives the changes, even after an error. May raise `NexusError`."""
 
-    async def act(session: Session) -> None:
+    async def act(session: BaseSession) -> None:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(session)
         ours = [fact for fact in before if fact.slot in SLOTS]
@@ -91,7 +91,7 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
-def _facts(session: Session) -> list[Fact]:
+def _facts(session: BaseSession) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `UsageError` without a ledger."""
     if session.is_bare:
         raise UsageError(
@@ -102,7 +102,7 @@ def _facts(session: Session) -> list[Fact]:
     return session.ledger.facts.list_facts(session.ledger.project_of(session.dispatcher.cwd))
 
 
-def _newest_that_fit(session: Session, facts: Sequence[Fact]) -> list[Fact]:
+def _newest_that_fit(session: BaseSession, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
     context = session.engine.context
     room = int(context.countable(context.budget.available) * SHARE)
@@ -139,7 +139,7 @@ def reflection(tell: TakeText, *, goes_on: bool = False, most: int | None = None
     no turn yet, or an open call.
     """
 
-    async def act(session: Session) -> None:
+    async def act(session: BaseSession) -> None:
         engine = session.engine
         if not engine.conversation.newest_words():
             raise UsageError("/reflect", "this session has no turn yet", "Send a message first")

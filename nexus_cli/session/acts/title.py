@@ -11,7 +11,7 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.session import Act, Session
+from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000
@@ -20,7 +20,7 @@ LONGEST = 60
 """Most characters of a title."""
 
 
-def find_title_act(session: Session) -> Act | None:
+def find_title_act(session: BaseSession) -> Act | None:
     """Return the act in which a model names the session, if it has had one turn and has no name; else None."""
     if not session.engine.settings.ui.title_model or session.is_bare:
         return None
@@ -31,7 +31,7 @@ def find_title_act(session: Session) -> Act | None:
     return make_title if info.turns == 1 and not info.name else None
 
 
-async def make_title(session: Session) -> None:
+async def make_title(session: BaseSession) -> None:
     """Name the session (an act); on failure emit a notice with the reason."""
     engine, conversation = session.engine, session.conversation
     *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]

@@ -21,8 +21,9 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
+from nexus_cli.session.base_session import Act
 from nexus_cli.session.options import Options
-from nexus_cli.session.session import Act, Session
+from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext

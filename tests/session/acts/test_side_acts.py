@@ -15,9 +15,9 @@ from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
-from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultEvent
+from nexus_cli.core.goals import list_goals
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
@@ -27,9 +27,10 @@ from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import find_title_act, make_title, parse_title
+from nexus_cli.session.base_session import Act
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.session import Act, Session
+from nexus_cli.session.session import Session
 
 MARKS = ("[nexus: look back", "[nexus: older parts", "You break a goal", "You put the memory")
 """What a side lane is told from the conversation by."""
