@@ -219,15 +219,15 @@ def given_prompt(text: str) -> dict[str, Contributor]:
 
 
 def choose_contributors(
-    admits: Callable[[str], bool], *, is_run: bool, system_prompt: str | None
+    contributors: Mapping[str, Contributor], admits: Callable[[str], bool], *, is_run: bool, system_prompt: str | None
 ) -> dict[str, Contributor]:
-    """Return the contributors by id that a recipe `admits`, for a plain session or a structured run; `system_prompt`,
-    if given, replaces the static ones."""
+    """Return those of `contributors`, by id, that a recipe `admits`, for a plain session or a structured run;
+    `system_prompt`, if given, replaces the static ones."""
     without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    chosen = {name: item for name, item in discover().items() if name not in without and admits(name)}
+    chosen = {name: item for name, item in contributors.items() if name not in without and admits(name)}
     if system_prompt is None:
         return chosen
-    return {name: item for name, item in chosen.items() if item.layer is Layer.EVENT} | given_prompt(system_prompt)
+    return {name: item for name, item in chosen.items() if item.layer is not Layer.SYSTEM} | given_prompt(system_prompt)
 
 
 def contributor_names() -> tuple[str, ...]:

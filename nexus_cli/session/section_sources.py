@@ -38,7 +38,7 @@ from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, index_guides, mark_denied, may_have_skills
 from nexus_cli.sections.capability_snapshot import snapshot
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Sources, View, choose_contributors
+from nexus_cli.sections.contributor import Sources, View, choose_contributors, discover
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.planner import section_budget
 from nexus_cli.sections.reader import SectionReader
@@ -389,7 +389,7 @@ def make_collector(
         **seams,
     )
     return SectionCollector(
-        choose_contributors(recipe.admits, is_run=is_run, system_prompt=options.system_prompt),
+        choose_contributors(discover(), recipe.admits, is_run=is_run, system_prompt=options.system_prompt),
         SectionReader(sources, partial(_is_news, options)),
         View.of(model, recipe.name, context.budget, context.count),
         control.emit_notice,
