@@ -28,7 +28,6 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.plugins.python_plugins import EntryPoint, import_plugin
 from nexus_cli.sections.contributor import Contributor, Sources, View
-from nexus_cli.sections.planner import STAND_IN
 from nexus_cli.sections.section import DROP
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.schema import check_arguments
@@ -127,8 +126,8 @@ def check_contributor(contributor: Contributor, sources: Sources, view: View) ->
         assert section.layer is contributor.layer, section.id
         assert section.source and 0 < section.priority <= 100 and DROP not in section.full, section.id
         assert all(form.strip() for form in section.forms), section.id
-        sizes = [view.count(form.replace(DROP, STAND_IN)) for form in section.forms]
-        assert sizes == sorted(set(sizes), reverse=True), section.id
+        sizes = section.sizes(view.count)
+        assert list(sizes) == sorted(set(sizes), reverse=True), section.id
     assert len({section.id for section in sections}) == len(sections)
 
 

@@ -35,8 +35,8 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "sandbox/command_guard.py": {
         "*": (DATA, ""),
     },
-    "session/settle_projects.py": {
-        "settle_session": (DATA, "glob"),
+    "session/factory.py": {
+        "_settle_session": (DATA, "glob"),
     },
     "tools/documents.py": {
         "": (PACKAGE, "read_text"),

@@ -60,7 +60,6 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
 from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
@@ -190,7 +189,7 @@ class EditorSession:
 
     def renew_stream(self) -> None:
         """Use a new stream to translate events from now on."""
-        texts = self.session.state.services.find(EditorTexts)
+        texts = self.session.services.find(EditorTexts)
         unsaved = texts.unsaved if texts else {}
         self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved)
 
@@ -415,7 +414,7 @@ class EditorAgent:
                 if forks:
                     undo_files.delete_fork(self._pool.open_ledger(), resume)
                 raise
-            problems += describe_resumed(editor_session.session.state) if resume else ()
+            problems += editor_session.session.describe_resumed() if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher
         dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join

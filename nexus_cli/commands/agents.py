@@ -65,7 +65,7 @@ def _rows(source: Source) -> list[Any]:
 
 
 def _running(session: Session) -> RunningWorkers[Session] | None:
-    return session.state.services.find(RunningWorkers)
+    return session.services.find(RunningWorkers)
 
 
 def _find_row(source: Source, name: str) -> JsonObject:

@@ -20,9 +20,9 @@ from nexus_cli.core.redact_secrets import redact
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.event import Event
+    from nexus_cli.session.base_session import Act
     from nexus_cli.session.options import Options
-    from nexus_cli.session.session import Session
-    from nexus_cli.session.session_state import Act
+from nexus_cli.session.session import Session
 
 OWN = "own"
 """The group of commands that are guides of the person and the project."""

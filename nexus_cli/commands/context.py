@@ -19,7 +19,7 @@ from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import Options
 
 if TYPE_CHECKING:
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.session import Session
 
 
 def build_context(
@@ -45,7 +45,7 @@ def build_context(
     if step is not None:
         return Report("context", sent_request_report(source.ledger, source.session(), source.settings(), step))
     if source.live and not (model or recipe):
-        return Report("context" if whole else "context_summary", context_summary(source.live.state))
+        return Report("context" if whole else "context_summary", context_summary(source.live))
     session, settings = _find_session(source), source.settings()
     options = prepare_options(source, settings, session, model)
     options = replace(options, resume=session, recipe=recipe or options.recipe, save=False, newest=False)
@@ -60,8 +60,8 @@ def _find_session(source: Source) -> str:
     return source.session() if source.named or newest else ""
 
 
-def look_at_session(source: Source) -> SessionState:
-    """Return the state with which the session that a shell command names would be opened. Changes nothing."""
+def look_at_session(source: Source) -> Session:
+    """Return the session that a shell command names, as it would be opened. Changes nothing."""
     from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the engine; not for others)
     from nexus_cli.session.limits_record import NextLimits  # noqa: PLC0415
 

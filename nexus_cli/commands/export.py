@@ -139,7 +139,7 @@ def _read_words(source: Source, words: Sequence[str], output: str) -> tuple[str,
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
     """Yield a session as text in one of `FORMATS`; `raw` keeps secrets, `escaped` limits JSON to ASCII."""
-    ledger, record = source.ledger, source.live.state.record if source.live else None
+    ledger, record = source.ledger, source.live.record if source.live else None
     if record and record.session_id == info.id and not record.is_saving:
         from nexus_cli.ledger import Ledger  # noqa: PLC0415  (a ledger that failed: the session continues in memory)
 

@@ -45,9 +45,9 @@ async def stop_job(context: CommandContext, job: JobId) -> Report[JobsReport | A
 
 async def _manage(context: CommandContext, act: str, job: str) -> Report[Any]:
     """Do something with a job, and report what came of it; list the jobs if there are none."""
-    state = context.session.state
-    if context.session.jobs is None and state.engine.conversation.memos(JOB):
-        state.services.find(Jobs)  # those of earlier processes, before the first message
+    session = context.session
+    if session.jobs is None and session.conversation.memos(JOB):
+        session.services.find(Jobs)  # those of earlier processes, before the first message
     jobs: Any = context.session.jobs
     if jobs is None:
         return build_list(SessionSource(context))

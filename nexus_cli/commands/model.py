@@ -25,7 +25,6 @@ from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model, describe_unknown_window, model_info
 from nexus_cli.reports import models as reports
 from nexus_cli.reports.text.lines import dollars
-from nexus_cli.session.draft import prepare_next_request
 
 WINDOW_CAUSES = (Cause.TRUNCATION, Cause.COMPACTION)
 """Causes of drops for which a window was too small."""
@@ -109,7 +108,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
     "" if nothing misses or the model is free, before the first request, and if the ledger fails.
     """
     try:
-        request = await asyncio.to_thread(prepare_next_request, context.session.state)
+        request = await asyncio.to_thread(context.session.prepare_next_request)
     except NexusError:
         return ""
     tokens, new, info = request.tokens, request.sent_anew, context.session.engine.model.info

@@ -155,20 +155,20 @@ async def set_level(
 
     session = context.session
     if not level:
-        return Report("permissions", await asyncio.to_thread(permissions_report, session.state))
+        return Report("permissions", await asyncio.to_thread(permissions_report, session))
     new_level, levels = parse_level(level), (PLAN, *LEVELS)
     if new_level not in levels:
         raise usage_error("permissions", level, f"must be one of {', '.join(levels)}")
     session.set_level(new_level)
     now = session.status().allow
     note = "" if now == new_level else f" The level {new_level} is more than {_describe_limit(session, new_level)}."
-    runs = await asyncio.to_thread(describe_level, session.state, now)
+    runs = await asyncio.to_thread(describe_level, session, now)
     return print_act(f"Permission level: {now} ({runs}).{note}", now)
 
 
 def _describe_limit(session: Session, level: str) -> str:
     """Return the bound that `level` exceeds, to follow "more than"."""
-    highest_level = session.state.options.most_allow if session.state.options else None
+    highest_level = None if session.is_bare else session.options.most_allow
     if highest_level is not None and (Limits(allow=level) & Limits(allow=highest_level)).allow != level:
         return f"the server allows ({highest_level})"
     return "your settings allow"

@@ -11,12 +11,12 @@ from nexus_cli.core.option import Argument
 from nexus_cli.reports.pins import PinsReport, pins_report
 
 if TYPE_CHECKING:
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.session import Session
 
 
 def build_list(source: Source) -> Report[PinsReport]:
     """List the pins of a session, and your newest messages with their numbers."""
-    return Report("pins", pins_report(_read_state(source)))
+    return Report("pins", pins_report(_find_session(source)))
 
 
 def pin_text(
@@ -31,7 +31,7 @@ def pin_text(
     """
     if not text:
         return build_list(source)
-    quote, sentence = _read_state(source).engine.compactor.pin(" ".join(text))
+    quote, sentence = _find_session(source).engine.compactor.pin(" ".join(text))
     return report_act(sentence, quote)
 
 
@@ -40,12 +40,12 @@ def drop_pin(
     named: Annotated[str, Argument("ID", "The pin, its message, or part of its text.", is_text=True)],
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or a part of its text."""
-    quote, sentence = _read_state(source).engine.compactor.unpin(named)
+    quote, sentence = _find_session(source).engine.compactor.unpin(named)
     return report_act(sentence, quote)
 
 
-def _read_state(source: Source) -> SessionState:
-    return source.live.state if source.live else look_at_session(source)
+def _find_session(source: Source) -> Session:
+    return source.live if source.live else look_at_session(source)
 
 
 def _complete_messages(source: Source) -> Sequence[str]:

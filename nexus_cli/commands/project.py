@@ -30,11 +30,11 @@ async def write_instructions(
 
     def start(text: str, *, is_last: bool) -> None:
         async def check() -> None:
-            state = context.session.state
-            await state.engine.read_work()
-            runs = state.engine.work.commands.values()
+            engine = context.session.engine
+            await engine.read_work()
+            runs = engine.work.commands.values()
             path = project_root(context.session.folder) / "NEXUS.md"
-            count = state.engine.context.count
+            count = engine.context.count
             problems, price = check_written(path, count, tokens, [run.command for run in runs if run.status == 0])
             context.say("\n".join([price, *problems]))
             if problems and not is_last and price:

@@ -15,7 +15,7 @@ def replay_session(
 ) -> Report[Annotated[Any, "reports.replay.ReplayReport"]]:
     """Rebuild the requests of a session and compare them byte for byte with what was sent. If a request differs, print
     its first different line and exit with status 1."""
-    from nexus_cli.session.replay import check  # noqa: PLC0415  (few sessions ask for it)
+    from nexus_cli.reports.check_replay import check  # noqa: PLC0415  (few sessions ask for it)
 
     session = source.session()
     value = {"version": 1, "session": session, **check(source.ledger, session, step)}

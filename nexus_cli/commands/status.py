@@ -23,7 +23,7 @@ from nexus_cli.guides.skills import may_have_skills
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.hooks import hooks_report
-from nexus_cli.session import capability_snapshot as reports
+from nexus_cli.sections.capability_snapshot import snapshot, status
 from nexus_cli.tools.registry import discover_tools
 
 
@@ -37,9 +37,9 @@ def build_status(
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
         model = redact(live.model if live else unnamed_model(settings))
-        capabilities = reports.snapshot(folder, settings, model, list(_list_tools(source)))
+        capabilities = snapshot(folder, settings, model, list(_list_tools(source)))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
-    value = reports.status(folder, settings, _list_tools(source))
+    value = status(folder, settings, _list_tools(source))
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()
@@ -77,14 +77,14 @@ def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsRep
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 
     if source.live:
-        return Report("tools", tools_report(source.live.state))
+        return Report("tools", tools_report(source.live))
     from nexus_cli.commands.context import prepare_options  # noqa: PLC0415  (as below)
     from nexus_cli.service_list import SERVICES  # noqa: PLC0415  (as below)
     from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
     settings = source.settings()
-    with new_session(prepare_options(source, settings, "", ""), settings, SERVICES) as state:
-        return Report("tools", tools_report(state))
+    with new_session(prepare_options(source, settings, "", ""), settings, SERVICES) as session:
+        return Report("tools", tools_report(session))
 
 
 NOUN = Noun(

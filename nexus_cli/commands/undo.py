@@ -104,7 +104,7 @@ def save_editor_texts(session: Session | None) -> Iterator[None]:
     from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415
     from nexus_cli.tools.editor_texts import save_text, show_disk  # noqa: PLC0415
 
-    texts = session.state.services.find(EditorTexts) if session else None
+    texts = session.services.find(EditorTexts) if session else None
     if session is None or texts is None:
         yield
         return

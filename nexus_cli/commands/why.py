@@ -24,26 +24,26 @@ def explain(
     Without ID, list the latest decisions of the session. In a session, the name of a limit lists the sources that set
     it; the strictest value applies.
     """
-    state = source.live.state if source.live else None
-    if state is not None and call.casefold() in NAMES:
-        return Report("why", limits_report(state, call.casefold()))
+    live = source.live
+    if live is not None and call.casefold() in NAMES:
+        return Report("why", limits_report(live, call.casefold()))
     log = source.ledger.log(source.session())
     if call:
         report = decision_report(log, call)
         if report is not None:
             return Report("decision", report)
         what, hint = f"there is no such call in session {log.session_id}", "`nexus why` lists the newest decisions"
-        if state is not None:
+        if live is not None:
             what = "there is no such call or limit in this session"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
         raise UsageError(
-            f"/why {call}" if state else f"call {call}",
+            f"/why {call}" if live else f"call {call}",
             what,
-            hint if state else f"{hint}; --session ID selects another session",
+            hint if live else f"{hint}; --session ID selects another session",
         )
     value = decisions_report(log)
-    if state is not None:
-        return Report("decisions", {**value, "in_force": limits_report(state)})
+    if live is not None:
+        return Report("decisions", {**value, "in_force": limits_report(live)})
     return Report("decisions", value, whole=True)
 
 

@@ -137,11 +137,11 @@ def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> App
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:
     """Record the files that an apply wrote, and the act of the person, if it changed anything; `of` says whose changes
     they are."""
-    from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
+    from nexus_cli.conversation.compaction.work_log import WorkLog  # noqa: PLC0415
 
     names = ", ".join(conflict.path for conflict in result.conflicts)
     if result.written:
-        work = work_note(record.source, result.written, worker or of)
+        work = WorkLog.note(record.source, result.written, worker or of)
         log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
     if result.written or names:
         conflicts = f"; conflicts are left in {names}" if names else ""
@@ -207,7 +207,7 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
 
 def settle(source: Source, project: Path) -> None:
     """Check what a killed command changed in a project and its worktrees, and report what was restored."""
-    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+    from nexus_cli.sandbox.settle_projects import settle_projects  # noqa: PLC0415
 
     for line in settle_projects([project]):
         source.say(line)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from nexus_cli.context.compaction import CompactionResult, build_summarize_prompt, select_messages_for_compaction
     from nexus_cli.context.manager import ContextConfig, ContextManager
     from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
-    from nexus_cli.conversation.compaction.summary_message import create_summary_message
     from nexus_cli.conversation.tokens.counter import (
         SimpleTokenCounter,
         TiktokenCounter,
         TokenCounter,
         get_token_counter,
     )
+    from nexus_cli.core.summary_message import create_summary_message
 
 __all__ = [
     "CompactionResult",

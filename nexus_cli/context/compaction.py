@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.conversation.compaction.summary_message import create_summary_message as create_summary_message
 from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.tokens.counter import TokenCounter
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.summary_message import create_summary_message as create_summary_message
 
 PROMPT_HEAD = """\
 Sum up the conversation below so that work can go on from the summary alone. Keep goals, constraints, decisions, \

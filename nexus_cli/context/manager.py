@@ -224,7 +224,7 @@ class ContextManager:
         kept between the summary and them if they do not contain it. Raises `ValueError`, without any change, for a
         summary that is blank, or that makes the window larger and over the budget.
         """
-        from nexus_cli.conversation.compaction.summary_message import is_blank_summary  # noqa: PLC0415  (a compaction)
+        from nexus_cli.core.summary_message import is_blank_summary  # noqa: PLC0415  (a compaction)
 
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
             raise ValueError("the summary must be a user message with text")

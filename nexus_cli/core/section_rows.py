@@ -11,6 +11,11 @@ SectionRows = Sequence[JsonObject]
 Why = tuple[str | int, ...]
 """Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""
 
+JOINT = 1
+"""Tokens that join two sections."""
+UNREAD = "contributor"
+"""The `source` of the row of a contributor that could not be read."""
+
 
 def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
     """Return the form and the reason as one line; with other figures in `why` it uses their unit."""

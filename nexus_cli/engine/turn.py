@@ -29,7 +29,6 @@ from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.user_input import deliver_steering
 from nexus_cli.permission.run_limits import SPARE, RunHistory
 from nexus_cli.sections.planner import SectionObject
 
@@ -72,7 +71,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 await dispatcher.hooks.admit_steering()
             if step.is_done and engine.spending.ending:
                 return
-            if not await deliver_steering(engine.context, engine.control) and step.is_done:
+            if not await engine.deliver_steering() and step.is_done:
                 return
             await request(engine, dispatcher)
         except LedgerAwayError as error:

@@ -16,7 +16,7 @@ from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
-from nexus_cli.core.section_rows import apportion, scale_sections
+from nexus_cli.core.section_rows import JOINT, apportion, scale_sections
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
@@ -34,13 +34,13 @@ from nexus_cli.reports.request_view import (
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
 from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
-from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
+from nexus_cli.sections.planner import SectionObject, section_budget
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.text.cells import cells
 
 if TYPE_CHECKING:
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.session import Session
 
 LAYERS = ("system", "tools", "history", "event")
 ROLES = ("system", "tools", "history", "dim")
@@ -142,8 +142,8 @@ def context_report(
     if session is None:
         from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
-        with new_session(options, settings, services) as state:
-            return request_value(first_view(state))
+        with new_session(options, settings, services) as new:
+            return request_value(first_view(new))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
         info = ledger.find_session(session)
         if step is not None:
@@ -156,18 +156,16 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 
-def live_report(state: SessionState) -> ContextReport:
+def live_report(session: Session) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
-    if state.engine.conversation.is_recorded or state.options is None:
-        from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
-
-        return request_value(live_view(state, prepare_next_request(state)))
-    return request_value(first_view(state))
+    if session.engine.conversation.is_recorded or session.is_bare:
+        return request_value(live_view(session, session.prepare_next_request()))
+    return request_value(first_view(session))
 
 
-def estimate_next_tokens(state: SessionState) -> int:
+def estimate_next_tokens(session: Session) -> int:
     """Return the tokens of the next request, with those of a system text that no request has had yet."""
-    return int(live_report(state)["budget"]["used"]["total"])
+    return int(live_report(session)["budget"]["used"]["total"])
 
 
 def request_value(view: RequestView) -> ContextReport:

@@ -20,7 +20,7 @@ from nexus_cli.reports.context import (
 from nexus_cli.reports.text.blocks import Blocks, Drawn, Paragraph
 from nexus_cli.reports.text.lines import cut_line, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
 
 LABEL = 10
@@ -30,13 +30,13 @@ NARROW = 70
 LARGEST = ATTACHED = 5
 
 
-def context_summary(state: SessionState) -> ContextReport:
+def context_summary(session: Session) -> ContextReport:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
-    value = live_report(state)
+    value = live_report(session)
     used = value["budget"]["used"]["total"]
-    cached = 0 if state.engine.begins_epoch else state.engine.window_request().cached
+    cached = 0 if session.engine.begins_epoch else session.engine.window_request().cached
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
-    value["rewrite"] = next_rewrite(state.engine)
+    value["rewrite"] = next_rewrite(session.engine)
     return value
 
 

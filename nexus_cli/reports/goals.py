@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
+from nexus_cli.core.goals import list_goals, open_until
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.services import Goal
 from nexus_cli.reports.text.blocks import Blocks, Paragraph

@@ -9,7 +9,7 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_js
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.reports.text.lines import limit, plural
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 NAMES = tuple(f.name for f in fields(Limits))
 
@@ -34,9 +34,9 @@ class LimitsReport(VersionedReport):
     signals: SignalsObject
 
 
-def limits_report(state: SessionState, name: str = "") -> LimitsReport:
+def limits_report(session: Session, name: str = "") -> LimitsReport:
     """Return the limit `name`, or all."""
-    engine, dispatcher = state.engine, state.dispatcher
+    engine, dispatcher = session.engine, session.dispatcher
     _, bounds = dispatcher.in_force(engine)
     wanted = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]
     return {

@@ -11,7 +11,7 @@ from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.sandbox.backend import BackendProbe
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
@@ -48,27 +48,27 @@ class PermissionsReport(RulesReport):
     """What was allowed for the session."""
 
 
-def describe_level(state: SessionState, level: str) -> str:
+def describe_level(session: Session, level: str) -> str:
     """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
-    return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
+    return (_RUNS if session.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
-def permissions_report(state: SessionState) -> PermissionsReport:
+def permissions_report(session: Session) -> PermissionsReport:
     """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""
-    permission = state.dispatcher.permission
+    permission = session.dispatcher.permission
     probe = permission.probe_backend()
     rules = permission.rules_in_force()
     return {
         "version": 1,
-        "level": state.dispatcher.level,
-        "bound_by": next((bound.bound_by for bound in state.dispatcher.bounds if bound.name == "allow"), "defaults"),
-        "levels": [{"name": level, "runs": describe_level(state, level)} for level in (PLAN, *LEVELS)],
+        "level": session.dispatcher.level,
+        "bound_by": next((bound.bound_by for bound in session.dispatcher.bounds if bound.name == "allow"), "defaults"),
+        "levels": [{"name": level, "runs": describe_level(session, level)} for level in (PLAN, *LEVELS)],
         "sandbox": to_json_value(probe),
         "rules": to_json_value(rules.listed()),
         "problems": list(rules.problems),
-        "allowed": [scope_name(scope, state.dispatcher.project_root) for scope in sorted(state.dispatcher.always)],
+        "allowed": [scope_name(scope, session.dispatcher.project_root) for scope in sorted(session.dispatcher.always)],
     }
 
 

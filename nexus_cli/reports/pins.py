@@ -13,7 +13,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.reports.text.blocks import Blocks, TitledTable
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import number, plural
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 
 class PinObject(TypedDict):
@@ -43,19 +43,19 @@ WORDS = 120
 """Most characters shown of each."""
 
 
-def pins_report(state: SessionState) -> PinsReport:
+def pins_report(session: Session) -> PinsReport:
     """Return the session's pins with their tokens, and the person's newest messages."""
-    conversation, count = state.engine.conversation, state.engine.context.count
+    conversation, count = session.engine.conversation, session.engine.context.count
     rows: list[PinObject] = [
         {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text}
         for pin in list_pins(conversation)
     ]
     return {
         "version": 1,
-        "session": state.session_id,
+        "session": session.id,
         "pins": rows,
         "tokens": sum(row["tokens"] for row in rows),
-        "room": state.engine.compactor.pins_room,
+        "room": session.engine.compactor.pins_room,
         "messages": _list_messages(conversation),
     }
 

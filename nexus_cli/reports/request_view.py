@@ -36,7 +36,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import NextLimits
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import describe_past_subject
 
 UNNOTED = "the limits of this request were not recorded"
@@ -159,16 +159,17 @@ def recorded_view(
         raise UsageError(f"session {session.id}", "this session has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)
+    from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the factory; not for others)
+    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
 
-    state = look_at(ledger, session, options, settings, holds.recipe, services)
-    state.load_cache_history()
-    engine = state.engine
+    resumed = look_at(ledger, session, options, settings, holds.recipe, services)
+    resumed.load_cache_history()
+    engine = resumed.engine
     effort = engine.model.effort or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     if (epoch.model, epoch.effort) != (engine.model.info.name, effort):
         engine.readings.epoch_cause = SWITCH
-        engine.readings.drafted = draft_next(state, effort)
-    view = live_view(state, engine.next_request())
+        engine.readings.drafted = draft_epoch(resumed, effort)
+    view = live_view(resumed, engine.next_request())
     bounds = to_json_value(holds.at(view.request.budget).bounds)
     return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
 
@@ -179,49 +180,49 @@ def instruction_notices(folder: Path, settings: Settings) -> list[str]:
     return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
 
 
-def prune_notice(state: SessionState) -> list[str]:
+def prune_notice(session: Session) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
     from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
 
-    state.load_cache_history()
-    rewrite = draft_due_pruning(state.engine)
+    session.load_cache_history()
+    rewrite = draft_due_pruning(session.engine)
     if rewrite is None or rewrite.price is None:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"
     return [f"nexus will remove old or stale tool results before the next request ({saved})"]
 
 
-def live_view(state: SessionState, request: RequestPlan) -> RequestView:
+def live_view(session: Session, request: RequestPlan) -> RequestView:
     """Return the next request of a running session that has begun."""
-    engine, dispatcher = state.engine, state.dispatcher
+    engine, dispatcher = session.engine, session.dispatcher
     conversation, draft = engine.conversation, engine.next_epoch
-    drops, notices = list(state.drops()), instruction_notices(dispatcher.cwd, engine.settings)
+    drops, notices = list(session.drops()), instruction_notices(dispatcher.cwd, engine.settings)
     if draft is not None:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
     elif engine.begins_epoch:
         notices.append("the next request will rewrite the window; this report shows the current window")
     elif conversation.is_recorded:
-        notices += prune_notice(state)
-    return _view_of(state, request, state.session_id, drops, dispatcher.in_force(engine)[1], notices)
+        notices += prune_notice(session)
+    return _view_of(session, request, session.id, drops, dispatcher.in_force(engine)[1], notices)
 
 
 def _view_of(
-    state: SessionState,
+    session: Session,
     request: RequestPlan,
-    session: str | None,
+    shown_id: str | None,
     drops: Sequence[Drop],
     bounds: Sequence[Bound],
     notices: Iterable[str],
 ) -> RequestView:
     """Return the view of the next request of an open session."""
-    engine, conversation = state.engine, state.engine.conversation
+    engine, conversation = session.engine, session.conversation
     return RequestView(
         request,
         tuple(conversation.items),
-        session,
+        shown_id,
         engine.model.info.name,
-        state.dispatcher.recipe,
+        session.dispatcher.recipe,
         conversation.cursor,
         conversation.last,
         drops,
@@ -235,11 +236,11 @@ def _view_of(
     )
 
 
-def first_view(state: SessionState) -> RequestView:
+def first_view(session: Session) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
-    from nexus_cli.session.draft import draft_first  # noqa: PLC0415
+    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
 
-    engine, dispatcher, first = state.engine, state.dispatcher, draft_first(state)
+    engine, dispatcher, first = session.engine, session.dispatcher, draft_epoch(session)
     info, count, epoch = engine.model.info, engine.context.count, first.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
@@ -249,7 +250,7 @@ def first_view(state: SessionState) -> RequestView:
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
     notices = [] if info.known or info.window_refused else assumed
     bounds = NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds
-    return _view_of(state, request, None, first.drops, bounds, (*notices, *first.notices))
+    return _view_of(session, request, None, first.drops, bounds, (*notices, *first.notices))
 
 
 def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:

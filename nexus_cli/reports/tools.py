@@ -11,7 +11,7 @@ from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.lines import number
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 DOES = {
     Effect.NONE: "acts only in the session",
@@ -41,14 +41,14 @@ class ToolsReport(VersionedReport):
     tools: list[ToolRow]
 
 
-def tools_report(state: SessionState) -> ToolsReport:
+def tools_report(session: Session) -> ToolsReport:
     """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
     sandbox is detected."""
-    report = live_report(state)
+    report = live_report(session)
     tokens = {tool["name"]: tool["tokens"] for tool in report["tools"]}
     limits = {limit["name"]: limit["value"] for limit in report["limits"]}
-    level, only = state.dispatcher.level, limits.get("tools")
-    walls = state.dispatcher.permission.has_sandbox()
+    level, only = session.dispatcher.level, limits.get("tools")
+    walls = session.dispatcher.permission.has_sandbox()
     return {
         "version": 1,
         "level": level,
@@ -60,7 +60,7 @@ def tools_report(state: SessionState) -> ToolsReport:
                 "tokens": tokens.get(tool.name),
                 "asks": "switched off" if only is not None and tool.name not in only else _asks(tool, level, walls),
             }
-            for tool in state.dispatcher.registry.tools()
+            for tool in session.dispatcher.registry.tools()
             if not tokens or tool.name in tokens or (USE_TOOL in tokens and tool.behind and not tool.server)
         ],
     }

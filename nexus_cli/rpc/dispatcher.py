@@ -33,7 +33,7 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.core.image_check import decode_image
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import BUDGET_ENDED, describe_budget, level_fields
 from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
@@ -63,7 +63,7 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.status import StatusObject
+from nexus_cli.session.status import Status
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -76,6 +76,12 @@ STOP_SECONDS = 5.0
 TAKEN_BACK = "the message was removed by `unqueue`"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
+
+
+class StatusObject(JsonOf[Status]):
+    """The figures for a client; `allow` has the former name of the level."""
+
+    level: str
 
 
 class AgentDispatcher:
@@ -412,8 +418,7 @@ class AgentDispatcher:
         """Return the commands of the person, the project and its MCP servers."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
-        options = self.session.state.options
-        servers = options.servers if options else ()
+        servers = () if self.session.is_bare else self.session.options.servers
         return (await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)).values()
 
     @rpc_method(REFUSED)
@@ -483,14 +488,15 @@ class AgentDispatcher:
     @rpc_method()
     async def get_status(self) -> StatusObject:
         """Return the figures of the status line."""
-        session, ledger = self.session, self.session.state.ledger
+        session = self.session
         now, workers = session.status(), session.workers
         asking, run = 0, None
         with suppress(NexusError):  # the session reports a failed ledger
             run = waiting_run(session) if self.state == "waiting" else None
-            asking = len(waiting_runs(ledger, session.folder)) if ledger is not None and ledger.has_runs() else 0
+            has_runs = not session.is_bare and session.ledger.has_runs()
+            asking = len(waiting_runs(session.ledger, session.folder)) if has_runs else 0
             if not (now.settled or self._works):  # nothing was sent yet
-                now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session.state))
+                now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session))
         status = replace(
             now,
             branch=read_branch(session.folder),
@@ -512,14 +518,14 @@ class AgentDispatcher:
     @rpc_method(REFUSED)
     async def get_context(self) -> ContextReport:
         """Return the content of the next request, as `nexus context --json` does."""
-        return await asyncio.to_thread(live_report, self.session.state)
+        return await asyncio.to_thread(live_report, self.session)
 
     @rpc_method(REFUSED)
     async def list_workers(self) -> WorkerList:
         """List the workers of the session."""
-        if (ledger := self.session.state.ledger) is None:
+        if self.session.is_bare:
             return {"workers": []}
-        return {"workers": await asyncio.to_thread(recorded_workers, ledger, self.session.id)}
+        return {"workers": await asyncio.to_thread(recorded_workers, self.session.ledger, self.session.id)}
 
     @rpc_method()
     async def get_messages(

@@ -41,7 +41,6 @@ from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.worktrees.worktrees import stay_in
 
@@ -340,6 +339,6 @@ class AgentPool:
         return self._ledger
 
 
-async def _do_nothing(state: SessionState) -> None:
+async def _do_nothing(session: Session) -> None:
     """Begin the main conversation, as every act of a session does, so that the context has the beginning of a
     request."""

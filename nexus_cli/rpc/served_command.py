@@ -156,7 +156,7 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         raise refuse_elsewhere(what)
-    highest_level = context.session.state.options.most_allow if context.session.state.options else None
+    highest_level = None if context.session.is_bare else context.session.options.most_allow
     if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=highest_level):
         raise NexusError(
             "denied", what, f"this server allows at most {highest_level}", f"To allow it: nexus serve --allow {EDIT}"

@@ -192,7 +192,7 @@ class RunDriver:
         if self.is_stopping:
             return
         if trigger is None:
-            await self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
+            await self._finish(DONE, report=_last_words(session), cost=session.costs()[0])
             return
         outcome = await self._turn(session, trigger)
         self.until = outcome.until
@@ -230,7 +230,7 @@ class RunDriver:
                 self.ledger.spaces.record_spent(self.run.message or 0)
             state = FAILED if problem else DONE
             await self._finish(
-                state, report=_report(_with_earlier(session, outcome)), error=problem, cost=session.state.costs()[0]
+                state, report=_report(_with_earlier(session, outcome)), error=problem, cost=session.costs()[0]
             )
 
     def _provider_wait(self, outcome: Outcome) -> Wait | None:

@@ -76,7 +76,7 @@ async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> N
         watch.cancel()
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
     if outcome is not None and kind != WAITING_ERROR:
-        error, cost = outcome.error["message"] if outcome.error else "", session.state.costs()[0]
+        error, cost = outcome.error["message"] if outcome.error else "", session.costs()[0]
         ledger.runs.finish(run, FAILED if error else DONE, utc_now(), report=outcome.text, error=error, cost=cost)
 
 

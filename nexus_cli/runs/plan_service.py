@@ -343,7 +343,7 @@ class PlanService(Plans):
 
     def _new_plan(self, call_id: str, request: PlanRequest) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""
-        rights, settings = self._session.state.rights(), self._settings
+        rights, settings = self._session.rights(), self._settings
         level = (Limits(allow=rights.allow or ASK) & Limits(allow=settings.allow)).allow
         return NewPlan(
             request.prompt,

@@ -13,7 +13,6 @@ from nexus_cli.core.memo_kinds import CLAIMED_RUN, WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
 from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.spaces.space_history import load_replies
 from nexus_cli.tools.wait_conditions import describe_event
 
@@ -104,11 +103,11 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
     replies = [signal.value["message"] for signal in signals if signal.kind == "reply"] if marked else []
     space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
-    async def load(state: SessionState) -> None:
-        if calls := state.engine.conversation.next_step().calls:
-            state.dispatcher.settle_open(state.engine.context, state.engine.control, calls)
+    async def load(session: Session) -> None:
+        if calls := session.engine.conversation.next_step().calls:
+            session.dispatcher.settle_open(session.engine.context, session.engine.control, calls)
         reply = replies[-1] if replies else None
-        await load_replies(state.engine, ledger, space, agent, value["message"], reply)
+        await load_replies(session.engine, ledger, space, agent, value["message"], reply)
 
     async for _ in session.act(load):
         pass

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.core.budget import TokenBudget, preamble_room
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import PendingDrop
-from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.section_rows import JOINT
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
-    JOINT,
     MOST_TOKENS,
     SectionChoice,
     SectionPlan,
@@ -30,21 +30,13 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Section
 from nexus_cli.sections.section_drops import SectionDrops
+from nexus_cli.text.untrusted_text import as_note
 
 LINE_TOKENS = 200
 """Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 NOTICES = "notices"
 """The section that is sent whenever it has text."""
-
-
-def as_note(text: str) -> str:
-    """Return the text of a section marked as ours: one line as `[nexus: ...]`, several between two marker lines."""
-    if text.startswith("[nexus:"):
-        return text
-    if "\n" in text:
-        return f"[nexus:\n{text}\n]"
-    return f"[nexus: {text[1:-1] if text.startswith('[') and text.endswith(']') else text}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +262,11 @@ class SectionCollector:
                 self._notified.add(line)
                 self.notify(line)
         return sections, skipped
+
+    async def render_again(self, row: JsonObject) -> Section | None:
+        """Return the section of a row of a request as its contributor renders it now, None if it no longer does."""
+        sections, _ = await self.sections(Layer(row["layer"]), str(row["id"]).partition(".")[0])
+        return next((section for section in sections if section.id == row["id"]), None)
 
     def _multiplier(self, section: Section) -> float:
         return self.recipe.multiplier(section.phase.label, section.id)

@@ -26,14 +26,17 @@ from nexus_cli.core.memory import Episode, Facts
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Footprint, Goal, SeenFile
 from nexus_cli.plugins.python_plugins import python_plugins
-from nexus_cli.sections.identity_files import IdentityFile
+from nexus_cli.sections.identity_files import IdentityFile, read_identity_files
 from nexus_cli.sections.instruction_files import instruction_layers
-from nexus_cli.sections.project_outline import Outline
+from nexus_cli.sections.project_outline import Outline, outline_project
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget."""
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
+"""Contributors that blocks replace in a structured run."""
+BLOCK_RULES = "run_instructions"
 
 Value: TypeAlias = Any
 """Value read by a contributor: plain JSON data, so that it can be stored and rendered again."""
@@ -129,8 +132,12 @@ class Sources:
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
         """Return the sources of a session in `cwd` on this machine; `seams` replaces single ones."""
-        is_denied = seams.get("is_denied")
-        return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd, is_denied), **seams})
+        of_folder: Mapping[str, Any] = {
+            "instructions": lambda: instruction_layers(cwd, seams.get("is_denied")),
+            "persona": lambda names: read_identity_files(names, cwd),
+            "outline": lambda: outline_project(cwd),
+        }
+        return cls(cwd, started, **{**of_folder, **seams})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +216,18 @@ def given_prompt(text: str) -> dict[str, Contributor]:
         required=True,
     )
     return {name: contributor}
+
+
+def choose_contributors(
+    contributors: Mapping[str, Contributor], admits: Callable[[str], bool], *, is_run: bool, system_prompt: str | None
+) -> dict[str, Contributor]:
+    """Return those of `contributors`, by id, that a recipe `admits`, for a plain session or a structured run;
+    `system_prompt`, if given, replaces the static ones."""
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    chosen = {name: item for name, item in contributors.items() if name not in without and admits(name)}
+    if system_prompt is None:
+        return chosen
+    return {name: item for name, item in chosen.items() if item.layer is not Layer.SYSTEM} | given_prompt(system_prompt)
 
 
 def contributor_names() -> tuple[str, ...]:

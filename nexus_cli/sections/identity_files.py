@@ -19,8 +19,7 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.sections.planner import STAND_IN
-from nexus_cli.sections.section import DROP, unread_note
+from nexus_cli.sections.section import DROP, STAND_IN, unread_note
 
 IDENTITY = ("SOUL.md", "IDENTITY.md", "AGENT.md")
 PREFERENCES = "PREFERENCES.md"

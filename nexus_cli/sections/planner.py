@@ -12,8 +12,8 @@ from typing import Literal
 
 from nexus_cli.core.elide import Count
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonOf
-from nexus_cli.core.section_rows import Why, reason_text
-from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
+from nexus_cli.core.section_rows import JOINT, UNREAD, Why, reason_text
+from nexus_cli.sections.section import Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
 """Tokens of all static sections together."""
@@ -21,12 +21,6 @@ SHARE = 0.25
 """Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
 """From nothing to everything. A section's shortest form counts as its pointer, whatever its name."""
-STAND_IN = "d9999"
-"""Counted instead of the id of a drop."""
-JOINT = 1
-"""Tokens that join two sections."""
-UNREAD = "contributor"
-"""Source of the drop of an unread contributor."""
 NAMED = 20
 """Most sections that the line for the model names."""
 
@@ -225,8 +219,7 @@ class _Ladder:
 
     @classmethod
     def of(cls, section: Section, multiplier: float, count: Count) -> _Ladder:
-        full = count(section.full)
-        tokens = (full, *(count(form.replace(DROP, STAND_IN)) for form in section.forms[1:]))
+        tokens = section.sizes(count)
         rungs: list[int] = []
         for form in range(section.least, len(tokens)):
             if not rungs or tokens[form] < tokens[rungs[-1]]:

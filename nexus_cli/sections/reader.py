@@ -16,8 +16,8 @@ from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import map_texts
+from nexus_cli.core.section_rows import JOINT
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.planner import JOINT
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 from nexus_cli.text.untrusted_text import neutralize

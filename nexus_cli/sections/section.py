@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import ClassVar
 
+from nexus_cli.core.elide import Count
 from nexus_cli.core.json_value import JsonDict, to_json_value
 
+STAND_IN = "d9999"
+"""Counted instead of the id of a drop."""
 DROP = "\0"
 """Placeholder in a form for the id of the drop of its missing part; `Section.with_drop_id` fills it in. No text that we
 read can contain it."""
@@ -129,6 +132,10 @@ class Section:
         """Return the text in the given form, or in the next fuller one that it has."""
         wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
         return [text for name, text in zip(self.names, self.forms, strict=True) if name in wanted][-1]
+
+    def sizes(self, count: Count) -> tuple[int, ...]:
+        """Return the tokens of each form, with a stand-in for the id of a drop."""
+        return count(self.full), *(count(form.replace(DROP, STAND_IN)) for form in self.forms[1:])
 
     def with_drop_id(self, drop_id: str) -> Section:
         """Return this section with the id of its recorded drop in every shortened form."""

@@ -13,8 +13,8 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
-from nexus_cli.session.session_state import SessionState
 
 MOST_REPAIRS = 2
 MOST_SHARE = 4
@@ -27,8 +27,8 @@ DEMAND = (
 class AnswerRounds(Continuation):
     """The attempts of one turn."""
 
-    def __init__(self, state: SessionState, schema: str) -> None:
-        super().__init__(state)
+    def __init__(self, session: BaseSession, schema: str) -> None:
+        super().__init__(session)
         self._schema = AnswerSchema(schema)
         self._attempts: list[Attempt] = []
         self._read = ""
@@ -105,7 +105,7 @@ class AnswerRounds(Continuation):
     def _provider_format(self) -> str:
         """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
         another one, because providers put it before that."""
-        model, record = self._engine.model.info.name, self._state.record
+        model, record = self._engine.model.info.name, self._session.record
         has_tools = bool(self._engine.conversation.epoch.tools)
         response_format = answer_format(model, self._schema.schema, has_tools=has_tools)
         last = record.last_request() if response_format and record else None

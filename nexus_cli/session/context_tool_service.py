@@ -13,7 +13,6 @@ from nexus_cli.core.section_rows import scale_sections
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.section import Layer
 
 
 @dataclass
@@ -50,9 +49,7 @@ class ContextToolService:
         self.log.count_recall(drop)
         if form == "full":
             return whole, drop
-        layer = Layer(row["layer"])
-        sections, _ = await self.collector.sections(layer, name.partition(".")[0])
-        now = next((section for section in sections if section.id == name), None)
+        now = await self.collector.render_again(row)
         if now is None or now.full != whole:
             return whole, drop
         return now.with_drop_id(drop).in_form(form), drop

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.running_workers import RunningWorkers
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.base_session import BaseSession
 
 
 class Continuation:
@@ -20,8 +20,8 @@ class Continuation:
     has_work = False
     """True if a turn without a message may begin after a complete reply, because there is work left for this kind."""
 
-    def __init__(self, state: SessionState) -> None:
-        self._state, self._engine, self._dispatcher = state, state.engine, state.dispatcher
+    def __init__(self, session: BaseSession) -> None:
+        self._session, self._engine, self._dispatcher = session, session.engine, session.dispatcher
 
     def admit(self, *, has_message: bool) -> str:
         """Return the text that the model has to get, before the trigger is recorded, which may have a message; "" for
@@ -53,8 +53,8 @@ class WorkerReports(Continuation):
     """The reports of background workers, for which a turn waits if none follows it."""
 
     async def next_message(self) -> str:
-        workers = self._state.services.made(RunningWorkers)
-        return "" if workers is None or self._state.has_more_turns else await workers.next_report()
+        workers = self._session.services.made(RunningWorkers)
+        return "" if workers is None or self._session.has_more_turns else await workers.next_report()
 
 
 class StopHooks(Continuation):

@@ -1,33 +1,24 @@
-"""Draft the epoch that the next request would begin, without sending or recording it.
-
-That is the first epoch of a session that has sent nothing, and the next one after a reload or a switch of model or
-effort. The session that would send it drafts it; if none is running, the factory opens one for inspection.
-"""
+"""Open a session for inspection: it sends and changes nothing. `drafting.py` drafts what it would send."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import SWITCH, Drop
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 
@@ -44,7 +35,7 @@ class _Unasked:
 
 
 @contextmanager
-def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
+def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[Session]:
     """Open the session that `options` would begin, in a ledger in memory; facts are read from the person's ledger."""
     with Ledger.read_personal() as personal_ledger, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
@@ -72,8 +63,8 @@ def look_at(
     services: ServiceMakers,
     info: ModelInfo | None = None,
     personal_ledger: Ledger | None = None,
-) -> SessionState:
-    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing.
+) -> Session:
+    """Return a session of `ledger` as it would be opened. Locks and changes nothing.
 
     `info` is by default that of the session's model, `personal_ledger` with the person's facts the same ledger.
     """
@@ -97,42 +88,4 @@ def look_at(
         services,
         control,
     )
-    return factory.session(unasked if options.interactive else None).state
-
-
-def draft_first(state: SessionState) -> NextEpoch:
-    """Draft the first epoch of a session that has sent nothing yet. Blocks."""
-    engine, notices = state.engine, list[str]()
-    prompt, log = drafting(state, notices.append)
-
-    async def work() -> NextEpoch:
-        planned = await prompt.draft_epoch(engine.context)
-        sections = await prompt.collector.changed_sections()
-        epoch, drops = engine.conversation.epoch.with_header(planned.frame), [*planned.drops, *log.drops()]
-        return NextEpoch(epoch, _without_texts(drops), tuple(notices), sections.to_json(), sections.text)
-
-    return run_to_end(work())
-
-
-def draft_next(state: SessionState, effort: str) -> NextEpoch:
-    """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
-    notices, conversation = list[str](), state.engine.conversation
-    planned = run_to_end(drafting(state, notices.append)[0].draft_epoch(state.engine.context))
-    epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
-    return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
-
-
-def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
-    return tuple(replace(drop, text=None) for drop in drops)
-
-
-def prepare_next_request(state: SessionState) -> RequestPlan:
-    """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
-    engine = state.engine
-    if state.options is None:
-        return engine.next_request()
-    state.load_cache_history()
-    if engine.conversation.is_recorded and engine.begins_epoch:
-        effort = engine.model.effort or engine.conversation.epoch.effort
-        engine.readings.drafted = draft_next(state, effort)
-    return engine.next_request()
+    return factory.session(unasked if options.interactive else None)

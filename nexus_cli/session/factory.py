@@ -34,7 +34,6 @@ from nexus_cli.core.services import Jobs, RunFacts
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.backoff import anchor_on_newest
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
@@ -47,8 +46,10 @@ from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider, make_provider
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.sandbox.settle_projects import settle_projects
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.base_session import Opening
 from nexus_cli.session.open_session import (
     find_session,
     lock_session,
@@ -62,8 +63,6 @@ from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_w
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.settle_projects import settle_projects, settle_session
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 MEMORY_TOOLS = ("remember", "search_memory")
@@ -95,14 +94,14 @@ def open_session(
         session = find_session(ledger, options)
         with _hold(ledger, session, options):
             if session:
-                settle_session(session.id)
+                _settle_session(session.id)
             return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
     if ledger is not None:
         opened_session = opened(ledger)
-        opened_session.state.shares = True
+        opened_session.shares = True
         return opened_session
     ledger = open_ledger(options, notices)
     try:
@@ -128,7 +127,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         except NexusError:
             ledger.release(session.id)
             raise
-    session.state.shares = earlier.state.shares
+    session.shares = earlier.shares
     session.inherit_from(earlier)
     if (hooks := session.dispatcher.hooks) and (before := earlier.dispatcher.hooks):
         hooks.continue_from(before, is_same=session.id == earlier.id)
@@ -139,6 +138,17 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
         earlier.dispatcher.permission.close()
         ledger.release(earlier.id)
     return session
+
+
+def _settle_session(session: str) -> None:
+    """Record what a command of a killed nexus changed in a session that is resumed: later changes are the person's.
+    Blocks."""
+    data = places().data
+    if any((data / "undo" / "looks").glob("*.json")):
+        from nexus_cli.undo.follow_changes import settle_killed  # noqa: PLC0415  (after a process was killed)
+
+        with suppress(OSError, ValueError):  # the next undo tries again
+            settle_killed(data, session)
 
 
 @contextmanager
@@ -255,18 +265,18 @@ def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
 def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, session: Session) -> None:
     """Record how a session is resumed, and that it continues in another folder if its own is gone; add a notice about
     another folder than before."""
-    notices = session.notices
+    notices, last_folder = session.notices, session.opening.last_folder
     front = options.front if info.front in (RUN, SERVED) and options.front != RUN else None
     if front or info.model != model or options.recipe not in ("", info.recipe):
         ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
     if info.worktree == options.worktree and not os.path.isdir(info.folder):
-        session.conversation.memo(WORK_FOLDER, {"folder": session.state.folder})  # until a turn tells the model
+        session.conversation.memo(WORK_FOLDER, {"folder": last_folder})  # until a turn tells the model
         facts = ledger.move_session(info.id, options.cwd)
         notices.append(f"this session worked in {info.folder}, which no longer exists; it continues in {options.cwd}")
         if facts:
             notices.append(f"kept {plural(facts, 'fact')} of {info.project}, the former folder of this project")
-    elif info.worktree in ("", options.worktree) and session.state.folder != str(options.cwd):
-        notices.append(f"this session worked in {session.state.folder}; it continues in {options.cwd}")
+    elif info.worktree in ("", options.worktree) and last_folder != str(options.cwd):
+        notices.append(f"this session worked in {last_folder}; it continues in {options.cwd}")
 
 
 def open_log(
@@ -394,11 +404,11 @@ class SessionFactory:
     def session(self, approver: Approver | None) -> Session:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
-        session = Session(self.provider, state=self._state(approver, services))
+        session = Session(self.provider, opening=self._open(approver, services))
         return session
 
-    def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
-        """Build the members, each after those that it needs."""
+    def _open(self, approver: Approver | None, services: SessionServices) -> Opening:
+        """Build the parts, each after those that it needs."""
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options))
@@ -440,20 +450,12 @@ class SessionFactory:
             saves=options.save,
             step=log.known.step,
         )
-        engine.readings.notices = notices
-        return SessionState(
-            engine,
-            dispatcher,
-            self.made.id,
-            _last_folder(log, self.made.folder),
-            self.resumed,
-            self.notices,
-            log,
-            self.ledger,
-            options,
-            services,
-            away,
-        )
+        engine.readings.notices, engine.readings.away = notices, away
+        if self.resumed:
+            with suppress(NexusError):  # its record may be damaged
+                engine.load_anchor(log)
+        folder = _last_folder(log, self.made.folder)
+        return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices, self.resumed)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
@@ -541,9 +543,6 @@ class SessionFactory:
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
-        if epoch is not None and epoch.model == model.info.name:
-            with suppress(NexusError):  # its record may be damaged
-                context.estimate = anchor_on_newest(context.estimate, log, epoch, context.conversation.counts())
         return context
 
     def _root(self) -> SessionInfo:

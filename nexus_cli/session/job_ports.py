@@ -25,7 +25,7 @@ from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.session_network import SessionNetwork
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.base_session import BaseSession
 
 ASK, OFF = "ask", "off"
 """Values of `jobs.forward`; the third is "auto"."""
@@ -105,8 +105,8 @@ class JobPort:
 class JobPorts:
     """The ports of the jobs of one session."""
 
-    def __init__(self, state: SessionState) -> None:
-        self.state = state
+    def __init__(self, session: BaseSession) -> None:
+        self.session = session
         self._ports: dict[tuple[str, int], JobPort] = {}
         """By job and port."""
         self._seen: dict[str, frozenset[str]] = {}
@@ -192,20 +192,20 @@ class JobPorts:
 
     @property
     def _network(self) -> SessionNetwork | None:
-        return self.state.dispatcher.permission.network
+        return self.session.dispatcher.permission.network
 
     def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
-        state, network = self.state, self._network
+        session, network = self.session, self._network
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
         if service := KNOWN_PORTS.get(listener.port):
             return f"the default port of {service}"
         if network is None or listener.network != network.name:
             return "the job uses a separate network"
-        if not is_typed and state.engine.settings.jobs.forward == OFF:
+        if not is_typed and session.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
-        if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):
+        if not is_typed and (session.is_bare or not session.options.interactive or session.options.spawner):
             return "this session is not interactive"
         return ""
 
@@ -216,23 +216,23 @@ class JobPorts:
         port.why = self._refuse(port.listener, is_typed=False)
         if port.why:
             return
-        state = self.state
-        is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level not in UNASKED
+        session = self.session
+        is_asked = session.engine.settings.jobs.forward == ASK and session.dispatcher.level not in UNASKED
         if is_asked and not self._is_allowed:
-            if not asks and state.engine.control.running:
+            if not asks and session.engine.control.running:
                 return  # the step asks at its end
             if not asks:
                 line = (
                     f"{job} listens on port {port.listener.port}: /jobs open {job} makes it available to your browser"
                 )
-                state.engine.control.emit_aside(Notice(line, warning=False))
+                session.engine.control.emit_aside(Notice(line, warning=False))
                 port.why = f"/jobs open {job} forwards it"
                 return
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             title = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
-            answer = await state.dispatcher.ask_aside(
+            answer = await session.dispatcher.ask_aside(
                 Question(call, title, "pages of the job become reachable on this machine", "", "every port", "network"),
-                state.engine.control,
+                session.engine.control,
             )
             if not isinstance(answer, Allow):
                 port.why = "declined by the person" if answer else "nobody can be asked"
@@ -254,7 +254,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} is open at {port.url} until {job} ends (to stop it: /jobs stop {job})"
-        self.state.engine.control.emit_aside(Notice(line, warning=False))
+        self.session.engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
         self,

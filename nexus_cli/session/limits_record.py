@@ -7,7 +7,7 @@ bind, limits can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from nexus_cli.config.settings import Settings
@@ -20,9 +20,9 @@ from nexus_cli.core.memo_kinds import DECISION, LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.session_state import SessionState
 
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
@@ -31,14 +31,14 @@ NEWEST = 500
 PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message changes it."
 
 
-def set_level(state: SessionState, level: str) -> None:
+def set_level(session: BaseSession, level: str) -> None:
     """Set the permission `level`, as far as other layers allow, with a notice to the model if limits change too."""
-    engine, dispatcher = state.engine, state.dispatcher
-    if state.options is None:  # a bare session has one layer
+    engine, dispatcher = session.engine, session.dispatcher
+    if session.is_bare:  # one layer
         dispatcher.limits = replace(dispatcher.limits, allow=level)
         return
-    state.options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
-    layers = limit_layers(engine.settings, dispatcher.recipe, state.options)
+    options = session.opening.options = replace(session.options, allow=level, allow_from=LEVEL_LAYER)
+    layers = limit_layers(engine.settings, dispatcher.recipe, options)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
     notices = engine.readings.notices
     notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
@@ -62,27 +62,23 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], igno
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
 
 
-def describe_resumed(state: SessionState) -> Iterator[str]:
-    """Yield the lines about the limits of a session for the person who resumes it."""
-    yield from filter(None, (describe_former_level(state), describe_ended_answers(state)))
-
-
-def describe_former_level(state: SessionState) -> str:
+def describe_former_level(session: BaseSession) -> str:
     """Return a line for the person if a session continues at another level than that of its newest request, or the one
     that was set since, and they named none; else ""."""
-    newest, level = state.engine.conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET), state.dispatcher.level
+    newest, level = session.engine.conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET), session.dispatcher.level
     before = read_level(newest) if newest else level
-    if before in ("", level) or state.options is None or state.options.allow is not None:
+    if before in ("", level) or session.is_bare or session.options.allow is not None:
         return ""
     return f"This session's level was {before}; it continues at {level}. To restore the level: /permissions {before}"
 
 
-def describe_ended_answers(state: SessionState) -> str:
+def describe_ended_answers(session: BaseSession) -> str:
     """Return a line for the person if calls of a resumed session ask again that they had allowed for it among its
     newest messages, else ""."""
-    log = state.record
-    newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST + 1)) if log else ()
-    answers = (memo.value.get("answer") for memo in newest)
+    if session.is_bare:
+        return ""
+    log = session.record
+    answers = (memo.value.get("answer") for memo in log.memos(DECISION, first=max(1, log.last_id() - NEWEST + 1)))
     return "Calls that you allowed for this session need approval again." if "session" in answers else ""
 
 

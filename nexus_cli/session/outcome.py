@@ -13,8 +13,8 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import BUDGET, PLAN, SETS, Bound
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.options import COMMAND_LINE
-from nexus_cli.session.session_state import SessionState
 
 _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of this kind"}
 _STEPS = "allows tool calls in only {steps} of a turn"
@@ -35,9 +35,9 @@ _PLAIN = {
 }
 
 
-def outcome(state: SessionState, error: NexusError | None) -> Outcome:
+def outcome(session: BaseSession, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
-    engine, dispatcher = state.engine, state.dispatcher
+    engine, dispatcher = session.engine, session.dispatcher
     result = Outcome(
         text=engine.partial_reply if engine.spending.steps else "",
         steps=engine.spending.steps,

@@ -26,7 +26,7 @@ from nexus_cli.session.drafting import run_to_end
 from nexus_cli.session.open_session import find_session, recipe_of
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session import Session
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
@@ -53,65 +53,65 @@ class Rehearsal:
     compacts: bool
     """True if the session would be compacted first; the figures are those before the compaction."""
 
+    @classmethod
+    def of(cls, options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
+        """Assemble the first request of a turn and check `options.contract` and the limits. Blocks.
+
+        Raises `NexusError` as the turn would before it sends anything.
+        """
+        options = replace(options, save=False, require_save=False)
+        with _session(options, settings, services) as session:
+            return run_to_end(_assemble_and_close(session, trigger))
+
     @property
     def is_cold(self) -> bool:
         """True if no part of the request should be in the cache."""
         return not self.price.cache_read
 
 
-def rehearse(options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
-    """Assemble the first request of a turn and check `options.contract` and the limits. Blocks.
-
-    Raises `NexusError` as the turn would before it sends anything.
-    """
-    options = replace(options, save=False, require_save=False)
-    with _state(options, settings, services) as state:
-        return run_to_end(_assemble_and_close(state, trigger))
-
-
 @contextmanager
-def _state(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
+def _session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[Session]:
     """Open the session of the turn so that everything is recorded in memory."""
     if not (options.resume or options.newest):
-        with new_session(options, settings, services) as state:
-            yield state
+        with new_session(options, settings, services) as session:
+            yield session
         return
     with Ledger.read_personal() as ledger:
-        session = find_session(ledger, options)
-        assert session is not None, "a resumed session was found"
+        info = find_session(ledger, options)
+        assert info is not None, "a resumed session was found"
         ledger.record_in_memory()
-        recipe, _ = recipe_of(session, options)
-        yield look_at(ledger, session, options, settings, recipe, services)
+        recipe, _ = recipe_of(info, options)
+        yield look_at(ledger, info, options, settings, recipe, services)
 
 
-async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsal:
+async def _assemble_and_close(session: Session, trigger: Trigger) -> Rehearsal:
     try:
-        return await _assemble(state, trigger)
+        return await _assemble(session, trigger)
     finally:
-        state.dispatcher.permission.close()
-        if servers := state.services.made(ServerTools):
+        session.dispatcher.permission.close()
+        if servers := session.services.made(ServerTools):
             await servers.aclose()
 
 
-async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
-    engine = state.engine
-    state.dispatcher.hooks = state.dispatcher.approver = None
-    await start_conversation(state, trigger.text)
+async def _assemble(session: Session, trigger: Trigger) -> Rehearsal:
+    engine = session.engine
+    session.dispatcher.hooks = session.dispatcher.approver = None
+    await start_conversation(session, trigger.text)
     if trigger.may_expand:
-        limits = state.dispatcher.limits
-        state.dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
+        limits = session.dispatcher.limits
+        session.dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
         try:
-            trigger = await expand_trigger(state, trigger)
+            trigger = await expand_trigger(session, trigger)
         finally:
-            state.dispatcher.limits = limits
-    continuations = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
-    await record_trigger(state, trigger, continuations)
+            session.dispatcher.limits = limits
+    continuations = find_continuations(session, trigger.until, trigger.schema, has_message=trigger.has_message)
+    await record_trigger(session, trigger, continuations)
     request, info = await prepare_request(engine), engine.model.info
     compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:
         engine.answer_cap(request)
     return Rehearsal(
-        state.session_id if state.resumed else None,
+        session.id if session.resumed else None,
         info.name,
         request,
         price_input(info, request.tokens, request.cached),

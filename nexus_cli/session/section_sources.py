@@ -23,11 +23,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.front_ends import CHAT
+from nexus_cli.core.goals import list_goals
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
@@ -36,17 +36,14 @@ from nexus_cli.core.tool import Effect
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import GuideKind, Skill, find_guides, index_guides, mark_denied, may_have_skills
+from nexus_cli.sections.capability_snapshot import snapshot
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Contributor, Sources, View, discover, given_prompt
+from nexus_cli.sections.contributor import Sources, View, choose_contributors, discover
 from nexus_cli.sections.find_recipe import find_agents
-from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.planner import section_budget
-from nexus_cli.sections.project_outline import outline_project
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.files import ToolError, read_real_file
@@ -119,9 +116,6 @@ GIT_SECONDS = 1.5
 SUBJECTS = 3
 TYPES = {"client": "client", "agent": "worker"}
 """Type of a trigger by its source, if it is not the front end."""
-BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
-"""Contributors that blocks replace in a structured run."""
-BLOCK_RULES = "run_instructions"
 SKILL_TOOL = "skill"
 """The tool that reads guides."""
 AGENT_TOOL = "agent"
@@ -366,8 +360,6 @@ def make_collector(
         is_run=is_run,
         is_worker=bool(options.spawner),
         style=settings.ui.style if options.interactive and not is_run else "",
-        persona=lambda names: read_identity_files(names, options.cwd),
-        outline=lambda: outline_project(options.cwd),
         tools=tools,
         has_tool=lambda name: any(tool["function"]["name"] == name for tool in conversation.epoch.tools),
         agents=lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
@@ -397,7 +389,7 @@ def make_collector(
         **seams,
     )
     return SectionCollector(
-        _choose_contributors(options, recipe, is_run=is_run),
+        choose_contributors(discover(), recipe.admits, is_run=is_run, system_prompt=options.system_prompt),
         SectionReader(sources, partial(_is_news, options)),
         View.of(model, recipe.name, context.budget, context.count),
         control.emit_notice,
@@ -406,13 +398,3 @@ def make_collector(
         section_budget(context.budget.available, recipe.section_budget),
         facts.misses if settings.sections.learn else dict,
     )
-
-
-def _choose_contributors(options: Options, recipe: Recipe, *, is_run: bool) -> dict[str, Contributor]:
-    """Return the contributors of a session, whose system text the options may replace."""
-    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
-    if options.system_prompt is not None:
-        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
-        contributors |= given_prompt(options.system_prompt)
-    return contributors

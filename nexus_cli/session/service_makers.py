@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_jobs import SessionJobs
-    from nexus_cli.session.session_state import SessionState
 
 S_co = TypeVar("S_co", covariant=True)
 MOST_TITLE = 1000
@@ -76,25 +75,24 @@ def _waits(session: Session) -> SessionWaits:
 
     def ends_jobs() -> str:
         jobs = session.jobs
-        return ", ".join(jobs.running()) if jobs is not None and not session.state.has_more_turns else ""
+        return ", ".join(jobs.running()) if jobs is not None and not session.has_more_turns else ""
 
-    has_parent, describe = bool(session.options.spawner), partial(describe_run, session.state)
+    has_parent, describe = bool(session.options.spawner), partial(describe_run, session)
     return SessionWaits(session.ledger, session.record, has_parent, describe, longest, ends_jobs)
 
 
-def describe_run(state: SessionState) -> JsonDict:
+def describe_run(session: Session) -> JsonDict:
     """Return `type`, `title`, `trigger` and `options` of the run of a session that begins to wait and has none yet, so
     that another process can resume it; see the memo `ledger.WAIT`."""
-    options, limits = state.options, state.dispatcher.limits
-    assert options is not None and state.record is not None, "only a session of the factory can wait"
+    options, limits = session.options, session.dispatcher.limits
     front = "ask" if options.front == RUN else "repl"
-    message = next(iter(state.record.user_messages()), (0, ""))[1][:MOST_TITLE]
+    message = next(iter(session.record.user_messages()), (0, ""))[1][:MOST_TITLE]
     opened = {
         "folder": str(options.cwd),
         "worktree": options.worktree,
-        "model": state.engine.model.info.name,
-        "effort": state.engine.model.effort,
-        "recipe": state.dispatcher.recipe.name,
+        "model": session.engine.model.info.name,
+        "effort": session.engine.model.effort,
+        "recipe": session.dispatcher.recipe.name,
         "allow": limits.allow if limits.allow in LEVELS else ASK,
         "max_cost": limits.max_cost,
         "max_steps": limits.max_steps,
@@ -112,7 +110,7 @@ def describe_run(state: SessionState) -> JsonDict:
 def _jobs(session: Session) -> SessionJobs:
     from nexus_cli.session.session_jobs import SessionJobs  # noqa: PLC0415  (few sessions have jobs)
 
-    return SessionJobs(session.state)
+    return SessionJobs(session)
 
 
 async def _describe_tool(session: Session, name: str) -> ToolResult:
@@ -120,7 +118,7 @@ async def _describe_tool(session: Session, name: str) -> ToolResult:
     registry = session.dispatcher.registry
     if tool := registry.describe(name):
         return ToolResult(tool)
-    servers = session.state.services.made(ServerTools)
+    servers = session.services.made(ServerTools)
     failed = await servers.settle() if servers else ()
     if tool := registry.describe(name) or registry.search(name):
         return ToolResult("\n".join([tool, *failed]))

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -29,23 +28,19 @@ from nexus_cli.core.event_json import event_value, result_of
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import CYCLE, PLAN, Limits, next_levels
 from nexus_cli.core.memo_kinds import EVENT, LEVEL_SET
-from nexus_cli.core.request import Provider
+from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.running_workers import RunningWorkers
-from nexus_cli.core.services import Jobs, Log, Workers
+from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
-from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
-from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
 from nexus_cli.engine.turn import turn
-from nexus_cli.ledger import Ledger, SessionLog
+from nexus_cli.ledger import SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
+from nexus_cli.session.base_session import BaseSession, Opening
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.limits_record import NEWEST, set_level
-from nexus_cli.session.options import Options
-from nexus_cli.session.session_state import Act, SessionState, bare_state
+from nexus_cli.session.limits_record import NEWEST, describe_ended_answers, describe_former_level, set_level
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
@@ -60,12 +55,13 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
-Part = TypeVar("Part", Ledger, SessionLog, Options)
 ENDS = 16
 """Most outcomes kept until their results are read."""
+_AWAY_SECONDS = 0.5
+"""Most seconds in which a ledger is closed whose server does not answer."""
 
 
-class Session:
+class Session(BaseSession):
     """One conversation with its model, tools and log."""
 
     def __init__(
@@ -75,10 +71,10 @@ class Session:
         logger: Log | None = None,
         registry: ToolRegistry | None = None,
         *,
-        state: SessionState | None = None,
+        opening: Opening | None = None,
     ) -> None:
-        """Make a session of provider, context, logger and registry, or that of the factory with its `state`."""
-        self.state = state or bare_state(provider, context, logger, registry)
+        """Make a session of provider, context, logger and registry, or that of the factory with its `opening`."""
+        super().__init__(provider, context, logger, registry, opening=opening)
         self._control = self.engine.control
         self._before_plan = CYCLE[0]
         """The level before plan mode."""
@@ -86,50 +82,6 @@ class Session:
         """Running and queued turns and acts, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
         """Outcomes of the newest turns, with the drops of each."""
-
-    @property
-    def id(self) -> str:
-        """The session's id in the ledger, "" without one."""
-        return self.state.session_id
-
-    @property
-    def saved(self) -> bool:
-        """True if another process can resume this session."""
-        return self.state.is_saved()
-
-    @property
-    def model(self) -> str:
-        return self.engine.model.info.name
-
-    @property
-    def folder(self) -> Path:
-        return self.dispatcher.cwd
-
-    @property
-    def notices(self) -> list[str]:
-        """Notices for the person from outside a turn."""
-        return self.state.notices
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger of the session, in memory if nothing is saved; raise `NexusError("ledger", ...)` if the session is
-        from parts."""
-        return _require(self.state.ledger)
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of the session's conversation."""
-        return self.state.engine
-
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """Decides on calls and runs them."""
-        return self.state.dispatcher
-
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation of the session, without those of its workers."""
-        return self.engine.conversation
 
     @property
     def busy(self) -> bool:
@@ -142,7 +94,7 @@ class Session:
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-        if self.state.ledger is None:
+        if self.is_bare:
             return
         self.ledger.save(self.id)
         if self.ledger.is_kept and not self.saved:
@@ -171,7 +123,7 @@ class Session:
 
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
-        self.tell_away(other.state.away)
+        self.tell_away(other.engine.readings.away)
         self.dispatcher.permission.share_probe(other.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
@@ -183,17 +135,17 @@ class Session:
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
         mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):
-            self.state.services.continue_from(kind, other.state.services)
+            self.services.continue_from(kind, other.services)
         if self.workers is not None:
             self.workers.work_for(self)
         if self.jobs is not None:
-            self.jobs.work_for(self.state)
+            self.jobs.work_for(self)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
     def tell_away(self, notices: Sequence[Mapping[str, str]]) -> None:
         """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
-        self.state.away.extend(notices)
+        self.engine.readings.away.extend(notices)
 
     def set_level(self, level: str) -> None:
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
@@ -202,7 +154,7 @@ class Session:
         now = self.status().allow
         if now != PLAN:
             self._before_plan = now
-        set_level(self.state, level)
+        set_level(self, level)
         self.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
@@ -222,12 +174,12 @@ class Session:
     @property
     def workers(self) -> RunningWorkers[Session] | None:
         """The workers of this session, None if it never had one."""
-        return self.state.services.made(RunningWorkers)
+        return self.services.made(RunningWorkers)
 
     @property
     def jobs(self) -> SessionJobs | None:
         """The background jobs of this session, None if it never had one."""
-        return cast("SessionJobs | None", self.state.services.made(Jobs))
+        return cast("SessionJobs | None", self.services.made(Jobs))
 
     def has_jobs(self) -> bool:
         """Return True if a background job of this session or of a worker runs."""
@@ -245,12 +197,27 @@ class Session:
         """Messages for the running turn that were not delivered yet."""
         return tuple(words.text for words in self._control.steering)
 
+    def describe_resumed(self) -> list[str]:
+        """Return the lines about the limits of the session for the person who resumes it."""
+        return [*filter(None, (describe_former_level(self), describe_ended_answers(self)))]
+
     def status(self) -> Status:
         """Return the figures of the status line."""
         from nexus_cli.session.status import status  # noqa: PLC0415  (a status line is shown)
 
         with SessionLog.for_screen():
-            return status(self.state)
+            return status(self)
+
+    def prepare_next_request(self) -> RequestPlan:
+        """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
+        engine = self.engine
+        self.load_cache_history()
+        if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
+            from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415  (few requests begin one)
+
+            effort = engine.model.effort or engine.conversation.epoch.effort
+            engine.readings.drafted = draft_epoch(self, effort)
+        return engine.next_request()
 
     async def warn_of_cold_request(self) -> str:
         """Return the warning, once, about a next request that misses the cache at some cost; "" for none."""
@@ -258,7 +225,7 @@ class Session:
             return ""
         from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
-        return await warn_of_cold_request(self.state)
+        return await warn_of_cold_request(self)
 
     def tools(self) -> list[Tool]:
         """Return the tools of the model."""
@@ -275,19 +242,9 @@ class Session:
 
     def take_notices(self) -> list[str]:
         """Return the notices from outside turns since the last call."""
-        notices = list(self.state.notices)
-        self.state.notices.clear()
+        notices = list(self.notices)
+        self.notices.clear()
         return notices
-
-    @property
-    def record(self) -> SessionLog:
-        """The log of the session, even after the ledger has failed; raises like `ledger`."""
-        return _require(self.state.record)
-
-    @property
-    def options(self) -> Options:
-        """The options with which the session was opened; raises like `ledger`."""
-        return _require(self.state.options)
 
     @property
     def context(self) -> ContextManager:
@@ -355,8 +312,8 @@ class Session:
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         self._mark_busy(True)
-        if record := self.state.record:
-            record.defer(True)
+        if not self.is_bare:
+            self.record.defer(True)
         try:
             await work()
         finally:
@@ -366,7 +323,7 @@ class Session:
                 timer.cancel()
 
     def _mark_busy(self, is_busy: bool) -> None:
-        if self.state.ledger is not None:
+        if not self.is_bare:
             self.ledger.mark_busy(self.id, is_busy)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
@@ -450,8 +407,8 @@ class Session:
         """Stop the turn (`person`, `end` or `timeout`) from a signal handler, while its own code blocks the loop."""
         self._control.break_in(by)
 
-    async def act(self, act: Act) -> AsyncIterator[Event]:
-        """Run an act (`nexus_cli.session.acts`) after the work in the queue, and yield its events.
+    async def act(self, act: Callable[[Session], Awaitable[None]]) -> AsyncIterator[Event]:
+        """Run an `Act` after the work in the queue, and yield its events.
 
         Like a turn it is stopped by `cancel` and bounded by the limits. Raises `NexusError` at the end if it failed,
         kind `aborted` if it was stopped, with the window unchanged.
@@ -464,8 +421,8 @@ class Session:
             try:
                 self._control.recorder = partial(self._record_event, 0)
                 await self._save()
-                await start_conversation(self.state)
-                await act(self.state)
+                await start_conversation(self)
+                await act(self)
                 await self._save()
             except (Exception, asyncio.CancelledError) as error:  # as in `_work`
                 problem = self._convert_error(error)
@@ -513,7 +470,7 @@ class Session:
         """Return the object for a turn that `error` ends and nobody waits for, from what is in memory."""
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
-        return result_of(replace(outcome(self.state, error), text=""), self.id or None, self.model)
+        return result_of(replace(outcome(self, error), text=""), self.id or None, self.model)
 
     async def aclose(self) -> None:
         """Stop running and queued work, and release the resources of the session. May be called twice."""
@@ -529,11 +486,32 @@ class Session:
             await self.workers.aclose()
         if self.jobs is not None:
             await self.jobs.end_all()
-        await self.state.close()
+        self.dispatcher.permission.close()
+        if servers := self.services.made(ServerTools):
+            await servers.aclose()
+        await self.dispatcher.call_changes.aclose()
+        if not self.is_bare:
+            await self._close_storage()
+
+    async def _close_storage(self) -> None:
+        """Close log, provider and ledger, as far as the session has opened them, and release the session's lock."""
+        if not self.shares:
+            await close_if_closable(self.provider)
+        if self.record.is_away:  # what it could not save is in a file
+            await asyncio.wait({asyncio.ensure_future(asyncio.to_thread(self._close_ledger))}, timeout=_AWAY_SECONDS)
+        else:
+            self._close_ledger()
+
+    def _close_ledger(self) -> None:
+        self.record.close()  # first: what it still writes back keeps the session from being released as empty
+        with suppress(NexusError):  # deleted or not writable: there is nothing left to release
+            self.ledger.release(self.id)
+        if not self.shares:
+            self.ledger.close()
 
     async def _work(self, trigger: Trigger) -> None:
         engine, dispatcher = self.engine, self.dispatcher
-        last_drop = self.state.record.last_drop() if self.state.record else 0
+        last_drop = 0 if self.is_bare else self.record.last_drop()
         first = engine.conversation.last + 1 if trigger.text else 0
         self._control.recorder = partial(self._record_event, first)
         dispatcher.granted = ()
@@ -544,18 +522,16 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            engine.control.emit(event.SessionStart(self.id, self.model, dispatcher.recipe.name, self.state.resumed))
+            engine.control.emit(event.SessionStart(self.id, self.model, dispatcher.recipe.name, self.resumed))
             await self._save()
             if dispatcher.hooks or trigger.may_expand:
-                await run_shielded(start_conversation(self.state, trigger.text))
+                await run_shielded(start_conversation(self, trigger.text))
             if dispatcher.hooks:
-                await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
+                await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.resumed)
             if trigger.may_expand:
-                trigger = await expand_trigger(self.state, trigger)
-            continuations = find_continuations(
-                self.state, trigger.until, trigger.schema, has_message=trigger.has_message
-            )
-            await run_shielded(record_trigger(self.state, trigger, continuations))
+                trigger = await expand_trigger(self, trigger)
+            continuations = find_continuations(self, trigger.until, trigger.schema, has_message=trigger.has_message)
+            await run_shielded(record_trigger(self, trigger, continuations))
             await self._save()
             await self._begin(continuations)
             dispatcher.assessed = Limits()
@@ -565,16 +541,14 @@ class Session:
                 dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(
-                    record_user_message(engine.context, engine.control, Kind.STEER, Trigger(text, actor="nexus"))
-                )
+                await run_shielded(engine.record_user_message(Kind.STEER, Trigger(text, actor="nexus")))
                 await turn(engine, dispatcher)
             # What was typed while the continuations were asked is answered; none of them is asked about that answer.
             await turn(engine, dispatcher)
         except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
             error = self._convert_error(problem)
         ended = await self._end(error, continuations)
-        self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > last_drop]))
+        self._ends.append((ended, [drop for drop in self.drops() if int(drop.id[1:]) > last_drop]))
         self._control.recorder = None
         engine.control.emit(event.TurnEnd(ended))
 
@@ -593,18 +567,18 @@ class Session:
         stopped, if it is given."""
         engine = self.engine
         try:
-            await deliver_steering(engine.context, engine.control)
+            await engine.deliver_steering()
             await self._save(waits=error is None)
         except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)
-        if error is not None and self.workers is not None and not self.state.has_more_turns:
+        if error is not None and self.workers is not None and not self.has_more_turns:
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
         if self.jobs is not None:
             await run_shielded(self.jobs.end_turn())
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
-        ended = outcome(self.state, error)
+        ended = outcome(self, error)
         if continuations and (hooks := self.dispatcher.hooks):
             hooks.end_turn()
         for continuation in continuations:
@@ -636,13 +610,13 @@ class Session:
     async def _end_saving(self) -> None:
         """Save what the turn has recorded, or keep it for a server that is away; nothing waits if that is done, so that
         no event of background work comes after `TurnEnd`."""
-        if (record := self.state.record) and record.defers:
+        if not self.is_bare and self.record.defers:
             try:
                 await run_shielded(self._save(waits=False))
             except Exception:  # the outcome of the turn has told it
                 pass
             finally:
-                record.defer(False)
+                self.record.defer(False)
 
     def _convert_error(self, problem: BaseException) -> NexusError:
         """Return the error of a turn or an act that `problem` has ended."""
@@ -667,12 +641,3 @@ class Session:
         why = f"the turn took longer than {round(self.dispatcher.limits.timeout or 0.0, 1)} s"
         hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
-
-
-def _require(part: Part | None) -> Part:
-    """Return a part of a session; raise `NexusError("ledger", ...)` if the session has none."""
-    if part is None:
-        raise NexusError(
-            "ledger", "this session has no ledger", "another program created the session", "Start a session with nexus"
-        )
-    return part

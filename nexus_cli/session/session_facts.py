@@ -8,7 +8,7 @@ accepts the text. The ledger stores and finds facts; contributors and reports sh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.sections.learned import Misses
 from nexus_cli.text.untrusted_text import neutralize
 
 LONGEST_TOPIC = 2_000
@@ -49,7 +48,7 @@ class SessionFacts(Facts):
         is_kept = ledger.is_kept and ledger.writes
         return cls(ledger, session, ledger.project_of(folder), clock, is_kept)
 
-    def misses(self) -> Misses:
+    def misses(self) -> Mapping[str, tuple[int, int]]:
         """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""
         try:
             return self.ledger.count_misses(self.project)

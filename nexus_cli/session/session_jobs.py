@@ -34,7 +34,7 @@ from nexus_cli.tools.listeners import is_own_address
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
-    from nexus_cli.session.session_state import SessionState
+    from nexus_cli.session.base_session import BaseSession
     from nexus_cli.tools.process import ProcessResult
 
 MOST = 16
@@ -125,31 +125,31 @@ class JobObject(JsonOf[BackgroundJob]):
 class SessionJobs(Jobs):
     """Implements `Jobs` for one session; made for the first job."""
 
-    def __init__(self, state: SessionState) -> None:
-        self._state = state
+    def __init__(self, session: BaseSession) -> None:
+        self._session = session
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, JobObject] = {}
         """Jobs of earlier processes by their ids."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
-        self._ports = JobPorts(self._state)
+        self._ports = JobPorts(self._session)
         self._watch: asyncio.Task[None] | None = None
         """Looks at the ports of running jobs."""
         self._changes.jobs = self._followed
         self._restore()
 
-    def work_for(self, state: SessionState) -> None:
+    def work_for(self, session: BaseSession) -> None:
         """Continue for a session that has replaced the previous one."""
-        self._state = self._ports.state = state
+        self._session = self._ports.session = session
         self._changes.jobs = self._followed
 
     @property
     def _engine(self) -> Engine:
-        return self._state.engine
+        return self._session.engine
 
     @property
     def _changes(self) -> CallChanges:
-        return self._state.dispatcher.call_changes
+        return self._session.dispatcher.call_changes
 
     @property
     def _next_id(self) -> str:
@@ -157,7 +157,7 @@ class SessionJobs(Jobs):
 
     def _followed(self) -> tuple[str, Path] | None:
         job_list = ", ".join(f"{job_id} {self._jobs[job_id].name}" for job_id in self.running())
-        return (f"job {job_list}", self._state.dispatcher.project_root) if job_list else None
+        return (f"job {job_list}", self._session.dispatcher.project_root) if job_list else None
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
@@ -224,7 +224,7 @@ class SessionJobs(Jobs):
         self._watch_ports()
         await self._look(asks=True)
         line = f"job {job.id} runs in the background; you will be told when it ends."
-        if not self._state.has_more_turns:
+        if not self._session.has_more_turns:
             line += " It is stopped when this turn ends; to wait for it, call `wait_for`."
         lines = [line, *self._ports.take_news(job.id)]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
@@ -438,11 +438,11 @@ class SessionJobs(Jobs):
     async def _note_changes(self) -> None:
         """Count the files that jobs changed as changes of the turn."""
         names = await self._changes.end_jobs()
-        self._state.dispatcher.changed.update(dict.fromkeys(names))
+        self._session.dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
-        if not self._state.has_more_turns:
+        if not self._session.has_more_turns:
             for line in await self.end_all():
                 self._engine.control.emit_notice(line)
         await asyncio.gather(self._note_changes(), *self._looks)
@@ -459,7 +459,7 @@ class SessionJobs(Jobs):
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
         value: JsonDict = {
-            "session": self._state.session_id,
+            "session": self._session.id,
             "id": job.id,
             "command": job.command,
             "state": job.state,

@@ -31,7 +31,7 @@ from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
 
 if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
+    from nexus_cli.session.base_session import BaseSession
 
 PATIENCE = 1.0
 """Most seconds that the first request waits for tools that are not known yet."""
@@ -81,7 +81,7 @@ async def _close_host(user: object) -> None:
 class SessionServers(ServerTools):
     """Implements `ServerTools` for a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BaseSession) -> None:
         self._session = session
         self._catalogue = Catalogue(ServerFiles())
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -33,8 +33,8 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import CALL, GuideKind, Skill, explain_uncallable, find_callable
 from nexus_cli.permission.folder_rules import read_granted
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.section_sources import index_named
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
@@ -73,7 +73,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{chosen.read()}"
 
 
-async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
+async def expand_guides(session: BaseSession, trigger: Trigger) -> Trigger:
     """Return the trigger with the guides that its typed words call behind its text; as it is if they call none.
 
     A command that is refused or fails is named in its place, a called guide that is not active in a notice. Raises
@@ -83,7 +83,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     called = CALL.fullmatch(words)
     if called is None and not MENTION.search(words) and not AGENT_CALL.search(words):
         return trigger
-    cwd = state.dispatcher.cwd
+    cwd = session.dispatcher.cwd
     guides_by_name = await asyncio.to_thread(find_callable, cwd)
     names = [f"/{called[1]}"] if called is not None else []
     missing = [
@@ -92,19 +92,19 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     reasons = await asyncio.to_thread(explain_uncallable, cwd) if missing else {}
     for name in dict.fromkeys(missing):
         if why := reasons.get(name[1:]):
-            state.engine.control.emit_notice(f"{name} is sent as text: {why}")
+            session.engine.control.emit_notice(f"{name} is sent as text: {why}")
     chosen: dict[str, str] = {}
     if called is not None and called[1] in guides_by_name:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in guides_by_name and name not in chosen}
-    if hooks := state.dispatcher.hooks:
+    if hooks := session.dispatcher.hooks:
         await hooks.before_expansion(
             [(name, guides_by_name[name], argument_text) for name, argument_text in chosen.items()], trigger.text
         )
-    blocks = [await _Expansion(state, guides_by_name[name], arguments).block() for name, arguments in chosen.items()]
+    blocks = [await _Expansion(session, guides_by_name[name], arguments).block() for name, arguments in chosen.items()]
     guides = [" ".join(split_commands(await asyncio.to_thread(guides_by_name[name].read))[::2]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
-    parts = (*trigger.parts, *state.engine.control.pop_images())
+    parts = (*trigger.parts, *session.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
 
 
@@ -124,8 +124,8 @@ def _ask_for_agents(text: str, cwd: Path) -> list[str]:
 class _Expansion:
     """One call of a guide."""
 
-    def __init__(self, state: SessionState, guide: Skill, arguments: str) -> None:
-        self._state = state
+    def __init__(self, session: BaseSession, guide: Skill, arguments: str) -> None:
+        self._session = session
         self._guide = guide
         self._arguments = arguments
         try:
@@ -138,7 +138,7 @@ class _Expansion:
 
     async def block(self) -> str:
         """Return the block with the guide's text."""
-        guide, state = self._guide, self._state
+        guide, session = self._guide, self._session
         text = await asyncio.to_thread(guide.read)
         self._first = 0 if FIRST.search(text) else self._first
         self._grant(guide.fields.get("allowed-tools", ""))
@@ -159,17 +159,17 @@ class _Expansion:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         body = BLOCK_END.sub(r"< /\1", "".join(pieces))
         label = f"guide {guide.name}"
-        context, control = state.engine.context, state.engine.control
+        context, control = session.engine.context, session.engine.control
         clipped = await clip_to_cap(context, control, body, context.budget.file_cap, label, Cause.INPUT_CAP)
         filled_text = NAMED_BY_VALUE.sub(self._fill_name, text)
-        files = [await self._file(name) for name in _named_files(filled_text, state.dispatcher.cwd)]
+        files = [await self._file(name) for name in _named_files(filled_text, session.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
 
     def _grant(self, written: str) -> None:
         """Permit for this turn what `allowed-tools` names; deny and ask rules, and protected files, come first."""
         granted, problems = read_granted(written)
-        self._state.dispatcher.granted += tuple(granted)
+        self._session.dispatcher.granted += tuple(granted)
         if granted:
             self._tell_once(one_line(f"{self._guide.name} allows for this turn: {', '.join(granted)}"))
         for problem in problems:
@@ -177,7 +177,7 @@ class _Expansion:
 
     async def _tell_of_model(self) -> None:
         """Name what the guide asks for and this turn does not have."""
-        engine = self._state.engine
+        engine = self._session.engine
         now = engine.model
         guide_model = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings)
         for problem in guide_model.problems:
@@ -212,7 +212,7 @@ class _Expansion:
         if match[3] == "CLAUDE_PLUGIN_ROOT":
             return self._guide.plugin_root or None
         if match[3]:
-            root = project_root(self._state.dispatcher.cwd)
+            root = project_root(self._session.dispatcher.cwd)
             return str(Path(self._guide.path).parent if match[3] == "CLAUDE_SKILL_DIR" else root)
         if match[4] is not None:
             place = self._names.index(match[4]) if match[4] in self._names else -1
@@ -242,7 +242,7 @@ class _Expansion:
     def _why_withheld(self, path: str) -> str:
         """Return the reason that a file of the project that a guide names, which is not the person's own, is not
         attached; "" for any other: the rules of `read_file` decide."""
-        cwd = self._state.dispatcher.cwd
+        cwd = self._session.dispatcher.cwd
         gate = UnaskedFiles(project_root(cwd))
         place = Path(os.path.normpath(cwd / os.path.expanduser(path)))
         if self._guide.origin == "personal" or not real_path(place).is_relative_to(gate.project):
@@ -258,30 +258,30 @@ class _Expansion:
     async def _run(self, effect: Effect, arguments: Mapping[str, str]) -> str:
         """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that
         cannot pose as ours."""
-        dispatcher = self._state.dispatcher
+        dispatcher = self._session.dispatcher
         tool = find_governing(dispatcher.registry.tools(), effect)
         shown = one_line(next(iter(arguments.values())))
         if tool is None:
             return f"[not run: {shown}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
-        if refusal := dispatcher.begin_own_call(self._state.engine, call, tool):
+        if refusal := dispatcher.begin_own_call(self._session.engine, call, tool):
             return f"[not run: {shown}: {refusal.why}]"
         return await self._shown(await dispatcher.execute_own(call, tool, shown), shown)
 
     async def _shown(self, result: ToolResult, shown: str) -> str:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
-        context, control = self._state.engine.context, self._state.engine.control
+        context, control = self._session.engine.context, self._session.engine.control
         # The status of a success would stand in the middle of a sentence.
         text = neutralize(result.text if result.warning else _SUCCESS.sub("", result.text))
         cap, label = context.budget.output_cap, f"output of {shown[:80]}"
         return (await clip_to_cap(context, control, text, cap, label, Cause.OUTPUT_CAP)).text.rstrip("\n")
 
     def _tell_once(self, line: str) -> None:
-        told = self._state.told
+        told = self._session.told
         if line not in told:
             told.add(line)
-            self._state.engine.control.emit_notice(line, warning=False)
+            self._session.engine.control.emit_notice(line, warning=False)
 
 
 def _named_files(text: str, cwd: Path) -> Sequence[str]:

@@ -11,40 +11,39 @@ from dataclasses import replace
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import SWITCH, Kind
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import TurnStart
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import BUDGET, PLAN
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
-from nexus_cli.engine.requests.user_input import record_user_message
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import cut_arrows
 
 UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
-async def start_conversation(state: SessionState, words: str = "") -> None:
+async def start_conversation(session: BaseSession, words: str = "") -> None:
     """Read the MCP servers that are in effect now, and ask those whose tools are not known. The first time, begin the
     main conversation for a message, or resume it where an earlier process left it."""
-    services, engine = state.services, state.engine
-    added = state.options is not None and state.options.servers
-    is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)
-    if ServerTools in services and is_used:
+    services, engine = session.services, session.engine
+    if ServerTools in services and (
+        services.made(ServerTools) is not None or session.options.servers or may_have_servers(session.folder)
+    ):
         await services[ServerTools].prepare()
     if engine.is_started:
         return
     if engine.conversation.is_recorded:
-        await _resume(state)
+        await _resume(session)
     else:
         planned = await engine.prompt.draft_epoch(engine.context, words)
         engine.conversation.replace_header(planned.frame)
@@ -53,34 +52,34 @@ async def start_conversation(state: SessionState, words: str = "") -> None:
     engine.is_started = True
 
 
-def find_continuations(state: SessionState, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
+def find_continuations(session: BaseSession, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
     """Return the continuations that may follow the replies of a turn, in their order: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
     In plan mode the command, which may not run, waits for the next turn outside of it.
     """
-    continuations: list[Continuation] = [WorkerReports(state)]
+    continuations: list[Continuation] = [WorkerReports(session)]
     command = until
-    if not command and state.dispatcher.level != PLAN and (state.has_more_turns or not has_message):
-        command = open_until(state.engine.conversation, state.session_id).get("command", "")
+    if not command and session.dispatcher.level != PLAN and (session.has_more_turns or not has_message):
+        command = open_until(session.conversation, session.id).get("command", "")
     if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
-        continuations.append(UntilRounds(state, command, is_new=bool(until)))
-    continuations.append(StopHooks(state))
+        continuations.append(UntilRounds(session, command, is_new=bool(until)))
+    continuations.append(StopHooks(session))
     if schema:
         from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
 
-        continuations.append(AnswerRounds(state, schema))
+        continuations.append(AnswerRounds(session, schema))
     return continuations
 
 
-async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+async def record_trigger(session: BaseSession, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
     """Start the conversation, answer calls that an earlier process left open, and record the text of a trigger with
     what its continuations tell the model; resume if it has none. Raises `UsageError` if nothing is to be
     done: there is no text, and the last reply is complete."""
-    await start_conversation(state, trigger.text)
-    engine, dispatcher, conversation = state.engine, state.dispatcher, state.engine.conversation
+    await start_conversation(session, trigger.text)
+    engine, dispatcher, conversation = session.engine, session.dispatcher, session.conversation
     begun = TurnStart(trigger.text)
     for continuation in continuations:
         if addition := continuation.admit(has_message=trigger.has_message):
@@ -90,7 +89,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
     if not trigger.has_message:
         if step.is_done and not engine.control.steering:
             has_work = any(continuation.has_work for continuation in continuations)
-            await _finish_reply(state, may_be_done=has_work)
+            await _finish_reply(session, may_be_done=has_work)
         engine.control.emit(begun)
         return
     if step.calls:
@@ -110,7 +109,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         record = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, record, conversation.last + 1)
-    await record_user_message(engine.context, engine.control, Kind.USER, replace(trigger, text=text))
+    await engine.record_user_message(Kind.USER, replace(trigger, text=text))
     engine.control.emit(begun)
 
 
@@ -125,37 +124,37 @@ def _shows_end(conversation: Conversation) -> bool:
     )
 
 
-async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
+async def _finish_reply(session: BaseSession, *, may_be_done: bool) -> None:
     """Let the model go on with a reply that broke off; raise `UsageError` if it is complete, unless it
     `may_be_done`."""
-    engine = state.engine
+    engine = session.engine
     if engine.conversation.log.ends_unfinished():
-        await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
+        await engine.record_user_message(Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
         why = "the last answer of this session is complete"
         raise UsageError("no prompt", why, "Add a prompt")
 
 
-async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
+async def expand_trigger(session: BaseSession, trigger: Trigger) -> Trigger:
     """Return a trigger that `may_expand` with what its typed words name: guides, and resources and prompts of MCP
     servers."""
     if trigger.expands:
         from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
 
-        trigger = await expand_guides(state, trigger)
-    servers = state.services.made(ServerTools)
+        trigger = await expand_guides(session, trigger)
+    servers = session.services.made(ServerTools)
     return await servers.attach(trigger) if servers else trigger
 
 
-async def _resume(state: SessionState) -> None:
-    engine, options = state.engine, state.options
-    if options is None:
+async def _resume(session: BaseSession) -> None:
+    if session.is_bare:
         return
+    engine, options, folder = session.engine, session.options, session.opening.last_folder
     conversation = engine.conversation
     if not engine.model.effort and options.effort != DEFAULT_EFFORT:
         engine.context.model = replace(engine.model, effort=conversation.epoch.effort)
     engine.prompt.resume(engine.conversation)
-    state.load_cache_history()
+    session.load_cache_history()
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
         engine.readings.epoch_cause = SWITCH
         if (before := conversation.epoch.model) != (now := engine.model.info.name):
@@ -165,15 +164,17 @@ async def _resume(state: SessionState) -> None:
         line = "another version of nexus wrote this session; its next request misses the cache"
         engine.control.emit_notice(line, warning=False)
     await replan_sections(engine)
-    if state.folder != str(options.cwd):
-        engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")
+    if folder != str(options.cwd):
+        engine.tell_model(f"the working folder is now {options.cwd}, no longer {folder}")
         conversation.memo(WORK_FOLDER, {"folder": str(options.cwd)})
-    ignored_names = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
+    ignored_names = (
+        {"max_cost"} if RunFacts in session.services else set[str]()
+    )  # the cap of a run shrinks with its cost
     ignored_names.update(BUDGET if options.spawner else ())  # a worker is told its new budget
     engine.tell_model(
-        describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, ignored_names)
+        describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), session.dispatcher.bounds, ignored_names)
     )
     if conversation.memos(WORKER):
-        state.services.find(Workers)  # reports workers whose result was not read
+        session.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):
-        state.services.find(Jobs)  # reports jobs that ended with the session
+        session.services.find(Jobs)  # reports jobs that ended with the session

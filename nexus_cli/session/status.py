@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.drop_list import returned_drops
-from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.cold_request import cold_price
-from nexus_cli.session.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +79,26 @@ class Status:
     """The address of that server, set by its client; "" for a session of this process."""
 
 
-class StatusObject(JsonOf[Status]):
-    """The figures for a client; `allow` has the former name of the level."""
-
-    level: str
-
-
-def status(state: SessionState) -> Status:
+def status(session: BaseSession) -> Status:
     """Return the current status of the session."""
-    engine, request = state.engine, state.engine.next_request()
-    drops = state.drops()
+    engine, request = session.engine, session.engine.next_request()
+    drops = session.drops()
     conversation = engine.conversation
     returned = (
         returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
     )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, state.costs()
-    until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state, request), state.services.made(Jobs)
-    level, probe = state.dispatcher.level, state.dispatcher.permission.probe
+    last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, session.costs()
+    until = open_until(conversation, session.id)
+    cold, jobs = cold_price(session, request), session.services.made(Jobs)
+    level, probe = session.dispatcher.level, session.dispatcher.permission.probe
     return Status(
-        session=state.session_id,
+        session=session.id,
         model=engine.model.info.name,
         effort=engine.model.effort,
         allow=level,
-        recipe=state.dispatcher.recipe.name,
-        folder=str(state.dispatcher.cwd),
+        recipe=session.dispatcher.recipe.name,
+        folder=str(session.folder),
         used=request.tokens if conversation.is_recorded or conversation.items else 0,
         budget=request.budget.available,
         basis=request.basis,
@@ -117,7 +110,7 @@ def status(state: SessionState) -> Status:
         cold=cold is not None,
         cold_usd=cold.cost_usd if cold else None,
         covered=engine.model.info.covered,
-        saved=state.is_saved(),
+        saved=session.saved,
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
         waiting=request.waiting,

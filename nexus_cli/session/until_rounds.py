@@ -16,12 +16,12 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from nexus_cli.conversation.goals import open_until
 from nexus_cli.core import event
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import UntilObject
+from nexus_cli.core.goals import open_until
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
@@ -31,8 +31,8 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.acts.goal import finish_goal, set_until
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.continuation import Continuation
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
 from nexus_cli.tools.pipe_statuses import describe_failed_part
@@ -57,9 +57,9 @@ class UntilRounds(Continuation):
 
     has_work = True
 
-    def __init__(self, state: SessionState, command: str, *, is_new: bool) -> None:
+    def __init__(self, session: BaseSession, command: str, *, is_new: bool) -> None:
         """`is_new`: the session does not work for `command` already."""
-        super().__init__(state)
+        super().__init__(session)
         self._command, self._is_new = command, is_new
         self._rounds = 0
         self._last: ToolResult | None = None
@@ -97,7 +97,7 @@ class UntilRounds(Continuation):
         Raises `NexusError("limit", ...)` if the newest rounds brought nothing new, `NexusError("denied", ...)` if the
         command may not run any more.
         """
-        work = open_until(self._engine.conversation, self._state.session_id)
+        work = open_until(self._engine.conversation, self._session.id)
         if not work:  # ended by the person
             return ""
         self._engine.control.check_ending()
@@ -124,7 +124,7 @@ class UntilRounds(Continuation):
         last = self._last
         has_left = last and not (ended.ok or self._is_done or last.denied)
         last_lines = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
-        has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
+        has_seen = self._session.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if last_lines and not has_seen:
             for line in (f"last output of {self._named}:", *(f"| {line}" for line in last_lines)):
                 self._engine.control.emit_notice(line, warning=False)
@@ -177,7 +177,7 @@ class UntilRounds(Continuation):
         return result
 
     def _record_command(self, command: str) -> None:
-        set_until(self._engine.conversation, self._state.session_id, command)
+        set_until(self._engine.conversation, self._session.id, command)
 
     def _finish(self, goal: str) -> None:
         self._record_command("")
@@ -200,7 +200,7 @@ class UntilRounds(Continuation):
 
     def _end_in_chat(self) -> None:
         """End work whose command may not run, or each further message of a chat would fail."""
-        if self._state.has_more_turns:
+        if self._session.has_more_turns:
             self._record_command("")
 
     def _digest(self, result: ToolResult) -> str:

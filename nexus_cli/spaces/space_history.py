@@ -29,7 +29,6 @@ from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize_message
 
 MOST = 50
@@ -65,9 +64,9 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
         raise UsageError(f"msg-{run.message}", f"there is no such message in {space.name}")
     triggers: list[Trigger] = []
 
-    async def load(state: SessionState) -> None:
-        await load_history(state.engine, ledger, space, agent, message)
-        triggers.append(make_trigger(state.engine.conversation, ledger, space, agent, message, run.trigger))
+    async def load(session: Session) -> None:
+        await load_history(session.engine, ledger, space, agent, message)
+        triggers.append(make_trigger(session.engine.conversation, ledger, space, agent, message, run.trigger))
 
     async for _ in session.act(load):
         pass

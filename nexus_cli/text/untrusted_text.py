@@ -100,3 +100,12 @@ def _cut_arrow_end(text: str) -> str:
 def named_drops(text: str) -> set[str]:
     """Return the drops that `text` names in a call of `recall`."""
     return {match[2] for match in RECALL.finditer(text)}
+
+
+def as_note(text: str) -> str:
+    """Return a text marked as ours: one line as `[nexus: ...]`, several between two marker lines."""
+    if text.startswith("[nexus:"):
+        return text
+    if "\n" in text:
+        return f"[nexus:\n{text}\n]"
+    return f"[nexus: {text[1:-1] if text.startswith('[') and text.endswith(']') else text}]"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
-from nexus_cli.conversation.compaction.work_log import CommandRun
+from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
@@ -37,7 +37,6 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.guides.agent_roles import WORKTREE
 from nexus_cli.guides.guide_model import GuideModel
 from nexus_cli.guides.skills import Skill
@@ -187,7 +186,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
         """Return a worker with its budget reserved; raise `NexusError` if none can be started."""
-        limits = self.session.state.rights()
+        limits = self.session.rights()
         wanted = task.limits
         if not task.task.strip():
             raise UsageError("no worker was started", "`task` is empty")
@@ -335,7 +334,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.session_id = session.id
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
-            text = await first_message(worker, session, self.session.state.rights()) if words is None else words
+            text = await first_message(worker, session, self.session.rights()) if words is None else words
             if words is not None:
                 session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
             shown, parts = worker.task if words is None else "", session.engine.control.pop_images()
@@ -358,10 +357,8 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _open(self, worker: Worker) -> Session:
         """Open the session of a worker with the parent's rights and model, and the beginning of its requests."""
-        state, base = self.session.state, self.session.options
-        parent = state.engine
-        dispatcher = state.dispatcher
-        limits = state.rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
+        base, parent, dispatcher = self.session.options, self.session.engine, self.session.dispatcher
+        limits = self.session.rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
             worker.folder or base.cwd,
@@ -379,7 +376,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worktree=worker.worktree,
         )
         own_workers = partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
-        texts = state.services.find(EditorTexts)
+        texts = self.session.services.find(EditorTexts)
         editor = [ServiceMaker(EditorTexts, lambda _: texts)] if texts else []
         session = open_session(
             options,
@@ -444,7 +441,7 @@ class SessionWorkers(RunningWorkers[Session]):
             command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
             run = CommandRun.read(command, result.text) if command else None
             if run is not None or result.changed:
-                note = work_note(dispatcher.project_root, result.changed, worker.id, run, worktree)
+                note = WorkLog.note(dispatcher.project_root, result.changed, worker.id, run, worktree)
                 with suppress(NexusError):  # the session was deleted meanwhile
                     self.session.conversation.memo(WORK, note)
 
@@ -457,7 +454,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _tell(self, worker: Worker) -> None:
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
-        if worker.untold and self.session.state.has_more_turns:
+        if worker.untold and self.session.has_more_turns:
             self.session.engine.tell_model(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: TakeText) -> ToolResult:
@@ -522,7 +519,7 @@ class SessionWorkers(RunningWorkers[Session]):
             async with self._reviewing:  # calls of one message come here in their order
                 result = await review_worktree(worker, self._dispatcher, action, path)
             if result.changed:
-                note = work_note(self._dispatcher.project_root, result.changed, worker.id)
+                note = WorkLog.note(self._dispatcher.project_root, result.changed, worker.id)
                 with suppress(NexusError):  # the files are written
                     self.session.conversation.memo(WORK, note)
             return result
@@ -580,7 +577,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return "has not started yet"
         if worker.spawner:
             return f"belongs to session {worker.spawner}, of which this session is a copy. Start another worker."
-        if self.session.state.rights().sub_agents is False:
+        if self.session.rights().sub_agents is False:
             return "cannot continue: this run is not allowed to start workers"
         if not worker.session_id:
             return "never started. Start another worker."
@@ -669,7 +666,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def set_level(self, level: str) -> None:
         for worker in self.all():
             if worker.session is not None:
-                bound = Limits(allow=level) & self.session.state.rights() & worker.scope
+                bound = Limits(allow=level) & self.session.rights() & worker.scope
                 worker.session.set_level(bound.allow or ASK)
 
     def end_after_step(self) -> list[asyncio.Task[None]]:

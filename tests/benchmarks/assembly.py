@@ -71,9 +71,8 @@ def fill(engine: Engine) -> None:
 
 async def measured(session: Session, times: int) -> Iterator[tuple[float, float]]:
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
-    session_state = session.state
-    engine = session_state.engine
-    await start_conversation(session_state)
+    engine = session.engine
+    await start_conversation(session)
     fill(engine)
     found = []
     for number in range(times + 1):
@@ -81,7 +80,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         engine.conversation.append(Kind.USER, words, "person")
         began = time.process_time()
         plan = await prepare_request(engine)
-        describe_request(engine, plan, session_state.dispatcher.in_force(engine)[0])
+        describe_request(engine, plan, session.dispatcher.in_force(engine)[0])
         sealed = engine.conversation.freeze_request(plan)
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))

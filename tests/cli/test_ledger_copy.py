@@ -27,9 +27,9 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.copying import _TABLES, _columns
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"

@@ -20,9 +20,9 @@ from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
+from nexus_cli.sections.capability_snapshot import snapshot, status
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.service_list import PLANS, WORKERS
-from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools

@@ -66,7 +66,7 @@ class FakeContext:
     @property
     def options(self) -> Options:
         """See `CommandContext`."""
-        now = self.session.state.options or self._options
+        now = self._options if self.session.is_bare else self.session.options
         where = replace(self._options, resume=self.session.id, newest=False)
         return replace(where, allow=now.allow, allow_from=now.allow_from)
 

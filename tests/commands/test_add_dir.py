@@ -16,19 +16,18 @@ def test_an_added_folder_counts_like_the_project(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     library = tmp_path_factory.mktemp("library").resolve()
-    state = context.session.state
     file = library / "shapes.py"
 
     def is_granted() -> bool:
         call = CheckedCall(discover_tools()["read_file"], {"path": str(file)}, {str(file): file})
-        found = state.dispatcher.permission.decide(call, "ask")
+        found = context.session.dispatcher.permission.decide(call, "ask")
         return found.is_granted
 
     assert not is_granted()
     context.run(f"add-dir {library}")
     assert is_granted() and context.said[-1] == f"Added {library}"
-    assert state.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
-    assert any(str(library) in line for line in state.engine.readings.notices)
+    assert context.session.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
+    assert any(str(library) in line for line in context.session.engine.readings.notices)
     with pytest.raises(NexusError, match="is already added"):
         context.run(f"add-dir {library}")
     context.run("add-dir")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -238,7 +237,7 @@ NEED_THE_LEDGER = [
 
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(context.session.aclose())
-    monkeypatch.setattr(context.session, "state", replace(context.session.state, ledger=None, record=None))
+    monkeypatch.setattr(context.session, "_opening", None)
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
             context.run(f"{name} x" if name == "rename" else name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -241,6 +240,6 @@ def test_every_form_keeps_to_its_width(text: str, state: str, whole: bool, width
 
 
 def test_without_a_ledger_it_says_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context.session, "state", replace(context.session.state, ledger=None))
+    monkeypatch.setattr(context.session, "_opening", None)
     with pytest.raises(NexusError, match="no ledger"):
         context.run("memory")

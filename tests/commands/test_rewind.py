@@ -16,8 +16,8 @@ from undo.world import World
 
 from nexus_cli.commands import find
 from nexus_cli.config.paths import places
-from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.goals import list_goals
 from nexus_cli.core.services import Jobs, Workers
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_newest_turn
@@ -240,7 +240,7 @@ def test_a_fork_can_undo_a_turn_in_which_nexus_was_killed(context: FakeContext, 
 def test_nothing_is_undone_while_a_job_or_a_worker_runs(
     context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch, kind: type, part: str
 ) -> None:
-    busy: Any = context.session.state.services[kind]
+    busy: Any = context.session.services[kind]
     monkeypatch.setattr(busy, "running", lambda: ["b1"])
     before = context.session.id
     with pytest.raises(NexusError, match="cannot leave the session: leaving would stop b1"):
@@ -254,7 +254,7 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context.turn("first")
-    monkeypatch.setattr(context.session.state.services[Jobs], "running", lambda: ["j1"])
+    monkeypatch.setattr(context.session.services[Jobs], "running", lambda: ["j1"])
     with pytest.raises(NexusError, match="cannot leave the session: leaving would stop j1"):
         context.run("edit")
     assert [one.id for one in context.session.ledger.sessions()] == [context.session.id]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.compaction.summary_message import create_summary_message
 from nexus_cli.conversation.left_out_ranges import BUT, HOLE, SUMMED, unseen_ranges
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.entry_ranges import format_ranges, join_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.summary_message import create_summary_message
 from nexus_cli.text.untrusted_text import neutralize
 
 ENTRIES = st.sets(st.integers(1, 60))

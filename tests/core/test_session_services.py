@@ -60,7 +60,7 @@ def join() -> None:
 def test_each_service_of_the_list_is_made_once_and_is_what_its_protocol_says(tmp_path: Path) -> None:
     join()
     session = opened(tmp_path, SERVICES)
-    found = session.state.services
+    found = session.services
     for protocol in (Workers, Plans, Spaces, Recall, Assembly, Facts, Waits):
         assert protocol in found and found.made(protocol) is None, "to look makes nothing"
     there = [one for one in (*SERVICES, *OWN_SERVICES) if one.protocol is not ServerTools]
@@ -85,12 +85,12 @@ def test_a_maker_is_all_that_a_service_takes(tmp_path: Path) -> None:
 
     session = opened(tmp_path, (*SERVICES, ServiceMaker(Clock, make)))
     assert Clock in session.dispatcher.services and not made
-    assert [session.state.services[Clock].now() for _ in range(2)] == ["noon", "noon"] and made == [session.id]
+    assert [session.services[Clock].now() for _ in range(2)] == ["noon", "noon"] and made == [session.id]
     some = ServiceMaker(Clock, make, lambda ledger, options: not options.no_tools)
     without = opened(tmp_path, (some,), no_tools=True)
-    assert without.state.services.find(Clock) is None
+    assert without.services.find(Clock) is None
     with pytest.raises(KeyError):
-        without.state.services[Clock]
+        without.services[Clock]
     asyncio.run(session.aclose())
     asyncio.run(without.aclose())
 

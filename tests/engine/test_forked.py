@@ -11,7 +11,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import PLACEHOLDER
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.core.request import Request
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 
 def two_commands(request: Request) -> Answer:

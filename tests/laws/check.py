@@ -19,7 +19,7 @@ from server.received import Received
 from nexus_cli.core.entry import Entry, ItemForm, Kind, format_transcript
 from nexus_cli.core.message import Role
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.replay import check as replayed
+from nexus_cli.reports.check_replay import check as replayed
 
 FAILED = ("interrupted", "lost", None)
 """How a request may have ended that never reached the server."""

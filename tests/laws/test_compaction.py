@@ -97,13 +97,13 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kinds: list[str], place: Path
 
     async def leave_as_it_was(around: World, session: Session, kind: str) -> None:
         model.summary, model.asked = BAD[kind], 0
-        before, drops = window_hash(session), session.state.drops()
+        before, drops = window_hash(session), session.drops()
         done = ended(await session.compact())
         assert model.asked == 2, kind  # once as a fork, once from a transcript
         assert not done.ok and done.before == done.after, kind
         assert done.why and "\n" not in done.why, kind
         assert window_hash(session) == before, kind
-        assert session.state.drops() == drops, kind
+        assert session.drops() == drops, kind
         sent = around.server.requests[-4].blocks  # before the three of the summariser
         assert outcome(await say(session, "TURN9 go on")).ok, kind
         assert is_prefix(sent, around.server.requests[-1].blocks), kind

@@ -25,10 +25,10 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.ledger import schema
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.drops import session_drops
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 STORED = Path(__file__).parent.parent / "ledger"
 VERSIONS = range(1, len(schema.STEPS) + 1)

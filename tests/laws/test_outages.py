@@ -72,8 +72,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def wait_for(session: Session, seconds: float) -> None:
-    assert session.state.record is not None
-    journal = session.state.record._journal
+    journal = session.record._journal
     assert isinstance(journal, ServerJournal)
     journal.wait = seconds
 
@@ -233,7 +232,7 @@ def test_a_status_line_is_read_while_the_server_is_away(turn: int, place: Path, 
                 assert outcome(await say(session, "go", stop)).ok
             assert not screen.done(), screen
             screen.cancel()
-            assert session.status().used and session.state.drops()
+            assert session.status().used and session.drops()
             await session.aclose()
 
         asyncio.run(live())

@@ -33,8 +33,8 @@ from nexus_cli.conversation.compaction.work_record import RECORD
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Request
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import finish_goal, set_goal
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 WINDOW = 20_000

@@ -25,7 +25,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 from nexus_cli.undo.undo_files import fork_before
 
 PACKAGE = Path(nexus_cli.__file__).parent
@@ -39,7 +39,7 @@ from nexus_cli.config.paths import defaults_dir
 assert not defaults_dir().exists()
 here.rmdir()
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 ledger = Ledger.open(pathlib.Path(sys.argv[2]))
 print(json.dumps([check(ledger, session.id) for session in ledger.sessions()]))
 """

@@ -64,7 +64,7 @@ def test_a_request_is_recorded_under_its_epoch_after_the_commit_of_both_was_lost
     real, lost = database.commit, list[list[str]]()
 
     def commit(connection: Any) -> None:
-        waiting = [call.name for call in sessions[0].state.record._journal.waiting]  # type: ignore[union-attr]
+        waiting = [call.name for call in sessions[0].record._journal.waiting]  # type: ignore[attr-defined]
         if isinstance(connection, PostgresDatabase) and "record_request" in waiting and not lost:
             lost.append(waiting)
             with suppress(Exception):
@@ -101,8 +101,7 @@ def fork(around: World, session: Session) -> Session:
 
 
 def reopened(around: World, session: Session, name: str) -> Session:
-    assert session.state.options is not None
-    options = replace(session.state.options, resume=name)
+    options = replace(session.options, resume=name)
     return open_session(options, around.settings, approver=None, clock=around.clock, earlier=session)
 
 
@@ -346,8 +345,7 @@ def test_no_note_is_missing_while_it_is_saved_and_none_of_another_process_for_lo
 
         async def live() -> None:
             session, seen = around.open(), list[int]()
-            record = session.state.record
-            assert record is not None
+            record = session.record
             journal = record._journal
             assert isinstance(journal, ServerJournal)
 

@@ -31,9 +31,9 @@ from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.guides.skills import find_guides
+from nexus_cli.sections.capability_snapshot import status
 from nexus_cli.sections.find_recipe import project_recipes
 from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
-from nexus_cli.session.capability_snapshot import status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

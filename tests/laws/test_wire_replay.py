@@ -94,7 +94,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
             opened.reload()
             (around.folder / "NEXUS.md").write_text("Be brief.\n")
             assert outcome(await say(opened, "after a reload")).error is None
-            engine = opened.state.engine
+            engine = opened.engine
             engine.begin_epoch(await draft_truncation(engine))
             assert outcome(await say(opened, "after a cut")).error is None
             await opened.aclose()

@@ -20,13 +20,13 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.decisions import decisions_report
 from nexus_cli.reports.runs import describe_run
 from nexus_cli.runs.plan_service import plan_value
 from nexus_cli.runs.run_approvals import answer_run
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.workers.worker import Worker
 
 RECORDED_IN = "/tmp/older/levels"

@@ -199,9 +199,7 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
     assert outcome.ok and sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
     assert subjects(person) == ["write_file a.txt", "bash touch c"], "the command is still asked about, the edit not"
     assert sessions[0].status().allow == "edit"
-    assert any(
-        bound.name == "allow" and bound.bound_by == "this session" for bound in sessions[0].state.dispatcher.bounds
-    )
+    assert any(bound.name == "allow" and bound.bound_by == "this session" for bound in sessions[0].dispatcher.bounds)
 
 
 def test_the_model_is_told_once_of_a_level_that_was_changed_to_and_fro(tmp_path: Path) -> None:

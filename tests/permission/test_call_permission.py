@@ -219,7 +219,7 @@ def test_a_command_runs_in_the_profile_of_the_level_that_was_set_while_the_ledge
     made = CallPermission.make_sandbox
 
     async def save(self: LaneLog, error: NexusError | None = None, *, waits: bool = True) -> bool:
-        if session.state.dispatcher.step.decisions:  # the call was allowed already
+        if session.dispatcher.step.decisions:  # the call was allowed already
             session.set_level("auto")
         return True
 
@@ -618,8 +618,8 @@ def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(pro
 
     class Denies(Person):
         async def ask(self, question: Question) -> Answer:
-            sessions[0].state.dispatcher.permission.add_rule("deny bash(touch *)")
-            sessions[0].state.dispatcher.withdraw_questions()
+            sessions[0].dispatcher.permission.add_rule("deny bash(touch *)")
+            sessions[0].dispatcher.withdraw_questions()
             return await super().ask(question)
 
     sessions.append(opened(project, WRITES, person=Denies()))
@@ -654,7 +654,7 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
 
     calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
     sessions.append(opened(project, *calls, person=Changes(), allow=level))
-    sessions[0].state.dispatcher.permission._forget_rules()
+    sessions[0].dispatcher.permission._forget_rules()
     threads.clear()
     say(sessions[0], "go")
     assert threads and threading.main_thread() not in threads
@@ -742,7 +742,7 @@ def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, an
     say(session, "go")
     line = "Calls that you allowed for this session need approval again."
     resumed = opened(project, resume=session.id)
-    assert describe_ended_answers(resumed.state) == (line if told else "")
+    assert describe_ended_answers(resumed) == (line if told else "")
     asyncio.run(resumed.aclose())
 
 

@@ -150,7 +150,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     events, _ = say(session, "look")
     bound = [("single_action", "signals")]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
-    assert mode(limits_report(again.state, "mode")["limits"]) == mode(live_report(again.state)["limits"]) == bound
+    assert mode(limits_report(again, "mode")["limits"]) == mode(live_report(again)["limits"]) == bound
     asyncio.run(again.aclose())
     plans = [event.plan["limits"].get("mode") for event in events if isinstance(event, ContextPlan)]
     assert plans == ["single_action"] * 3

@@ -15,7 +15,7 @@ import pytest
 from program.stage import PRICED, Done, Seen, Stage, calls, clean, end, play, stage, together, until
 
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SLEEPER = {"command": "echo $$ > pids; sleep 300 & echo $! >> pids; echo begun; wait"}

@@ -13,7 +13,7 @@ from program.stage import NEXUS, Done, Stage, clean, stage, together
 from search import variant
 
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 NAMES = [row.name for row in ROWS]
 EACH = [*NAMES[:OF_EACH_KIND], *map(variant, NAMES[OF_EACH_KIND:])]

@@ -12,7 +12,7 @@ import pytest
 from program.stage import PRICED, QUICK, Done, Stage, end, stage, until
 
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 
 @pytest.fixture

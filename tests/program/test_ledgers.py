@@ -14,7 +14,7 @@ from program.terminal_run import TerminalRun
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.schema import APPLICATION, STEPS
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 CROWD = 24
 """Runs that begin at once."""

@@ -34,7 +34,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     async def turn() -> Mapping[str, Any]:
         async for _ in session.run(trigger):
             pass
-        value = context_summary(session.state)
+        value = context_summary(session)
         await session.aclose()
         return value
 
@@ -68,7 +68,7 @@ def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:
     async def turn() -> Mapping[str, Any]:
         async for _ in session.run("hello"):
             pass
-        value = context_summary(session.state)
+        value = context_summary(session)
         await session.aclose()
         return value
 

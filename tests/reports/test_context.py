@@ -53,5 +53,5 @@ def test_an_instruction_file_that_may_not_be_sent_is_listed_before_and_after_the
         if is_sent:
             say(session, "one")
         stored = context_report(Options(tmp_path, model=MODEL), Settings(), session.id if is_sent else None)
-        for value in (stored, live_report(session.state)):
+        for value in (stored, live_report(session)):
             assert sum("AGENTS.md links to" in one for one in value["notices"]) == 1, value["notices"]

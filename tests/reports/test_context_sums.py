@@ -145,7 +145,7 @@ def test_a_switch_of_model_shows_the_epoch_that_it_begins_with_the_lines_that_it
     asked = Options(tmp_path, OTHER, resume=made.id, allow="all", limits=Limits(max_steps=9))
     provider = Played(lambda request: "well")
     session = open_session(asked, SETTINGS, approver=None, provider=provider)
-    assert live_report(session.state)["prefix_sha256"] == then["prefix_sha256"]
+    assert live_report(session)["prefix_sha256"] == then["prefix_sha256"]
     assert say(session, "two")[1].ok
     sent = shown(tmp_path, made.id, 2)
     assert sent["epoch"] == 1

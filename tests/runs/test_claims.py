@@ -24,8 +24,8 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger import runs as run_table
+from nexus_cli.reports.check_replay import check
 from nexus_cli.runs import drive, runner
-from nexus_cli.session.replay import check
 
 PATIENCE = 90.0
 

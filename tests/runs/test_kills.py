@@ -18,7 +18,7 @@ from search import SEARCHES, variant
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, database
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 MOST = 60
 """Commits of the whole life of such a run, schema included, are fewer."""

@@ -24,9 +24,9 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
 from nexus_cli.core.services import Footprint, Goal, SeenFile
+from nexus_cli.sections.capability_snapshot import ItemState as STATES
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.sections.contributors import __path__ as folders
-from nexus_cli.sections.contributors.capabilities import ItemState as STATES
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.sections.contributors.rules import guide
 from nexus_cli.sections.identity_files import IdentityFile

@@ -21,8 +21,7 @@ from nexus_cli.sections.identity_files import (
     section_forms,
     shrink_forms,
 )
-from nexus_cli.sections.planner import STAND_IN
-from nexus_cli.sections.section import DROP
+from nexus_cli.sections.section import DROP, STAND_IN
 
 COUNT = SimpleTokenCounter().count
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.conversation.tokens.counter import SimpleTokenCounter
+from nexus_cli.core.section_rows import JOINT
 from nexus_cli.sections.planner import (
-    JOINT,
     SectionChoice,
     SectionPlan,
     left_out_line,

@@ -20,10 +20,10 @@ from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
+from nexus_cli.session.base_session import Act
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import Act
 
 FORK = "about to be replaced by your summary"
 TRANSCRIPT = "Sum up the conversation below"

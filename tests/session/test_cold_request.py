@@ -34,13 +34,13 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
             state = session.engine
             state.settings = replace(state.settings, warn_cost=0.001)
             assert ended(await session.compact()).ok
-            price = cold_price(session.state, session.engine.next_request())
+            price = cold_price(session, session.engine.next_request())
             assert price is not None
-            told = await warn_of_cold_request(session.state)
+            told = await warn_of_cold_request(session)
             expected = (
                 f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid that cost, start a new session"
             )
-            assert told.endswith(expected) and await warn_of_cold_request(session.state) == "", "once"
+            assert told.endswith(expected) and await warn_of_cold_request(session) == "", "once"
 
     asyncio.run(live())
 
@@ -59,7 +59,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
 
             def is_cold(**facts: Any) -> bool:
                 context.model = replace(context.model, info=replace(priced, **facts))
-                return cold_price(session.state, session.engine.next_request()) is not None
+                return cold_price(session, session.engine.next_request()) is not None
 
             assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
             assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)

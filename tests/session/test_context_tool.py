@@ -71,7 +71,7 @@ def test_its_figures_are_those_of_the_report(tmp_path: Path) -> None:
 
     async def live() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         async with living(tmp_path, None, "one", "two", window=60_000, provider=Dear(Summariser(work=work))) as session:
-            return held(session), live_report(session.state)
+            return held(session), live_report(session)
 
     own, report = asyncio.run(live())
     assert report["scale"] > 1.2

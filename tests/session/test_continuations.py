@@ -126,7 +126,7 @@ class Noted(Continuation):
     """One kind of a `Story`."""
 
     def __init__(self, session: Session, story: Story, name: str, speaks: bool) -> None:
-        super().__init__(session.state)
+        super().__init__(session)
         self.story, self.name, self.speaks = story, name, speaks
 
     def admit(self, *, has_message: bool) -> str:

@@ -193,12 +193,12 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Pa
         for words in ("one", "two", "three"):
             shown += [event async for event in session.run(f"{words} " * 500)]
         assert session.ledger is not None
-        assert session.state.costs()[:2] == (0.75, 0.75)
+        assert session.costs()[:2] == (0.75, 0.75)
         fail_writes(session.ledger)
         shown += await session.compact()
         shown += [event async for event in session.run("four")]
         spent = 0.25 * len(played.seen)
-        assert spent > 1 and session.state.costs()[:2] == (spent, spent), "what is kept in memory counts too"
+        assert spent > 1 and session.costs()[:2] == (spent, spent), "what is kept in memory counts too"
         await session.aclose()
         return shown
 

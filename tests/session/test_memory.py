@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
-from nexus_cli.engine.requests import user_input
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
@@ -147,13 +147,15 @@ def test_words_beside_piped_text_are_the_persons(tmp_path: Path) -> None:
 def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    record = Engine.record_user_message
+
     async def killed(*args: Any, **more: Any) -> None:
-        await user_input.record_user_message(*args, **more)
+        await record(*args, **more)
         raise NexusError("internal", "killed", "right after the entry")
 
     async def piped() -> str:
         session = opened(Played(lambda request: "fine"), tmp_path)
-        monkeypatch.setattr("nexus_cli.session.session.record_user_message", killed)
+        monkeypatch.setattr(Engine, "record_user_message", killed)
         async for _ in session.run(Trigger(SAID, "stdin")):
             pass
         await session.aclose()
@@ -382,7 +384,7 @@ def _memos(session: str) -> list[Any]:
 
 @pytest.mark.matrix
 def test_a_request_with_a_fact_is_rebuilt_from_the_ledger(tmp_path: Path) -> None:
-    from nexus_cli.session.replay import check
+    from nexus_cli.reports.check_replay import check
 
     one_turn(tmp_path, SAID, remembering(FACT, SAID))
     session = opened(Played(lambda request: "fine"), tmp_path)

@@ -105,7 +105,7 @@ def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
 
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:
     with opened(Options(tmp_path, "openai/gpt-4o", effort="high")) as session:
-        assert "openai/gpt-4o has no known effort levels; effort high is not sent" in session.state.notices
+        assert "openai/gpt-4o has no known effort levels; effort high is not sent" in session.notices
 
 
 def test_the_repl_continues_its_own_newest_session_and_ask_the_newest_of_any_kind(tmp_path: Path) -> None:

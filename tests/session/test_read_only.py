@@ -105,7 +105,7 @@ def test_it_works_calls_compacts_and_remembers_nothing(tmp_path: Path) -> None:
             results = [str(message["content"]) for message in provider.seen[-1] if message["role"] == "tool"][-2:]
             assert "not saved" in results[0] and "it runs" in results[1]
             assert ended(await session.compact()).ok and not session.saved
-            assert len(session.state.drops()) == 1
+            assert len(session.drops()) == 1
 
     live(again())
     assert kept() == before

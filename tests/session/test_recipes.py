@@ -112,7 +112,7 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
 def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Path) -> None:
     trust.trust(project)
     session = made(project, recipe="careful", provider=Played(lambda request: "well"))
-    limits = {limit["name"]: limit for limit in live_report(session.state)["limits"]}
+    limits = {limit["name"]: limit for limit in live_report(session)["limits"]}
     assert limits["max_iterations"] == {
         "name": "max_iterations",
         "value": 1,

@@ -15,7 +15,6 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.resume_epoch import begin_resume_epoch
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import SessionState
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(tools=frozenset({"bash"}))], ids=["recalls", "never recalls"])
@@ -27,9 +26,9 @@ def test_a_recap_that_nothing_was_sent_with_is_made_again_with_the_same_drop(tmp
 
     session = opened()
 
-    async def begin(state: SessionState) -> None:
+    async def begin(session: Session) -> None:
         for came in ("first", "second"):
-            await begin_resume_epoch(state.engine, {}, (came,))
+            await begin_resume_epoch(session.engine, {}, (came,))
 
     async def live() -> None:
         _ = [event async for event in session.act(begin)]

@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.service_makers import describe_run
 
 
@@ -75,7 +75,7 @@ def test_the_result_of_a_turn_that_nobody_waits_for_has_what_it_has_spent(tmp_pa
     assert say(session, "begin")[1].ok
     value = session.failed_result(NexusError("aborted", "stopped", "received SIGINT"))
     assert (value["exit"], value["steps"], value["session"]) == (130, 1, session.id)
-    assert value["usage"]["input"] > 0 and value["usage"]["cost_usd"] == session.state.costs()[0] != 0
+    assert value["usage"]["input"] > 0 and value["usage"]["cost_usd"] == session.costs()[0] != 0
 
 
 def test_a_session_of_a_removed_worktree_says_that_returning_makes_a_new_one(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_session_that_waits_is_named_by_the_begin_of_its_first_message(tmp_pat
     words = "begin " + "and go on " * 200
     assert say(session, words)[1].ok
     again = opened(Played(lambda request: "two"), tmp_path, session.id)
-    run = describe_run(again.state)
+    run = describe_run(again)
     assert run["title"] == run["trigger"]["message"] == words[:1000]
     assert say(again, "go on")[1].ok
 

@@ -83,8 +83,8 @@ def test_a_session_of_one_front_end_goes_on_in_the_recipe_of_the_other(
     first = opened(Played(lambda request: "done"), tmp_path, front=begun)
     assert first.status().recipe == begun and say(first, "begin")[1].ok
     again = opened(Played(lambda request: "done"), tmp_path, first.id, front=goes_on)
-    assert again.status().recipe == goes_on and limits(dict(live_report(again.state)))["max_steps"][0] in (7, 8)
-    assert limits(dict(live_report(again.state)))["max_steps"][0] == (7 if goes_on == "ask" else 8)
+    assert again.status().recipe == goes_on and limits(dict(live_report(again)))["max_steps"][0] in (7, 8)
+    assert limits(dict(live_report(again)))["max_steps"][0] == (7 if goes_on == "ask" else 8)
     assert say(again, "go on")[1].ok
     assert shown(tmp_path, first.id, 2)["recipe"] == goes_on
 

@@ -254,12 +254,12 @@ def test_the_status_tells_where_a_session_stands(tmp_path: Path) -> None:
     async def run() -> None:
         session = _open(tmp_path, provider, allow="all")
         assert session.status().cached is None and session.status().drops == 0
-        assert live_report(session.state)["session"] is None, "before the first turn it is the first of a new session"
+        assert live_report(session)["session"] is None, "before the first turn it is the first of a new session"
         await _turn(session, "one")
         status = session.status()
         assert (status.model, status.allow, status.folder) == (MODEL, "all", str(tmp_path))
         assert 0 < status.used < status.budget and status.cost_usd == 0.5 and status.saved
-        assert live_report(session.state)["budget"]["used"]["total"] == status.used
+        assert live_report(session)["budget"]["used"]["total"] == status.used
         assert not session.is_open() and not session.busy
         await session.aclose()
 

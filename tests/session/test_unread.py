@@ -17,13 +17,13 @@ from nexus_cli.core import event
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.sections import contributor
 from nexus_cli.sections import instruction_files as loading
 from nexus_cli.sections.contributors import instructions
 from nexus_cli.session import section_sources
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 Disk = tuple[threading.Event, list[DaemonTask[Any]]]

@@ -181,9 +181,7 @@ def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Even
     ours = Settings(models={MODEL: {"window": 200_000}}, sandbox=SandboxSettings(backend="off"))
     merger = ServiceMaker(
         FactMerger,
-        lambda one: FactMerger(
-            SessionFacts.of(one.ledger, one.id, one.folder, one.state.engine.conversation.clock).merge
-        ),
+        lambda one: FactMerger(SessionFacts.of(one.ledger, one.id, one.folder, one.engine.conversation.clock).merge),
     )
     session = open_session(options, ours, approver=None, provider=sender, services=(*SERVICES, merger))
 

@@ -668,13 +668,12 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
     session = crewed(crew, tmp_path, interactive=True, front="chat")
 
     async def talk() -> None:
-        assert session.state.options is not None
-        again = replace(session.state.options, resume=session.id)
+        again = replace(session.options, resume=session.id)
         try:
             async for _ in session.run("root"):
                 pass
             with pytest.raises(NexusError, match="leaving would stop w1"):
-                open_session(session.state.options, SETTINGS, approver=None, earlier=session)
+                open_session(session.options, SETTINGS, approver=None, earlier=session)
             services = (WORKERS,)
             same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
             assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None

@@ -9,7 +9,7 @@ from nexus_cli.cli.print_report import print_json
 from nexus_cli.cli.run.run_turn import ask_options
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.rehearsal import Rehearsal, rehearse
+from nexus_cli.session.rehearsal import Rehearsal
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
@@ -23,6 +23,6 @@ class PriceReport(JsonOf[Rehearsal]):
 def price_turn(run: PreparedTurn, *, prints: bool) -> None:
     """Assemble the first request of `run` in memory; raise `NexusError` if it breaks the contract or a limit."""
     interactive = os.isatty(0) and Stream(2).terminal
-    rehearsal = rehearse(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
+    rehearsal = Rehearsal.of(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
     if prints:
         print_json(to_json_value(rehearsal))

@@ -454,9 +454,9 @@ class _Map:
         self, session: Session, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
     ) -> tuple[Outcome, float | None] | None:
         """Run a turn with `trigger`; run none if `trigger` is already an outcome."""
-        before = session.state.costs()[1]
+        before = session.costs()[1]
         if isinstance(trigger, Outcome):
-            return trigger, session.state.costs()[0]
+            return trigger, session.costs()[0]
         lines = NoticeLines(_ItemNotices(item, self._tell), quiet=self._run.shared.quiet)
         lines.session = session
         self._tell(session.take_notices())
@@ -468,7 +468,7 @@ class _Map:
                 outcome = event.outcome
             if outcome is None or outcome.ok:
                 lines.feed(event)
-        cost, known_cost, _ = session.state.costs()
+        cost, known_cost, _ = session.costs()
         self._budget.spend(known_cost - before)
         return None if outcome is None else (outcome, cost)
 

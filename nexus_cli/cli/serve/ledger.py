@@ -17,7 +17,7 @@ from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.ledger.readonly_database import require_ledger
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 Project = Annotated[str, Argument("PROJECT", "A folder of the project, or the name of the project.", least=0)]
 Role = Annotated[str, Argument("ROLE", "A database role: a person or a group.", least=0)]

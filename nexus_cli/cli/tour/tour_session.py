@@ -79,7 +79,7 @@ class TourScreen:
         self._renderer.show_user_message(scene["words"])
         await self.wait("Enter to send, q to quit:", status_line(session.status(), self._stream.width, self._theme))
         if scene["words"] == "/context":
-            value = context_summary(session.state)
+            value = context_summary(session)
             self._stream.write(f"\n{find_form('context_summary')(value, self._stream.width, self._theme.look)}\n")
             return
         model.begin(scene)

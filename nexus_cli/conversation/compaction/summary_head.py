@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
 from nexus_cli.conversation.compaction.pins import pin_texts
-from nexus_cli.conversation.compaction.summary_message import create_summary_message
 from nexus_cli.conversation.left_out_ranges import BUT, SUMMED
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.entry_ranges import format_ranges
 from nexus_cli.core.message import Message
+from nexus_cli.core.summary_message import create_summary_message
 from nexus_cli.text.untrusted_text import named_drops, neutralize
 
 RULED = "What the person laid down, word for word; later words win over earlier ones:"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
 from nexus_cli.core.typed_text import split_attachments
@@ -40,6 +41,9 @@ _NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b
 _HINTED = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
 )
+
+MOST_FILES = 50
+"""Most files of one call that a memo names; others, as after a `git checkout`, are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,17 @@ class WorkLog:
     _called: dict[str, ToolCall] = field(default_factory=dict)
     """The calls without a result, by id."""
     _answer: int = 0
+
+    @staticmethod
+    def note(
+        project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
+    ) -> JsonDict:
+        """Make the memo `work` of one call, which survives a killed process, a deleted worker session and compactions;
+        `changed` are paths relative to `project`, or absolute."""
+        note: JsonDict = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
+        note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
+        note |= {"worktree": worktree} if worktree else {}
+        return note | ({"command": run.noted} if run is not None else {})
 
     def read(self, conversation: Conversation) -> Iterator[None]:
         """Add the conversation's new entries; yields after every `READ_AT_ONCE` entries."""

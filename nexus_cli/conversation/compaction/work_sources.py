@@ -19,10 +19,10 @@ from nexus_cli.conversation.compaction.work_record import (
     common_folder,
 )
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import list_goals
 from nexus_cli.conversation.read_lines import ReadLines, read_lines
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.goals import list_goals
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, JOB, LINES_READ, TODO_STATE, UNDONE_FILES, WORK
 from nexus_cli.core.running_workers import ENDED, RUNNING, STOPPED

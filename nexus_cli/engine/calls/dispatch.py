@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
@@ -44,7 +45,6 @@ from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read
 from nexus_cli.engine.requests.control import STOPPED_BY, Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
-from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
 from nexus_cli.permission.run_limits import (
     BEHIND_EDIT,
@@ -376,7 +376,7 @@ class Dispatcher(CallDecider):
         self.changed.update(dict.fromkeys(result.changed))
         if result.changed and tool and tool.effect in CHANGES:
             how = COMMAND_DID if tool.effect is Effect.RUN else ""
-            noted[WORK] = work_note(self.project_root, result.changed, how)
+            noted[WORK] = WorkLog.note(self.project_root, result.changed, how)
             if how and (editor := self.services.find(EditorTexts)):  # its texts of these files may be older ones
                 for name in result.changed:
                     editor.compared.setdefault(self.project_root / name, ("", None))

@@ -21,9 +21,10 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.core.request import Model
+from nexus_cli.core.section_rows import JOINT
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.provider.model_table import window_command
-from nexus_cli.sections.planner import JOINT, section_budget
+from nexus_cli.sections.planner import section_budget
 
 NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""

@@ -66,6 +66,20 @@ class Backoff:
         last, reported, counted = map(int, anchor_row)
         return Anchor(last, reported, counted, exact=False)
 
+    def anchor_on_newest(self, estimate: Estimate, log: LaneLog, epoch: Epoch, window: WindowCounts) -> Estimate:
+        """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo
+        without one, anchor it on the last report before the compaction, if it is of the same model."""
+        rows = log.requests("reported")
+        is_current = bool(rows) and rows[-1].manifest.epoch == epoch.id
+        newest = ((row.manifest.last, row.reported_tokens) for row in (reversed(rows) if is_current else ()))
+        anchored = estimate.anchored_on_newest(newest, window)
+        undone = self.memos(UNDONE_COMPACTION) if anchored.anchor is None and epoch.cause == UNDO else ()
+        former = int(undone[-1].value["epoch"]) if undone else None
+        parent = None if former is None else log.epoch(former).parent
+        if former is None or parent is None or log.epoch(parent).model != epoch.model:
+            return anchored
+        return estimate.anchored(self.anchor_before(former), window)
+
     def may_compact(self, *, fits: bool) -> bool:
         """True if a summary may be requested now; `fits`: the next request fits without one."""
         tried = self._tried()
@@ -120,24 +134,3 @@ def _in_vain(tried: Sequence[JsonObject]) -> list[JsonObject]:
         if value.get("paid"):
             failures.append(value)
     return failures
-
-
-def anchor_on_newest(estimate: Estimate, log: LaneLog, epoch: Epoch, window: WindowCounts) -> Estimate:
-    """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo without
-    one, anchor it on the last report before the compaction."""
-    rows = log.requests("reported")
-    is_current = bool(rows) and rows[-1].manifest.epoch == epoch.id
-    newest = ((row.manifest.last, row.reported_tokens) for row in (reversed(rows) if is_current else ()))
-    anchored = estimate.anchored_on_newest(newest, window)
-    if anchored.anchor is None and epoch.cause == UNDO:
-        return estimate.anchored(_former_report(log, epoch), window)
-    return anchored
-
-
-def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:
-    """Return the last report on the window before the undone compaction, if it is of the same model."""
-    undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE_COMPACTION)))), None)
-    parent = None if undone is None else log.epoch(undone).parent
-    if undone is None or parent is None or log.epoch(parent).model != epoch.model:
-        return None
-    return Backoff(log.memos).anchor_before(undone)

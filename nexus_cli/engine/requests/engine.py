@@ -18,19 +18,33 @@ from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.estimate import Anchor
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import SWITCH, Drop, Epoch, Kind, Memo, Note
+from nexus_cli.core.elide import RECALL, describe_uncounted
+from nexus_cli.core.entry import SWITCH, Drop, Entry, Epoch, Kind, Memo, Note
+from nexus_cli.core.event import SteeringMessage
 from nexus_cli.core.json_value import to_json_value
-from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
+from nexus_cli.core.memo_kinds import (
+    ATTACHMENTS,
+    CLIPPED_MESSAGE,
+    PASTED_RANGES,
+    PIN,
+    REWRITE,
+    SERVER_CUT,
+    SHOWN_TEXT,
+    SOURCE,
+    UNDONE_FILES,
+)
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Model, Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
+from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
+from nexus_cli.engine.requests.user_input import clip_message, find_all
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.wire_rules import rules_for
@@ -39,6 +53,7 @@ from nexus_cli.tools.registry import find_tool
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.core.context_contract import ContextContract
+    from nexus_cli.ledger import LaneLog, Ledger
 
 
 class PromptAssembler:
@@ -269,6 +284,21 @@ class Engine:
             return self.model
         return replace(self.model, info=load_model_info(calibrations, name, self.settings), effort="")
 
+    def load_anchor(self, log: LaneLog) -> None:
+        """Anchor the token estimate of a conversation from `log` on its newest report, if its model is still the same.
+        Raise `NexusError` for a damaged record."""
+        context, epoch = self.context, self.conversation.epoch
+        if self.conversation.is_recorded and epoch.model == self.model.info.name:
+            counts = self.conversation.counts()
+            context.estimate = self.backoff.anchor_on_newest(context.estimate, log, epoch, counts)
+
+    def load_cache_history(self, ledger: Ledger, log: LaneLog) -> None:
+        """Load what a provider may still have in its cache of the requests in `log`, unless that is known. Blocks."""
+        if self.conversation.sent.last is None:
+            from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+
+            self.conversation.sent = load_history(self.context, ledger, log, self.settings)
+
     # -- changes -----------------------------------------------------------------------------------------------
 
     def take_model_info(self) -> None:
@@ -307,6 +337,45 @@ class Engine:
     def tell_model(self, *lines: str) -> None:
         """Send lines to the model with the next request, without the empty ones."""
         self.readings.notices.extend(filter(None, lines))
+
+    async def record_user_message(self, kind: Kind, trigger: Trigger) -> Entry:
+        """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a
+        turn is recorded by `record_trigger`."""
+        conversation, memos, text = self.conversation, self.control.attachment_memos, trigger.text
+        content, clipped = await clip_message(self.context, self.control, text, trigger.uncounted)
+        if trigger.uncounted:
+            content += describe_uncounted(trigger.uncounted, "input")
+        ranges = [span for pasted_text in trigger.pasted for span in find_all(pasted_text, content)]
+        for block in [block for block in memos if block in text]:
+            for memo_kind, value in memos.pop(block).items():
+                conversation.memo(memo_kind, value, conversation.last + 1)
+        if kind is Kind.STEER and trigger.source != "person":  # before its entry, as below
+            conversation.memo(SOURCE, {"source": trigger.source}, conversation.last + 1)
+        if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
+            conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
+        noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.shown}} if trigger.shown else {})}
+        if clipped:
+            noted[CLIPPED_MESSAGE] = {"parts": clipped}
+        if trigger.files:
+            noted[ATTACHMENTS] = {"files": [file.to_json() for file in trigger.files]}
+        return conversation.append(kind, Message(Role.USER, content, parts=trigger.parts), trigger.actor, noted)
+
+    async def deliver_steering(self) -> bool:
+        """Record the images of results, then the steering messages that are waiting; False if there were none."""
+        control = self.control
+        while control.images:
+            text, parts = control.images.popleft()
+            images = Trigger(text, parts=parts, actor="nexus")
+            await run_shielded(self.record_user_message(Kind.STEER, images))
+        if not control.steering:
+            return False
+        while control.steering:
+            await run_shielded(self._steer(control.steering.popleft()))
+        return True
+
+    async def _steer(self, trigger: Trigger) -> None:
+        await self.record_user_message(Kind.STEER, trigger)
+        self.control.emit(SteeringMessage(trigger.text))
 
     def tell_untold(self) -> None:
         """Send the notes for the model that it was not told yet: another process may have made an undo, or pinned a

@@ -10,6 +10,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
+from nexus_cli.core.section_rows import UNREAD
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
@@ -17,7 +18,6 @@ from nexus_cli.engine.requests.engine import PromptAssembler
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.sections.collect import SectionCollector, system_text
-from nexus_cli.sections.planner import UNREAD
 from nexus_cli.sections.section_drops import SectionDrops
 
 

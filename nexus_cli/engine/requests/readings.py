@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Drop, Epoch
@@ -50,5 +50,7 @@ class Readings:
     """The newest draft of an epoch; `Engine.next_epoch` is the draft that still holds."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+    away: list[Mapping[str, str]] = field(default_factory=list)
+    """Reports on unattended runs that the person was shown, see `Sources.away`."""
     preamble: Preamble = Preamble()
     """The text that was added to the next request, until it is sent."""

@@ -1,4 +1,5 @@
-"""Record the person's messages: whole if they fit, else elided with a drop (law 4)."""
+"""Clip the person's messages: whole if they fit, else elided with a drop (law 4). `Engine.record_user_message` records
+them."""
 
 from __future__ import annotations
 
@@ -8,21 +9,15 @@ from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.tokens.content_kinds import kind_of
-from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import (
     Marker,
     count_large,
-    describe_uncounted,
     drop_marker,
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Entry, Kind
-from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
-from nexus_cli.core.message import Message, Role
-from nexus_cli.core.shielded_work import run_shielded
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.typed_text import AttachedText, find_attached_texts
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control
@@ -85,13 +80,17 @@ SAMPLE = 20_000
 """Characters of a text from which its kind of content is determined."""
 
 
-async def _clip_message(
-    context: ContextManager, control: Control, text: str, cap: int, uncounted: int
+async def clip_message(
+    context: ContextManager, control: Control, text: str, uncounted: int
 ) -> tuple[str, list[tuple[int, int, str]]]:
-    """Return `text` in `cap` tokens, and each clipped part: its range in there, and the id of the drop of the whole.
+    """Return `text` within its cap, and each clipped part: its range in there, and the id of the drop of the whole.
 
     Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
+    `uncounted` are the bytes of it that were lost before.
     """
+    cap = input_cap(context, text)
+    if not uncounted and 4 * len(text) <= cap:  # no text has more tokens than bytes
+        return text, []
     plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
     longest = max((attached.end - attached.start for attached, _ in planned), default=0)
@@ -136,51 +135,7 @@ def input_cap(context: ContextManager, text: str) -> int:
     return max(LEAST_CAP, int((available - window.fixed) * REQUEST_SHARE))
 
 
-async def record_user_message(context: ContextManager, control: Control, kind: Kind, trigger: Trigger) -> Entry:
-    """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a turn
-    is recorded by `record_trigger`."""
-    conversation, text = context.conversation, trigger.text
-    content, clipped, cap = text, list[tuple[int, int, str]](), input_cap(context, text)
-    if trigger.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
-        content, clipped = await _clip_message(context, control, text, cap, trigger.uncounted)
-    if trigger.uncounted:
-        content += describe_uncounted(trigger.uncounted, "input")
-    ranges = [span for pasted_text in trigger.pasted for span in _find_all(pasted_text, content)]
-    for block in [block for block in control.attachment_memos if block in text]:
-        for memo_kind, value in control.attachment_memos.pop(block).items():
-            conversation.memo(memo_kind, value, conversation.last + 1)
-    if kind is Kind.STEER and trigger.source != "person":  # before its entry, as below
-        conversation.memo(SOURCE, {"source": trigger.source}, conversation.last + 1)
-    if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
-        conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
-    noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.shown}} if trigger.shown else {})}
-    if clipped:
-        noted[CLIPPED_MESSAGE] = {"parts": clipped}
-    if trigger.files:
-        noted[ATTACHMENTS] = {"files": [file.to_json() for file in trigger.files]}
-    return conversation.append(kind, Message(Role.USER, content, parts=trigger.parts), trigger.actor, noted)
-
-
-async def deliver_steering(context: ContextManager, control: Control) -> bool:
-    """Record the images of results, then the steering messages that are waiting; False if there were none."""
-    while control.images:
-        text, parts = control.images.popleft()
-        images = Trigger(text, parts=parts, actor="nexus")
-        await run_shielded(record_user_message(context, control, Kind.STEER, images))
-    waiting = control.steering
-    if not waiting:
-        return False
-    while waiting:
-        await run_shielded(_steer(context, control, waiting.popleft()))
-    return True
-
-
-async def _steer(context: ContextManager, control: Control, trigger: Trigger) -> None:
-    await record_user_message(context, control, Kind.STEER, trigger)
-    control.emit(event.SteeringMessage(trigger.text))
-
-
-def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
+def find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each occurrence of `part` in `text`."""
     position = text.find(part) if part else -1
     while position >= 0:

@@ -2,16 +2,16 @@
 of items that are ready, need setup or are broken, and the reasons. Guides are read on demand. A request has only the
 lines that name something to act on.
 
-`nexus_cli.session.capability_snapshot` makes the value. Credentials are names; their values never get here.
+`nexus_cli.sections.capability_snapshot` makes the value. Credentials are names; their values never get here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.sections.capability_snapshot import ItemState
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
@@ -27,14 +27,6 @@ SKILL = "skills"
 NAMED = ("tools", SKILL)
 """Categories whose ready items are named elsewhere: in schemas, or in the list of skills."""
 LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
-
-
-class ItemState(StrEnum):
-    """The state of an item."""
-
-    READY = "ready"
-    SETUP = "needs_setup"
-    BROKEN = "broken"
 
 
 def read(sources: Sources) -> Value:

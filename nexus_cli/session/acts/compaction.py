@@ -13,15 +13,15 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
+from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.session.drafting import drafting
-from nexus_cli.session.session_state import Act, SessionState
 
 
 def compaction(instructions: str) -> Act:
     """Summarize older messages; `instructions` tell the model what to keep."""
 
-    async def act(state: SessionState) -> None:
-        engine = state.engine
+    async def act(session: BaseSession) -> None:
+        engine = session.engine
         if engine.conversation.next_step().calls:
             raise UsageError("not compacted", "a tool call has no result yet", "Run /continue first")
         await engine.begin_pending_epoch()
@@ -33,18 +33,18 @@ def compaction(instructions: str) -> Act:
 def preview(instructions: str, report: Callable[[JsonObject], None]) -> Act:
     """Pass to `report` the effects that `compaction` would have now. Sends and changes nothing."""
 
-    async def act(state: SessionState) -> None:
-        report({"session": state.session_id, **await preview_of(state, instructions)})
+    async def act(session: BaseSession) -> None:
+        report({"session": session.id, **await preview_of(session, instructions)})
 
     return act
 
 
-async def preview_of(state: SessionState, instructions: str = "") -> JsonObject:
+async def preview_of(session: BaseSession, instructions: str = "") -> JsonObject:
     """Return the preview of a compaction, drafted beside the session."""
-    if state.record is None:  # a session from parts has no sections
-        return await preview_compaction(state.engine, state.engine.prompt, MemoryLog(), instructions)
-    prompt, log = drafting(state, lambda notice: None)
-    return await preview_compaction(state.engine, prompt, log, instructions)
+    if session.is_bare:  # a session from parts has no sections
+        return await preview_compaction(session.engine, session.engine.prompt, MemoryLog(), instructions)
+    prompt, log = drafting(session, lambda notice: None)
+    return await preview_compaction(session.engine, prompt, log, instructions)
 
 
 def uncompaction() -> Act:
@@ -56,8 +56,8 @@ def uncompaction() -> Act:
     fits the budget.
     """
 
-    async def act(state: SessionState) -> None:
-        engine = state.engine
+    async def act(session: BaseSession) -> None:
+        engine = session.engine
         conversation = engine.conversation
         if conversation.next_step().calls:
             raise UsageError("nothing was undone", "a tool call has no result yet", "Run /continue first")

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.goals import list_goals, open_until
 from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.session_state import Act, SessionState
+from nexus_cli.session.base_session import Act, BaseSession
 
 MOST_STEPS = 12
 LONGEST = 300
@@ -37,11 +37,11 @@ def goal_setting(text: str, until: str = "") -> Act:
     without steps or a notice.
     """
 
-    async def act(state: SessionState) -> None:
-        engine, words = state.engine, shorten(text)
+    async def act(session: BaseSession) -> None:
+        engine, words = session.engine, shorten(text)
         conversation = engine.conversation
         if until:
-            set_until(conversation, state.session_id, until, set_goal(conversation, words, []).id)
+            set_until(conversation, session.id, until, set_goal(conversation, words, []).id)
             return
         goal_lines = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
         listed = "\n".join(["Existing goals:", *goal_lines, ""]) if goal_lines else ""
@@ -49,7 +49,7 @@ def goal_setting(text: str, until: str = "") -> Act:
         problem = ""
         try:
             recipe = own_recipe("goal_decompose")
-            answer = await run_separately(engine, state.dispatcher, recipe, f"{listed}Goal: {words}")
+            answer = await run_separately(engine, session.dispatcher, recipe, f"{listed}Goal: {words}")
             steps = parse_steps(answer)
             problem = "" if steps else "the model proposed none"
         except NexusError as error:
@@ -76,8 +76,8 @@ def end_until(conversation: Conversation, session: str) -> str:
 def goal_closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them (`verb`); raise `NexusError` for an unknown id."""
 
-    async def act(state: SessionState) -> None:
-        conversation = state.engine.conversation
+    async def act(session: BaseSession) -> None:
+        conversation = session.engine.conversation
         there = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:

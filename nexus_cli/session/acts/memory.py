@@ -18,8 +18,8 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
+from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -51,15 +51,15 @@ class Consolidation:
 def consolidation(result: Consolidation) -> Act:
     """Consolidate the facts; `result` receives the changes, even after an error. May raise `NexusError`."""
 
-    async def act(state: SessionState) -> None:
+    async def act(session: BaseSession) -> None:
         recipe = own_recipe("sleep_consolidate")
-        before = _facts(state)
+        before = _facts(session)
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
-        shown = _newest_that_fit(state, ours)
+        shown = _newest_that_fit(session, ours)
         result.looked_at, result.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
-        dispatcher = _merging(state.dispatcher)
+        dispatcher = _merging(session.dispatcher)
         tools = [
             definition
             for definition in dispatcher.registry.get_definitions()
@@ -68,9 +68,9 @@ def consolidation(result: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            result.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
+            result.answer = await run_separately(session.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
-            after = {fact.id: fact for fact in _facts(state)}
+            after = {fact.id: fact for fact in _facts(session)}
             earlier_facts = {fact.id: fact for fact in before}
             result.remembered = [fact for fact in after.values() if earlier_facts.get(fact.id) != fact]
             result.forgotten = [fact for fact in before if fact.id not in after]
@@ -91,20 +91,20 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
-def _facts(state: SessionState) -> list[Fact]:
+def _facts(session: BaseSession) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `UsageError` without a ledger."""
-    if state.ledger is None:
+    if session.is_bare:
         raise UsageError(
             "no memory",
             "another program created this session without a ledger",
             "Start the session with nexus",
         )
-    return state.ledger.facts.list_facts(state.ledger.project_of(state.dispatcher.cwd))
+    return session.ledger.facts.list_facts(session.ledger.project_of(session.dispatcher.cwd))
 
 
-def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
+def _newest_that_fit(session: BaseSession, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    context = state.engine.context
+    context = session.engine.context
     room = int(context.countable(context.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
@@ -139,14 +139,14 @@ def reflection(tell: TakeText, *, goes_on: bool = False, most: int | None = None
     no turn yet, or an open call.
     """
 
-    async def act(state: SessionState) -> None:
-        engine = state.engine
+    async def act(session: BaseSession) -> None:
+        engine = session.engine
         if not engine.conversation.newest_words():
             raise UsageError("/reflect", "this session has no turn yet", "Send a message first")
         if not engine.conversation.next_step().is_done:
             raise UsageError("/reflect", "the last turn is not finished", "Finish it with /continue first")
         await engine.begin_pending_epoch()
         then = own_recipe("reflection_cont") if goes_on else None
-        tell(await run_in_fork(engine, state.dispatcher, own_recipe("reflection"), then, most))
+        tell(await run_in_fork(engine, session.dispatcher, own_recipe("reflection"), then, most))
 
     return act

@@ -24,8 +24,8 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
-from nexus_cli.sections.collect import as_note
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.text.untrusted_text import as_note
 
 NO_TOOLS = "not run: this run has no tools"
 MOST = 10

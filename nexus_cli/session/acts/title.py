@@ -11,7 +11,7 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.session_state import Act, SessionState
+from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000
@@ -20,30 +20,27 @@ LONGEST = 60
 """Most characters of a title."""
 
 
-def find_title_act(state: SessionState) -> Act | None:
+def find_title_act(session: BaseSession) -> Act | None:
     """Return the act in which a model names the session, if it has had one turn and has no name; else None."""
-    if not state.engine.settings.ui.title_model or state.ledger is None:
+    if not session.engine.settings.ui.title_model or session.is_bare:
         return None
     try:
-        info = state.ledger.session(state.session_id)
+        info = session.ledger.session(session.id)
     except NexusError:
         return None
     return make_title if info.turns == 1 and not info.name else None
 
 
-async def make_title(state: SessionState) -> None:
+async def make_title(session: BaseSession) -> None:
     """Name the session (an act); on failure emit a notice with the reason."""
-    engine, ledger = state.engine, state.ledger
-    if ledger is None:
-        return
-    conversation = engine.conversation
+    engine, conversation = session.engine, session.conversation
     *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]
     try:
         model = engine.other_model(engine.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
-        answer = await run_separately(engine, state.dispatcher, own_recipe("title"), text, model=model)
+        answer = await run_separately(engine, session.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):
-            ledger.rename_session(state.session_id, title)
+            session.ledger.rename_session(session.id, title)
     except NexusError as error:
         engine.control.emit_notice(f"{engine.settings.ui.title_model} could not name the session: {error.message}")
 

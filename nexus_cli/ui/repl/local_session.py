@@ -21,10 +21,9 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
-from nexus_cli.session.limits_record import describe_resumed
+from nexus_cli.session.base_session import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import Act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext
@@ -262,7 +261,7 @@ class LocalSession(TerminalContext):
         with self.session.showing_end():
             value = last_exchange(self.session)
             self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
-            for line in describe_resumed(self.session.state):
+            for line in self.session.describe_resumed():
                 self.repl.show_note(line)
         if wait:
             self._sleeping.watch()
@@ -308,7 +307,7 @@ class LocalSession(TerminalContext):
 
     def became_idle(self, ended: Job) -> None:
         self.repl.jobs.start_background(self._read_own_commands())
-        if ended.kind == "turn" and (act := find_title_act(self.session.state)):
+        if ended.kind == "turn" and (act := find_title_act(self.session)):
             self.repl.jobs.start_background(self._act_aside(act))
         self._send_reports()
 

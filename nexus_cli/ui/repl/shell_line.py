@@ -79,10 +79,10 @@ class Shell:
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
             self._view.put(f"The model sees {names} instead of the value.\n")
-        drop_count = len(session.state.drops())
+        drop_count = len(session.drops())
         text = await session.share(command, output)
         session.attached_texts.note_command(text, command, output)
-        cut = session.state.drops()[drop_count:]
+        cut = session.drops()[drop_count:]
         omitted = plural(sum(drop.tokens for drop in cut), "token")
         shortened = f", {omitted} left out: /drops {cut[0].id}" if cut else ""
         self._attach(text, f"output of `{brief(command)}`{shortened}")

@@ -83,6 +83,6 @@ def describe_wait(session: Session) -> str:
 def _may_wait(session: Session) -> bool:
     """True if an earlier process may have left the session waiting."""
     try:
-        return session.state.resumed and bool(session.record.memos(WAIT))
+        return session.resumed and bool(session.record.memos(WAIT))
     except NexusError:
         return False

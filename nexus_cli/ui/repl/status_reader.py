@@ -13,7 +13,6 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
-from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.repl import Repl
@@ -33,16 +32,16 @@ class StatusReader:
 
     def read(self, session: Session) -> Status:
         """Return the status. A warning of a next request that misses the cache at some cost follows."""
-        status, state = replace(session.status(), branch=read_branch(session.folder)), session.state
-        conversation = state.engine.conversation
+        status = replace(session.status(), branch=read_branch(session.folder))
+        conversation = session.conversation
         if not status.settled:
             key = (status.session, status.model, status.effort, status.used, status.waiting)
             return replace(status, used=self._look(session, key, estimate_next_tokens) or status.used)
         if session.busy:
             return status
         if conversation.sent.last is None:
-            if state.resumed:
-                self._look(session, session.id, prepare_next_request)
+            if session.resumed:
+                self._look(session, session.id, Session.prepare_next_request)
             return status
         self._repl.jobs.start_background(self._warn_of_cold_request(session))
         if self._timer is not None:
@@ -53,7 +52,7 @@ class StatusReader:
         )
         return status
 
-    def _look(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> Any:
+    def _look(self, session: Session, key: Hashable, work: Callable[[Session], Any]) -> Any:
         """Return the finding of `work` in the session, None until there is one: it runs once, in the background."""
         if key not in self._found:
             self._found[key] = None
@@ -65,9 +64,9 @@ class StatusReader:
             if not session.busy and (line := await session.warn_of_cold_request()):
                 self._repl.show_note(f"{line[:1].upper()}{line[1:]}.", "warn")
 
-    async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:
+    async def _find(self, session: Session, key: Hashable, work: Callable[[Session], Any]) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
             await asyncio.sleep(LATER)
             if not session.busy:
-                self._found[key] = await asyncio.to_thread(work, session.state)
+                self._found[key] = await asyncio.to_thread(work, session)
                 self._repl.refresh_status()

@@ -17,13 +17,13 @@ from search import sample
 from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
+from nexus_cli.conversation.compaction.work_log import MOST_FILES
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine.calls import call_changes
 from nexus_cli.engine.calls.call_changes import CallChanges
-from nexus_cli.engine.requests.work_notes import MOST_FILES
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.rules.decide import CommandDecision
 from nexus_cli.session.session import Session

@@ -23,9 +23,9 @@ from nexus_cli.core.event import CompactionDone, ContextDrop, ContextPlan, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 SUMMARY = "Goal: as said. Next: go on. SUMMARY: the work goes on. " + "detail " * 20

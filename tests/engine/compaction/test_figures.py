@@ -75,7 +75,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             [saved] = [memo.value["saved"] for memo in engine.conversation.memos(REWRITE)]
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
-            drop = session.state.drops()[-1]
+            drop = session.drops()[-1]
             listed = session.dispatcher.services[Assembly].held()["drops"]
             assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
@@ -172,11 +172,11 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
         try:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
-            made = {drop.id for drop in session.state.drops() if drop.cause is Cause.COMPACTION}
+            made = {drop.id for drop in session.drops() if drop.cause is Cause.COMPACTION}
             lane = session.context.conversation
-            assert made and not returned_drops(session.state.drops(), lane.items, lane.memos)
+            assert made and not returned_drops(session.drops(), lane.items, lane.memos)
             await done(session, uncompaction())
-            assert returned_drops(session.state.drops(), lane.items, lane.memos) == made
+            assert returned_drops(session.drops(), lane.items, lane.memos) == made
         finally:
             await session.aclose()
 
@@ -224,7 +224,7 @@ def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
         try:
             await lived(session, *TURNS)
             said = session.engine.compactor.pin("use tabs")[1]
-            assert f"of {pins_report(session.state)['room']:,}" in said
+            assert f"of {pins_report(session)['room']:,}" in said
         finally:
             await session.aclose()
 

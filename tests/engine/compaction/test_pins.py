@@ -25,7 +25,7 @@ from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 
@@ -197,7 +197,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text
-            drop = next(one for one in session.state.drops() if "pin p1" in one.what)
+            drop = next(one for one in session.drops() if "pin p1" in one.what)
             assert f'p1: recall("{drop.id}")' in text
             record = session.record
             assert record is not None and record.original(drop.id) == ("old words " * 220).strip()
@@ -287,13 +287,13 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
             assert record is not None
             for name, drop in ways.items():
                 assert (record.original(drop) or "").startswith(f"PIN{int(name[1:]) - 1} ")
-            drops = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
+            drops = [drop for drop in session.drops() if drop.what.startswith("pin ")]
             assert {drop.id for drop in drops} == set(ways.values())
             assert all(drop.cause == "truncation" for drop in drops)
             cuts = sum(item.form is ItemForm.MARKER for item in session.context.conversation.items)
             for words in TURNS * 2:
                 await turn(session, words)
-            later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
+            later = [drop for drop in session.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
             assert session.engine.window_request().fits
             return session.id

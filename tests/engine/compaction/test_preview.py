@@ -50,8 +50,7 @@ TABLES = ("entries", "fixes", "epochs", "slots", "requests", "drops", "memos", "
 
 def held(session: Session) -> dict[str, object]:
     """All that a rewrite would change: the ledger, its counters, the window, and what waits for the next request."""
-    engine, record = session.engine, session.state.record
-    assert record is not None
+    engine, record = session.engine, session.record
     with the_ledger() as ledger:
         rows = {name: sorted(map(repr, ledger.db.all(f"SELECT * FROM {name}"))) for name in TABLES}
     counters = record.last_drop(), record.next_epoch(), engine.conversation.last, engine.conversation.version
@@ -112,7 +111,7 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
             plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None
             summary = Summary(text, value["summary"]["source"], value["summary"]["why"])
-            prompt, log = drafting(session.state, lambda notice: None)
+            prompt, log = drafting(session, lambda notice: None)
             rewrite, kept = await draft_compaction(engine, plan, summary, "command", prompt, log)
             assert held(session) == before
             script.summary = text
@@ -121,7 +120,7 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
             if made.kept and made.kept["source"] == summary.source:
                 begun = replace(engine.conversation.epoch, id=rewrite.epoch.id)  # a request for a summary may take one
                 assert (made.kept, begun) == (kept, rewrite.epoch)
-                recorded = {drop.id: drop for drop in session.state.drops()}
+                recorded = {drop.id: drop for drop in session.drops()}
                 for drop in rewrite.drops:
                     assert replace(recorded[drop.id], after=0) == replace(drop, text=None)
 
@@ -147,7 +146,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             }
             assert [row["where"] for row in value["pins"]] == ["summary", "summary"]
             assert ended(await session.compact()).ok
-            drop = session.state.drops()[-1]
+            drop = session.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
             assert session.engine.context.estimate.expected(lane.counted, lane.counts()) <= value["after"]
@@ -223,7 +222,7 @@ def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_rep
             size = sum(item.tokens for item in flatten(plan.gone)) + 50
             summary = Summary(summary_of_size(size, engine.context.count), "window", "")
             (tmp_path / "NEXUS.md").write_text("Be brief.\n")
-            prompt, log = drafting(session.state, lambda notice: None)
+            prompt, log = drafting(session, lambda notice: None)
             with pytest.raises(SummaryError, match="not free tokens"):
                 await draft_compaction(engine, replace(plan, summary_most=size), summary, "command", prompt, log)
 

@@ -31,11 +31,11 @@ from nexus_cli.core.event import (
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.engine.compaction.context_fit import draft_due_pruning
 from nexus_cli.reports.cache import cache_report
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_view import prune_notice
 from nexus_cli.session import draft
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 WINDOW = 64_000
 SMALL = replace(SETTINGS, models={MODEL: {**PRICES, "window": WINDOW}})
@@ -179,7 +179,7 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     assert not told(replace(dear, compact=CompactSettings(prune=False)))
     [line] = told()
     again = opened(provider, tmp_path, session.id, settings=dear)
-    assert line in live_report(again.state)["notices"]
+    assert line in live_report(again)["notices"]
     asyncio.run(again.aclose())
     _, events = live(provider, tmp_path, "once more", settings=dear, again=session.id)
     [done] = batches(events)
@@ -196,7 +196,7 @@ def test_the_notice_before_a_pruning_is_the_pruning_not_applied(tmp_path: Path) 
     session, _ = live(provider, tmp_path, "look at it", settings=dear)
     clock.forward(hours=6)
     again = opened(provider, tmp_path, session.id, settings=dear)
-    state, conversation = again.state, again.engine.conversation
+    state, conversation = again, again.engine.conversation
     assert state.record is not None
     before = state.record.last_drop(), conversation.epoch, conversation.version
     [line] = prune_notice(state)
@@ -220,7 +220,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
     async def turns() -> list[Event]:
         try:
-            engine = again.state.engine
+            engine = again.engine
             add_pin(engine.conversation, "3", engine.context.count)
             return await lived(again, *["once more"] * 5)
         finally:

@@ -39,8 +39,8 @@ from nexus_cli.engine.compaction.summary_headings import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.goal import set_goal
-from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 BAD: dict[str, Answer] = {
@@ -62,7 +62,7 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
             before = window_hash(session)
             done = ended(await session.compact())
             assert not done.ok and done.why and "\n" not in done.why and done.before == done.after
-            assert window_hash(session) == before and not session.state.drops()
+            assert window_hash(session) == before and not session.drops()
             assert not (tmp_path / "called.txt").exists()
 
     asyncio.run(live())
@@ -81,7 +81,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
             plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
-            assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
+            assert made.ok and len(script.asked) == 1 and len(session.drops()) == 1
             assert LONG.strip() in summary_of(session)
 
     asyncio.run(live())
@@ -100,7 +100,7 @@ def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_rec
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and session.context.conversation.counted < before
             text, log = summary_of(session), session.context.conversation.log
-            [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
+            [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
             shown, rest = text.split("\n---\n")[1].split("\n[The summary continues: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
             assert f'[The summary continues: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
             assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
@@ -257,7 +257,7 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
             events = [event for words in TURNS * 2 for event in await turn(session, words)]
             assert any(isinstance(event, CompactionDone) and not event.ok for event in events)
             assert session.engine.window_request().fits
-            assert any(drop.cause == "truncation" for drop in session.state.drops())
+            assert any(drop.cause == "truncation" for drop in session.drops())
             return session.id
 
     session = asyncio.run(live())
@@ -383,7 +383,7 @@ def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> No
         ) as session:
             done = ended(await session.compact())
             assert done.ok and len(script.asked) > 1
-            [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
+            [drop] = [drop for drop in session.drops() if "end of a summary" in drop.what]
             text = session.context.conversation.log.original(drop.id)  # type: ignore[attr-defined]
             assert text.endswith("LAST of the first piece.")
 

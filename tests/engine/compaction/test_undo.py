@@ -18,8 +18,8 @@ from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.compaction import uncompaction
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))

@@ -16,12 +16,12 @@ from session.summed import asks_for_summary, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.compaction.summary_head import NOTHING_ELSE, OTHERS, RULED, SAID
-from nexus_cli.conversation.compaction.summary_message import INTRODUCTION
 from nexus_cli.conversation.compaction.work_record import COMPLETE, LISTED, RECORD
 from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.summary_message import INTRODUCTION
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

@@ -20,11 +20,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.core.typed_text import GO_ON
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.session.acts.compaction import preview_of
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 RULES = (
@@ -156,7 +156,7 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
             assert any(item.message.content == GO_ON for item in session.context.conversation.items)
             for number in range(5):
                 await turn(session, f"and on {number}")
-            waiting = await preview_of(session.state)
+            waiting = await preview_of(session)
             assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
             made = ended(await session.compact())
             assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
@@ -225,7 +225,7 @@ def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, m
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *(f"TURN{n} make a list" for n in range(6))) as session:
-            monkeypatch.setattr(session.state.record, "seen_files", broken)
+            monkeypatch.setattr(session.record, "seen_files", broken)
             assert ended(await session.compact()).ok
 
     asyncio.run(live())

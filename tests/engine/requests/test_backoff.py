@@ -19,7 +19,7 @@ from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.memo_kinds import COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.engine.requests.backoff import Backoff
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 
 EARLY = CompactSettings(at=0.25)
 """Long before the window is full."""
@@ -135,7 +135,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
                 await turn(session, "and on " * 300)
             assert ended(await session.compact()).ok
             text = session.context.conversation.items[0].message.content
-            drop = [one for one in session.state.drops() if one.cause == "compaction"][-1]
+            drop = [one for one in session.drops() if one.cause == "compaction"][-1]
             claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
             assert f'The originals: recall("{drop.id}").]' in text

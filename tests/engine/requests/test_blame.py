@@ -122,7 +122,7 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
         if resumed:
             await session.aclose()
             session = opened(provider, tmp_path, session.id)
-            await start_conversation(session.state)
+            await start_conversation(session)
         compaction(session, tmp_path)
         now = len(provider.seen) + 1
         provider.forgets = lambda number: number == now

@@ -20,12 +20,12 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
 LOST = ProviderError("network", "the connection was lost", started=True, cut=True)

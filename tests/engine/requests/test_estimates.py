@@ -112,7 +112,7 @@ def lived(provider: Tokenizing, folder: Path, *turns: str) -> tuple[Session, lis
         session = opened(provider, folder)
         try:
             events = [event for words in turns for event in [event async for event in session.run(words)]]
-            return session, events, list(session.state.drops())
+            return session, events, list(session.drops())
         finally:
             await session.aclose()
 
@@ -189,7 +189,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
                 [event async for event in session.run(WORDS)]
             timeline = session.context.conversation
             tokens = {entry.id: entry.tokens for entry in timeline.read(1, timeline.last)}
-            drops = [drop for drop in session.state.drops() if drop.cause is Cause.COMPACTION]
+            drops = [drop for drop in session.drops() if drop.cause is Cause.COMPACTION]
             return drops, tokens, [timeline.log.original(drop.id) for drop in drops]  # type: ignore[attr-defined]
         finally:
             await session.aclose()

@@ -109,10 +109,10 @@ def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tm
             (tmp_path / "NEXUS.md").write_text(RULES)
             events = await session.compact()
             assert "the compaction would not free tokens" in ended(events).why, "with so many rules"
-            assert not dropped(events) and session.status().drops == 0 and not session.state.drops()
+            assert not dropped(events) and session.status().drops == 0 and not session.drops()
             session.reload()
             (drop,) = dropped([event async for event in session.run("go on")])
-            assert "NEXUS.md" in drop.what and [one.id for one in session.state.drops()] == [drop.id]
+            assert "NEXUS.md" in drop.what and [one.id for one in session.drops()] == [drop.id]
 
     asyncio.run(live())
 
@@ -157,7 +157,7 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             assert ended(await session.compact()).ok
-            assert session.status().drops == len(session.state.drops()) == 1
+            assert session.status().drops == len(session.drops()) == 1
             await done(session, uncompaction())
             assert session.status().drops == 0
             return session.id
@@ -182,7 +182,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             assert ended(await session.compact()).ok
-            session.state.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
+            session.ledger.log(session.id).count_recall("d1")
             assert session.status().drops == 2
             await done(session, uncompaction())
             assert session.status().drops == 0, "and both are back when that is undone too"
@@ -304,6 +304,6 @@ def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
             log = session.engine.conversation.log
             for what, cause in causes:
                 log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
-            assert len(session.state.drops()) == 6 and session.status().drops == 3
+            assert len(session.drops()) == 6 and session.status().drops == 3
 
     asyncio.run(live())

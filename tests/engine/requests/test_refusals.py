@@ -82,7 +82,7 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
     with the_ledger() as ledger:
         assert ledger.calibration(MODEL).window == 0, "what was invented is not remembered"
     again = open_at(tmp_path, Played(lambda request: "done"))
-    assert again.state.engine.model.info.window == 128_000
+    assert again.engine.model.info.window == 128_000
     assert estimated(again) <= 1.05 * estimate
     asyncio.run(again.aclose())
 

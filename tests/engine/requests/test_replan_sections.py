@@ -22,11 +22,11 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
 from nexus_cli.reports import models
+from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.replay import check
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
 """Instructions of about 11,000 tokens."""

@@ -40,7 +40,6 @@ from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.acts.compaction import preview, uncompaction
-from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -101,21 +100,21 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
-    value, found = live_report(session.state), list[Mapping[str, Any]]()
-    session_state, status = session.state, session.status()
+    value, found = live_report(session), list[Mapping[str, Any]]()
+    status = session.status()
     ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
     await done(session, preview("", found.append))
     figures = {
         "status line": status.used,
         "/context": value["budget"]["used"]["total"],
-        "sent anew": prepare_next_request(session.state).tokens,
-        "the tool": session_state.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
+        "sent anew": session.prepare_next_request().tokens,
+        "the tool": session.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
         "preview": found[0]["before"],
         "result": figures_of(session, ended)["used"],
         "status line again": session.status().used,
     }
     if other:
-        figures["nexus context"] = on_record(session, session_state.dispatcher.cwd, session.model)
+        figures["nexus context"] = on_record(session, session.dispatcher.cwd, session.model)
     assert len(set(figures.values())) == 1, figures
     assert value["basis"] == status.basis == figures_of(session, ended)["basis"]
     return status.used
@@ -153,8 +152,8 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
             await turn(session, "list")
-            told, shown, session_state = list[str](), list[str](), session.state
-            own: Any = session_state.dispatcher.services[Assembly]
+            told, shown = list[str](), list[str]()
+            own: Any = session.dispatcher.services[Assembly]
             held: Callable[[], Mapping[str, Any]] = own.held
 
             def looked() -> Mapping[str, Any]:
@@ -213,7 +212,7 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
             after = await agrees(session)
             assert end.ok and (start.tokens, end.before, end.after) == (before, before, after)
             assert after <= found[0]["after"] <= before, "at most"
-            [drop] = session.state.drops()[-1:]
+            [drop] = session.drops()[-1:]
             assert drop.tokens == found[0]["goes"]["tokens"]
         async with living(provider, tmp_path, name) as session:
             assert session.status().used == after
@@ -242,7 +241,7 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
             engine = session.engine
             await turn(session, "list")
             session.reload()
-            prepare_next_request(session.state)
+            session.prepare_next_request()
             at_once, later = engine.next_request(), engine.next_request()
             before = said(at_once)
             await turn(session, "go on")
@@ -261,7 +260,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
             session.reload()
             assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, prepare_next_request(session.state).tokens
+            old, new = session.status().used, session.prepare_next_request().tokens
             assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
             await turn(session, "go on")
             used, name = await agrees(session), session.id
@@ -274,7 +273,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         (tmp_path / "NEXUS.md").unlink()
         async with living(provider, tmp_path, name, OTHER) as session:
             assert not session.status().settled
-            assert prepare_next_request(session.state).tokens < used and await agrees(session)
+            assert session.prepare_next_request().tokens < used and await agrees(session)
             await turn(session, "go on")
             await agrees(session)
 
@@ -288,15 +287,15 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
         provider = Provider(script)
         async with living(provider, tmp_path) as session:
             session.engine.control.waiting_texts = lambda: waiting
-            empty = live_report(session.state)["budget"]["used"]["total"]
+            empty = live_report(session)["budget"]["used"]["total"]
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
-            assert live_report(session.state)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
+            assert live_report(session)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
             waiting.clear()
             await turn(session, "list")
             before = await agrees(session)
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
             with_it = await agrees(session, other=False)
-            value = live_report(session.state)
+            value = live_report(session)
             assert with_it > before + 1000 and value["waiting"]["texts"] == 1
             assert abs(value["waiting"]["tokens"] - (with_it - before)) < with_it // 100
             assert any(one["what"].startswith("message: <shell") for one in value["largest"])

@@ -112,10 +112,10 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     made, run = Wire(), Session.run
 
     async def shows(self: Session, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
-        if self.saved and not self.state.engine.conversation.items:
+        if self.saved and not self.engine.conversation.items:
             text = trigger if isinstance(trigger, str) else trigger.text
             self.engine.control.waiting_texts = lambda: [text]
-            made.shown.append((self.id, as_json(live_report(self.state))))
+            made.shown.append((self.id, as_json(live_report(self))))
             self.engine.control.waiting_texts = list
         async for one in run(self, trigger):
             yield one
@@ -239,7 +239,7 @@ def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wi
     asked = Options(here, OTHER, resume=session.id)
     elsewhere = context_report(asked, SETTINGS, session.id, services=SERVICES)
     again = opened(wire, here, model=OTHER, resume=session.id)
-    shown = live_report(again.state)
+    shown = live_report(again)
     wire.seen.clear()
     lines: list[bytes] = []
     wire.script = lambda request: lines.append(canonical(list(request.tools))) or "done"  # type: ignore[func-returns-value]

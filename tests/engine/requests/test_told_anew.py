@@ -25,7 +25,7 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine import turn as loop
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.session.replay import check
+from nexus_cli.reports.check_replay import check
 from nexus_cli.session.session import Session
 
 FRENCH = "The person wants every answer in French."
@@ -119,7 +119,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     def noting(request: Request) -> Any:
         nonlocal number
         number += 1
-        sessions[0].state.engine.readings.notices.append(f"{NOTICE} {number:02}")
+        sessions[0].engine.readings.notices.append(f"{NOTICE} {number:02}")
         return work(request)
 
     provider = Played(Summariser(work=noting))

@@ -110,7 +110,7 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
     )
 
     def script() -> Any:
-        session.state.engine.control.emit(e.Notice("a note of nexus", warning=False))
+        session.engine.control.emit(e.Notice("a note of nexus", warning=False))
         return next(steps)
 
     session = begun(tmp_path, script)
@@ -129,7 +129,7 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
 def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path, last: str) -> None:
     async def look(request: Request) -> str:
         if last and any(last in str(message["content"]) for message in request.messages):
-            await until(lambda: session.state.engine.conversation.last == 3)  # the other one's result
+            await until(lambda: session.engine.conversation.last == 3)  # the other one's result
         return "I have looked.\nAll is well."
 
     crew = Crew({"make it": handing("look at one", "look at two"), "look at": look})
@@ -194,7 +194,7 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
     def resumed(level: str | None, then: str = "", words: str = "") -> str:
         asked = Options(tmp_path, MODEL, resume=session.id, allow=level)
         made = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
-        told = describe_former_level(made.state)
+        told = describe_former_level(made)
         if then:
             made.set_level(then)
         if words:

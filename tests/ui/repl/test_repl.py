@@ -595,7 +595,7 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         assert "- of" in stage.repl.status(80), "nobody knows it yet"
         stage.repl.refresh_status()
         await stage.until(lambda: "- of" not in stage.repl.status(80))
-        used = int(live_report(stage.session.state)["budget"]["used"]["total"])
+        used = int(live_report(stage.session)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)} of" in stage.repl.status(80)
         assert not stage.text and stage.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")
@@ -1203,7 +1203,7 @@ def test_a_call_that_runs_when_the_repl_ends_says_that_the_session_was_closed(tm
 
     async def scene() -> None:
         stage.type("run it")
-        await stage.until(lambda: stage.session.state.dispatcher.started_here)
+        await stage.until(lambda: stage.session.dispatcher.started_here)
 
     stage.play(scene())  # which requests the exit, as SIGTERM and SIGHUP do
     assert "the session was closed" in stage.session.engine.conversation.items[-1].message.content

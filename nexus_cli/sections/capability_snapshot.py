@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.provider.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import describe_bad_key
-from nexus_cli.sections.contributors.capabilities import ItemState
 from nexus_cli.sections.find_recipe import list_recipes
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ ENVIRONMENTS = frozenset(
     ".venv venv uv.lock poetry.lock .pixi .conda env conda environment.yml environment.yaml node_modules".split()
 )
 """Names in a project whose environments are looked for."""
+
+
+class ItemState(StrEnum):
+    """The state of an item."""
+
+    READY = "ready"
+    SETUP = "needs_setup"
+    BROKEN = "broken"
 
 
 def _describe_environment(cwd: Path) -> str:

@@ -1,9 +1,8 @@
-"""Settle projects and sessions in which nexus was killed during a command, before anything there is read or obeyed."""
+"""Settle projects in which nexus was killed during a command, before anything there is read or obeyed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
@@ -36,14 +35,3 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
                         f"Its records are in {own_places.data}",
                     ) from error
     return lines
-
-
-def settle_session(session: str) -> None:
-    """Record what a command of a killed nexus changed in a session that is resumed: later changes are the person's.
-    Blocks."""
-    data = places().data
-    if any((data / "undo" / "looks").glob("*.json")):
-        from nexus_cli.undo.follow_changes import settle_killed  # noqa: PLC0415  (after a process was killed)
-
-        with suppress(OSError, ValueError):  # the next undo tries again
-            settle_killed(data, session)
