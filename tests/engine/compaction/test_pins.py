@@ -26,9 +26,7 @@ from nexus_cli.session.replay import check
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 
 
-@pytest.mark.parametrize(
-    "what", ["use 2 spaces", "message 1", "3.", "#hashtag", "no tabs", "3 things matter", "-v"]
-)
+@pytest.mark.parametrize("what", ["use 2 spaces", "message 1", "3.", "#hashtag", "no tabs", "3 things matter", "-v"])
 def test_words_with_numbers_in_them_are_words(what: str) -> None:
     assert pins.add_pin(timeline("one"), what, count).text == what
 
