@@ -89,8 +89,6 @@ class EditedText:
     text: str
     notes: tuple[str, ...]
     """The number of places that `all` replaced, and skipped edits."""
-    is_quoted: bool = True
-    """True if the places were found by text that the model quoted, False if by their numbers."""
 
 
 def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
