@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_609, 0, None),
     "context": (8_737, 0, 16),
     "conversation": (45_109, 0, 46),
-    "core": (45_784, 0, None),
+    "core": (45_827, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (49_648, 0, 27),
     "guides": (4_591, 0, 19),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_365, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
-    "tools": (54_773, 26_394, 55),
+    "tools": (54_538, 26_394, 55),
     "tree undo worktrees": (67_863, 0, 64),
     "ui": (97_548, 0, 46),
     "workers": (10_356, 0, 1),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_889, 48_922)
+SUM = (969_697, 48_922)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -14,9 +14,9 @@ _LEADS = {"": "", "**": ".*?", "**/": "(?:[^/]*+/)*?"}
 `/` or at the beginning)."""
 
 
-def compile_signs(signs: Iterable[str], end: str) -> re.Pattern[str]:
-    """Compile a pattern that is split at its wildcards (`**/`, `**`, `*` and `?`) to an expression for `match`; `end`
-    must match after it."""
+def compile_signs(signs: Iterable[str | re.Pattern[str]], end: str) -> re.Pattern[str]:
+    """Compile a pattern that is split at its wildcards (`**/`, `**`, `*`, `?`, and expressions for one character) to an
+    expression for `match`; `end` must match after it."""
     *before, (lead, (*texts, tail)) = _read_parts(signs)
     source = "".join(f"(?>{_LEADS[other_lead]}{_first_fit(others)})" for other_lead, others in before)
     if texts:
@@ -24,7 +24,7 @@ def compile_signs(signs: Iterable[str], end: str) -> re.Pattern[str]:
     return re.compile(f"{source}{_LEADS[lead]}{tail}(?={end})", re.DOTALL)
 
 
-def _read_parts(signs: Iterable[str]) -> list[tuple[str, list[str]]]:
+def _read_parts(signs: Iterable[str | re.Pattern[str]]) -> list[tuple[str, list[str]]]:
     """Return the parts of a pattern, each with the wildcard in `_LEADS` before it, and expressions of fixed length with
     a `*` between two of them."""
     parts = [("", [""])]
@@ -37,6 +37,8 @@ def _read_parts(signs: Iterable[str]) -> list[tuple[str, list[str]]]:
         elif sign == "*":
             if len(texts) == 1 or texts[-1]:
                 texts.append("")
+        elif isinstance(sign, re.Pattern):
+            texts[-1] += sign.pattern
         else:
             texts[-1] += "[^/]" if sign == "?" else re.escape(sign)
     return parts
