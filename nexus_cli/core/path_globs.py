@@ -30,15 +30,15 @@ def _read_parts(signs: Iterable[str | re.Pattern[str]]) -> list[tuple[str, list[
     parts = [("", [""])]
     for sign in signs:
         lead, texts = parts[-1]
-        if sign in ("**/", "**"):
+        if isinstance(sign, re.Pattern):
+            texts[-1] += sign.pattern
+        elif sign in ("**/", "**"):
             if lead and texts == [""]:  # wildcards that follow each other directly are one
                 sign = "**" if "**" in (parts.pop()[0], sign) else "**/"
             parts.append((sign, [""]))
         elif sign == "*":
             if len(texts) == 1 or texts[-1]:
                 texts.append("")
-        elif isinstance(sign, re.Pattern):
-            texts[-1] += sign.pattern
         else:
             texts[-1] += "[^/]" if sign == "?" else re.escape(sign)
     return parts

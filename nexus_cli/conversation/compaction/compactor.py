@@ -14,12 +14,11 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, fit_labelled
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import (
-    NAMED,
     TOLD,
     add_pin,
     describe_pinning,
-    left_out_line,
     list_pins,
+    name_pins,
     pin_drop,
     remove_pin,
 )
@@ -32,7 +31,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import StaleBatch, find_batches
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.elide import Count, name_first, plural
+from nexus_cli.core.elide import Count, plural
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
 from nexus_cli.core.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.json_value import JsonObject
@@ -109,8 +108,8 @@ class Compactor:
             f"all pins use {used:,} of {room:,}"
         )
         fitting = fit_labelled(there, room, count)
-        if crowded := [quote.pin for quote in there if quote not in fitting]:
-            sentence += f"; a summary will have no room for {name_first(crowded, NAMED)}, which can be recalled later"
+        if crowded := [quote for quote in there if quote not in fitting]:
+            sentence += f"; a summary will have no room for {name_pins(crowded)}, which can be recalled later"
         if not added.entry and len(added.text) > TOLD:
             sentence += "; too long to send now: the model gets the full text with the next summary"
         return added.pin, sentence
@@ -187,7 +186,7 @@ class Compactor:
         messages = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
         additions = Additions(
             fitted.text(fitted.missing(record_drop, self.recalls)),
-            left_out_line(plan.crowded, pins_drop, recalls=self.recalls),
+            [(name_pins(plan.crowded), pins_drop)] if plan.crowded else (),
             self.recalls,
             unseen,
             _unquoted(plan, plan.quotes, messages),

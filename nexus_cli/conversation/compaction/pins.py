@@ -120,19 +120,20 @@ def quote_pins(pins: Sequence[Quote], missing: str) -> list[str]:
     return list(filter(None, [list_labelled(PINNED, pins), missing]))
 
 
-def name_left_out(pins: Sequence[Quote]) -> str:
-    """Return the beginning of the line that names pins without room."""
-    return LEFT_OUT.format(name_first([pin.pin for pin in pins], NAMED))
+def name_pins(pins: Sequence[Quote]) -> str:
+    """Name pins by their ids."""
+    return name_first([pin.pin for pin in pins], NAMED)
 
 
-def left_out_line(pins: Sequence[Quote], drop_id: str, *, recalls: bool) -> str:
-    """Return the line that names pins without room, with their drop if the model `recalls` drops; "" for none."""
+def left_out_line(names: str, drop_id: str, *, recalls: bool) -> str:
+    """Return the line that names pins without room, with their drop if the model `recalls` drops."""
     way = f': recall("{drop_id}")' if recalls else ""
-    return f"{name_left_out(pins)}{way}]" if pins else ""
+    return f"{LEFT_OUT.format(names)}{way}]"
 
 
 def pin_drop(pins: Sequence[Quote], drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
     """Return the drop of the pins without room."""
     text = "\n\n".join(pin.labelled for pin in pins)
-    names = name_first([pin.pin for pin in pins], NAMED)
-    return Drop(drop_id, f"pin{'s' * (len(pins) > 1)} {names}, without room", count(text), cause, at, text=text)
+    return Drop(
+        drop_id, f"pin{'s' * (len(pins) > 1)} {name_pins(pins)}, without room", count(text), cause, at, text=text
+    )

@@ -401,7 +401,7 @@ def test_a_report_ends_what_refusals_said(
     assert meter.estimate(counted) <= FAR * 1.05 * counted * truth + 1
 
 
-def test_the_report_after_a_refusal_decides() -> None:
+def test_a_refusal_that_a_report_agrees_with_is_believed() -> None:
     meter = HeldEstimate()
     meter.learn_from_overflow(10_000, 15_000, None)
     meter.learn(1, 10_000, 14_800)
