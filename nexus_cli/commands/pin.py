@@ -37,9 +37,9 @@ def pin_text(
 
 def drop_pin(
     source: Source,
-    named: Annotated[str, Argument("ID", "The pin, its message, or part of its text.", is_text=True)],
+    named: Annotated[str, Argument("ID", "The pin, the number of its message, or its text.", is_text=True)],
 ) -> Act:
-    """Remove a pin: by its ID, the number of its message, or a part of its text."""
+    """Remove a pin: by its ID, the number of its message, or its text."""
     quote, sentence = _find_session(source).engine.compactor.unpin(named)
     return report_act(sentence, quote)
 

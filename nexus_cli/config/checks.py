@@ -90,15 +90,6 @@ def parse_check(value: object) -> EditCheck:
     return EditCheck(value["glob"], value["command"], float(seconds))
 
 
-def early_globs(project: Path, configured: Sequence[EditCheck] | None) -> tuple[str, ...]:
-    """Return the file patterns of checks of the whole project, which are worth starting early."""
-    if configured is not None and not configured:
-        return ()
-    mine = [check.glob for check in configured or () if FILES not in check.command]
-    globs = [glob for files, _, glob, command, _ in _FOUND if FILES not in command and _has_any(project, files)]
-    return (*mine, *globs)
-
-
 def _has_any(project: Path, files: Iterable[str]) -> bool:
     return any((project / name).is_file() for name in files)
 

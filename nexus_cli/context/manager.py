@@ -18,7 +18,7 @@ from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
-from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
+from nexus_cli.core.budget import LEAST_OUTPUT, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import PLACEHOLDER, Epoch, ItemForm, Kind, WindowItem, is_placeholder, sum_tokens
 from nexus_cli.core.errors import ProviderError
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
-LEAST_STORED = 4_096
-"""A smaller window, which may leave no room for any request, is not stored: one wrong word of a provider must not end
-later sessions."""
+LEAST_NAMED = 512
+"""Least window in tokens that a provider's error is believed to name: no model has a smaller one."""
 
 
 @dataclass(slots=True)
@@ -369,37 +368,21 @@ class ContextManager:
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
 
-        A plausible window of at least `LEAST_STORED` is stored for all sessions, a smaller one applies to this session.
-        So does an implausible one that leaves room to continue; any other is ignored.
+        A window of at least `LEAST_NAMED` that is smaller than the known one applies to this session.
         """
-        believed, limit = Estimate.believes(error, counted), error.limit or 0
-        for_all = believed and limit >= LEAST_STORED
-        self.estimate = self.estimate.after_refusal(
-            counted, error.counted, limit if for_all else None, self.conversation.counts()
-        )
+        limit, info = error.limit or 0, self.model.info
+        self.estimate = self.estimate.after_refusal(counted, error.counted, limit or None, self.conversation.counts())
         self._store_calibration()
-        if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
-            return self._take_window(limit, for_all=for_all)
-        return None
-
-    def _leaves_room(self, limit: int) -> bool:
-        """Return True if `REQUEST_FLOOR` of the budget of a window stays free."""
-        room = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
-        return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * room
-
-    def _take_window(self, limit: int, *, for_all: bool) -> Notice:
-        """Use the window named in an overflow error; return a notice about it."""
-        listed = self.model.info.listed_window or self.model.info.window
-        self.size_for(replace(self.model.info, window=limit, window_refused=True, listed_window=listed))
-        report = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
-        if self.model.info.window_key:
-            self._keep_window(limit)
+        if not LEAST_NAMED <= limit < self.budget.window:
+            return None
+        listed = info.listed_window or info.window
+        self.size_for(replace(info, window=limit, window_refused=True, listed_window=listed))
+        self._keep_window(limit)
+        report = f"{info.served_name} reports a context window of {limit:,} tokens"
+        if info.window_key:
             line = f"{report}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
-        if not for_all:
-            self._keep_window(limit)
-            return Notice(f"{report}; used for this session only", warning=False)
-        return Notice(f"{report}; used from now on", warning=False)
+        return Notice(f"{report}; used for this session only", warning=False)
 
     def _keep_window(self, window: int) -> None:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""

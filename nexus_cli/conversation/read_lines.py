@@ -43,13 +43,6 @@ class ReadLines:
         """Format the changed lines, `443-446, 500`, or their number; "" if they are unknown."""
         return f"{_count(self.changed):,} lines" if len(self.changed) > NAMED else _name(self.changed)
 
-    def of_text(self, text: str) -> str:
-        """Return these lines of the file's `text`."""
-        if self.is_whole:
-            return text
-        lines = text.split("\n")
-        return "\n".join(line for first, last in self.spans for line in lines[first - 1 : last])
-
 
 def _name(spans: Sequence[EntryRange]) -> str:
     return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)

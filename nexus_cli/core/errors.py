@@ -147,8 +147,6 @@ class ProviderError(NexusError):
         """For `overflow`: the tokens of our request that the provider's message names, or None."""
         self.status = status
         """The HTTP status of the provider's answer, None if there was none."""
-        self.output_cap = 0
-        """The request's output cap in tokens; 0 if unknown."""
 
     @property
     def is_away(self) -> bool:

@@ -14,9 +14,9 @@ _LEADS = {"": "", "**": ".*?", "**/": "(?:[^/]*+/)*?"}
 `/` or at the beginning)."""
 
 
-def compile_signs(signs: Iterable[str], end: str) -> re.Pattern[str]:
-    """Compile a pattern that is split at its wildcards (`**/`, `**`, `*` and `?`) to an expression for `match`; `end`
-    must match after it."""
+def compile_signs(signs: Iterable[str | re.Pattern[str]], end: str) -> re.Pattern[str]:
+    """Compile a pattern that is split at its wildcards (`**/`, `**`, `*`, `?`, and expressions for one character) to an
+    expression for `match`; `end` must match after it."""
     *before, (lead, (*texts, tail)) = _read_parts(signs)
     source = "".join(f"(?>{_LEADS[other_lead]}{_first_fit(others)})" for other_lead, others in before)
     if texts:
@@ -24,13 +24,15 @@ def compile_signs(signs: Iterable[str], end: str) -> re.Pattern[str]:
     return re.compile(f"{source}{_LEADS[lead]}{tail}(?={end})", re.DOTALL)
 
 
-def _read_parts(signs: Iterable[str]) -> list[tuple[str, list[str]]]:
+def _read_parts(signs: Iterable[str | re.Pattern[str]]) -> list[tuple[str, list[str]]]:
     """Return the parts of a pattern, each with the wildcard in `_LEADS` before it, and expressions of fixed length with
     a `*` between two of them."""
     parts = [("", [""])]
     for sign in signs:
         lead, texts = parts[-1]
-        if sign in ("**/", "**"):
+        if isinstance(sign, re.Pattern):
+            texts[-1] += sign.pattern
+        elif sign in ("**/", "**"):
             if lead and texts == [""]:  # wildcards that follow each other directly are one
                 sign = "**" if "**" in (parts.pop()[0], sign) else "**/"
             parts.append((sign, [""]))

@@ -212,8 +212,6 @@ class Calibration:
     reports: int = 0
     misses: tuple[float, ...] = ()
     """Relative errors of the estimates of whole requests, the newest last, as shares."""
-    window: int = 0
-    """The window in tokens that a refused request named; 0 if none did."""
     ratios: tuple[float, ...] = ()
     """The factor by kind of content, see `nexus_cli.conversation.tokens.estimate`; empty before the first report."""
 

@@ -9,14 +9,13 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.core.services import Log
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.provider.model_table import describe_unknown_window
 from nexus_cli.provider.served_models import served_model_info
 
 
 def load_model_info(
-    calibrations: Calibrations,
     name: str,
     settings: Settings,
     log: Log | None = None,
@@ -28,13 +27,9 @@ def load_model_info(
     """Return the info of a model at the address set in the environment, as `served_model_info` does with `waits` and
     `saves`. `tell` gets a notice about a window that nobody states, once a day.
 
-    A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
-    the session of `log` applies in any case.
+    A window recorded in the session of `log` applies.
     """
     info = served_model_info(name, settings.models, waits=waits, saves=saves)
-    learned = 0 if info.window_key else calibrations.calibration(info.served_name).window
-    if 0 < learned < info.window:
-        info = replace(info, window=learned, window_refused=True, listed_window=info.window)
     info = _with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
     if tell is not None and not (info.known or info.window_refused or info.pending):
         from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)

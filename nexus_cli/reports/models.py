@@ -14,7 +14,6 @@ from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import keys_present, resolve_alias, unnamed_model
 from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
@@ -62,11 +61,10 @@ def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None
     """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
     chosen = unnamed_model(settings)
     rows: dict[str, ModelObject] = {}  # by true name, which may be a key in the wrong field
-    with Ledger.read_personal() as ledger:
-        for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
-            if name not in rows:
-                rows[name] = _figures(ledger, name, settings)
-            rows[name]["because"].append(why)
+    for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
+        if name not in rows:
+            rows[name] = _figures(name, settings)
+        rows[name]["because"].append(why)
     return {"version": 1, "chosen": redact(chosen) or None, "models": list(rows.values())}
 
 
@@ -75,8 +73,7 @@ def show_model(name: str, settings: Settings) -> ModelReport:
     model = resolve_alias(name, settings)
     check_model(model)
     chosen = unnamed_model(settings)
-    with Ledger.read_personal() as ledger:
-        row = _figures(ledger, model, settings)
+    row = _figures(model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
     row["because"] = [why for usable, why in _usable(settings, chosen, servers) if usable == model]
     details = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
@@ -88,9 +85,9 @@ def quick_names(settings: Settings) -> list[str]:
     return [*settings.alias, *dict.fromkeys(keys_present(settings).values())]
 
 
-def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
+def _figures(name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
-    figures = replace(load_model_info(ledger, name, settings, waits=True), name=redact(name))
+    figures = replace(load_model_info(name, settings, waits=True), name=redact(name))
     return ModelObject({"name": figures.name, "because": [], **to_json_value(figures)})
 
 

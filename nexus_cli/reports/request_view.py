@@ -118,7 +118,7 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
     items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
     noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
     recorded = noted or {"recipe": session.recipe, "section_budget": None, "limits": ()}
-    info = load_model_info(ledger, str(row.manifest.arguments["model"]), settings)
+    info = load_model_info(str(row.manifest.arguments["model"]), settings)
     info = replace(info, **{name: recorded[name] for name in ("window", "max_output") if name in recorded})
     before = rows[step - 2] if step > 1 else None
     last_sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1

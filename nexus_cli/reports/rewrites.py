@@ -53,7 +53,7 @@ def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[Rewr
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
         model = log.epoch(memo.value["epoch"]).model
-        rewrite_rows.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
+        rewrite_rows.append(_row(settings, model, memo, _requests_since(rows, memos[place:]), paid))
         before = memo.at
     return rewrite_rows
 
@@ -67,11 +67,11 @@ def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[R
 
 
 def _row(
-    ledger: Ledger, settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
+    settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
 ) -> RewriteRow:
     value = memo.value
     first = since[0].usage if since and since[0].reported_tokens else None
-    info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
+    info = load_model_info(model, settings).with_tier_prices(first.input if first else 0)
     cold, saved = value["cold"], value["saved"]
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary

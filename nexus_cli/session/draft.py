@@ -40,7 +40,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
     with Ledger.read_personal() as personal_ledger, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
         if options.model:
-            info = load_model_info(personal_ledger, options.model, settings, waits=True, saves=options.save)
+            info = load_model_info(options.model, settings, waits=True, saves=options.save)
             ledger.calibrate(info.served_name, personal_ledger.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         session = ledger.create_session(
@@ -70,7 +70,7 @@ def look_at(
     """
     unasked, control, notices = _Unasked(), Control(), list[str]()
     session_log, personal_ledger = ledger.log(session.id), personal_ledger or ledger
-    info = info or load_model_info(ledger, options.model or session.model, settings, session_log)
+    info = info or load_model_info(options.model or session.model, settings, session_log)
     is_new = session_log.current_epoch() is None
     log = open_log(ledger, session, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(

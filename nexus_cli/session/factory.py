@@ -320,7 +320,7 @@ def _load_first_info(
     """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
     limits, _ = compose_limits(limit_layers(settings, recipe, options))
     waits = limits.max_cost is not None or options.contract is not None
-    return load_model_info(ledger, name, settings, log, waits=waits, saves=options.save, tell=notices.append)
+    return load_model_info(name, settings, log, waits=waits, saves=options.save, tell=notices.append)
 
 
 def _kept_folders(log: SessionLog) -> list[str]:

@@ -12,7 +12,6 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -24,34 +23,19 @@ _LARGEST = 4_000_000
 """Most characters of a text that are searched."""
 
 
+_FORMS = {
+    "'": "\u2018\u2019\u201a\u201b\u2032\u02b9\u02bb\u02bc\u00b4",
+    '"': "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb",
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+    "": "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff\x7f",
+}
+"""Each form with its look-alikes; invisible characters have none."""
+_ALIKES = str.maketrans({char: form for form, alikes in _FORMS.items() for char in alikes})
+
+
 def _fold(text: str) -> str:
     """Replace each character of `text` by one form for all its look-alikes."""
-    if text.isascii():
-        bare = re.sub(r"[\x00-\x08\r\x0e-\x1f\x7f]", "", text)
-        return re.sub(r"[ \t\v\f]+", " ", bare)
-    forms = unicodedata.normalize("NFD", "".join(map(_form, text)))  # marks on a letter in one order
-    return re.sub(" +", " ", forms)
-
-
-@lru_cache(4096)
-def _form(char: str) -> str:
-    """Return the form of a character, "" if it is invisible."""
-    if char in "\n ":
-        return char
-    category, name = unicodedata.category(char), unicodedata.name(char, "")
-    if category == "Zs" or char in "\t\v\f":
-        return " "
-    if category in ("Cf", "Cc") or name.startswith("VARIATION SELECTOR"):
-        return ""
-    if category == "Pd" or name == "MINUS SIGN":
-        return "-"
-    if "QUOTATION MARK" in name or "APOSTROPHE" in name or name.endswith("PRIME"):
-        double = ("QUOTATION MARK" in name and "SINGLE" not in name) or "DOUBLE" in name
-        return '"' if double else "'"
-    plain = unicodedata.normalize("NFKD", char)
-    if plain == char or (len(plain) > 1 and plain[0] == " "):
-        return char
-    return "".join(_form(part) for part in plain)
+    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text.translate(_ALIKES)))
 
 
 _MOST_NAMED = 8
@@ -89,8 +73,6 @@ class EditedText:
     text: str
     notes: tuple[str, ...]
     """The number of places that `all` replaced, and skipped edits."""
-    is_quoted: bool = True
-    """True if the places were found by text that the model quoted, False if by their numbers."""
 
 
 def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
@@ -255,9 +237,7 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
 def _looks_like_part(text: str, old: str) -> bool:
     """Return True if a part of `text` differs from `old` only in look-alikes."""
     wanted, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
-    _, match, remainder = folded.partition(wanted) if wanted.strip() else ("", "", "")
-    # With a mark behind it the last letter is another one.
-    return bool(match) and not unicodedata.combining(remainder[:1] or " ")
+    return bool(wanted.strip()) and wanted in folded
 
 
 def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:

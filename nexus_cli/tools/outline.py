@@ -1,7 +1,7 @@
 """Outline a text file: the lines on which its definitions or headings begin, with their numbers.
 
 `LANGUAGES` has the expressions, by the end of a file's name. A model navigates by the outline; nothing is decided by
-it. The names that remind of a file after a compaction come from `nexus_cli.conversation.compaction.file_outline`.
+it.
 """
 
 from __future__ import annotations

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 
+from nexus_cli.core.path_globs import compile_signs
 from nexus_cli.tools.files import ToolError
 
 _MOST = 256
 _MOST_TEXT = 64_000
 """Most characters of all patterns that braces expand to."""
-_LONGEST_NAME = 1000
-"""Most characters of the pattern of one name."""
 _CHOICES = re.compile(r"\{((?:[^{},]*+,)++[^{},]*+)\}")
 """Braces with a comma, in which there are no other braces."""
-_NEVER = "(?!)"
-"""The expression of `fnmatch` for brackets that match no character."""
+_PARTS = re.compile(r"(?:\{[^{}]*\}|[^,;|\s])+")
+"""A pattern of a list."""
+_SIGNS = re.compile(r"((?<![^/])\*\*(?:/|\Z)|\*|\?|\[!?\]?+[^]/]*+\])")
+"""The wildcards of a pattern."""
 
 
 class PathPattern:
@@ -31,7 +30,7 @@ class PathPattern:
 
     def __init__(self, pattern: str) -> None:
         """Parse; raise `ToolError` for one that is empty, has a NUL, leaves its folder, or expands to too many."""
-        parts = list(dict.fromkeys(_split_list(pattern)))
+        parts = list(dict.fromkeys(_PARTS.findall(pattern)))
         if not any(part.strip("{}") for part in parts):
             raise ToolError("the pattern must not be empty")
         if "\0" in pattern:
@@ -62,78 +61,54 @@ class _PatternChoice:
     def __init__(self, pattern: str) -> None:
         pattern = unicodedata.normalize("NFC", pattern)
         self._exact = pattern.removeprefix("./")
-        self._literal = _segments(pattern, literal=True)
-        self.choices = [(_segments(choice, literal=True), _segments(choice)) for choice in _expand_braces(pattern)]
+        self._literal = _compile(pattern, literal=True)
+        self.choices = [(_compile(choice, literal=True), _compile(choice)) for choice in _expand_braces(pattern)]
 
     @property
     def impossible(self) -> bool:
         """True if no name can match any of its choices."""
-        return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self.choices)
+        return not any(loose for _, loose in self.choices)
 
     def select(self, paths: Sequence[str], step: Callable[[], None]) -> set[str]:
         """Return the path equal to the pattern, else the matching ones; for each choice literal matches come first."""
         step()
-        names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
-        same = {path for path in paths if "/".join(names[path]) == self._exact}
+        names = {path: unicodedata.normalize("NFC", path) for path in paths}
+        same = {path for path in paths if names[path] == self._exact}
         if same and "*" not in self._exact:
             return same
-        matching = {path for path in paths if _fits(self._literal, names[path])}
+        matching = _find_matching(names, self._literal)
         for literal, loose in self.choices:
             step()
-            exact = {path for path in paths if _fits(literal, names[path])}
-            matching |= exact or {path for path in paths if _fits(loose, names[path])}
+            matching |= _find_matching(names, literal) or _find_matching(names, loose)
         return matching
 
 
-def _split_list(pattern: str) -> list[str]:
-    """Split a list of patterns at `,`, `;`, `|` or white space outside braces."""
-    parts, start, depth = [], 0, 0
-    closing = pattern.count("}")
-    for index, letter in enumerate(pattern):
-        if letter == "{" and closing:
-            depth += 1
-        elif letter == "}":
-            closing -= 1
-            depth = max(0, depth - 1)
-        elif not depth and (letter in ",;|" or letter.isspace()):
-            parts.append(pattern[start:index])
-            start = index + 1
-    return [part for part in [*parts, pattern[start:]] if part]
+def _find_matching(names: Mapping[str, str], expression: re.Pattern[str] | None) -> set[str]:
+    return {path for path, name in names.items() if expression.match(name)} if expression else set()
 
 
-def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
-    """Return one regular expression per name, None for `**`. With `literal` brackets match themselves."""
+def _compile(pattern: str, *, literal: bool = False) -> re.Pattern[str] | None:
+    """Compile a pattern without braces, None if brackets in it match no character. With `literal` brackets match
+    themselves."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise ToolError("the pattern must be relative and without `..`: name its folder in `path`")
-    names = [name for name in pattern.split("/") if name not in ("", ".")]
-    if pattern.endswith("/"):
-        names.append("**")
-    if "/" not in pattern:
-        names = ["**", *names]
-    joined = [name for i, name in enumerate(names) if name != "**" or i == 0 or names[i - 1] != "**"]
-    if literal:
-        joined = [name.replace("[", "[[]") for name in joined]
-    return [None if name == "**" else _compile_name(name) for name in joined]
+    names = [
+        name if name == "**" else re.sub(r"\*+", "*", name) for name in pattern.split("/") if name not in ("", ".")
+    ]
+    before, after = ["**"] * ("/" not in pattern), ["**"] * pattern.endswith("/")
+    try:
+        signs = [_read_sign(sign, literal) for sign in _SIGNS.split("/".join([*before, *names, *after]))]
+    except re.error:
+        return None
+    return compile_signs(signs, r"\Z")
 
 
-@lru_cache(4096)
-def _compile_name(name: str) -> re.Pattern[str]:
-    """Compile the pattern of one name; the expressions of `fnmatch` never backtrack into a star."""
-    if len(name) > _LONGEST_NAME:
-        return re.compile(r"\b\B")
-    return re.compile(fnmatch.translate(name))
-
-
-def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    reached = {0}
-    for segment in segments:
-        if segment is None:
-            reached = set(range(min(reached), len(names) + 1))
-        else:
-            reached = {i + 1 for i in reached if i < len(names) and segment.match(names[i])}
-        if not reached:
-            return False
-    return len(names) in reached
+def _read_sign(sign: str, literal: bool) -> str | re.Pattern[str]:
+    """Return a part of a pattern as `compile_signs` takes it. Raises `re.error` for brackets with an empty range."""
+    if literal or not (sign.startswith("[") and _SIGNS.fullmatch(sign)):
+        return sign
+    body = re.sub(r"[\\\[&~|^]|(?<=-)-", r"\\\g<0>", sign[1:-1])
+    return re.compile(f"[^/{body[1:]}]" if body.startswith("!") else f"[{body}]")
 
 
 def _expand_braces(pattern: str) -> list[str]:

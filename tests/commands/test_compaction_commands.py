@@ -174,5 +174,5 @@ def test_pin_remove_takes_a_pin_back_and_pin_add_pins_words_that_begin_so(contex
             context.run(words)
     context.run("pin add remove old logs before the release")
     assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == ["remove old logs before the release"]
-    context.run("pin remove logs before")
+    context.run("pin remove remove old logs before the release")
     assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage, until
+from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
 from search import sample
 
@@ -179,24 +179,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     assert "is slow: findings, if any, come with a later result" in before[0] and "a.ts:1" not in before[0], before
     later = "\n".join(told(place)[1:])
     assert "Edit applied. 1 finding of" in later and "a.ts:1:BAD a = 1" in later, later
-    assert "old.ts" not in later and later.count("(some may predate the edit)") == 1, later
-
-
-def test_the_state_before_is_looked_at_from_the_first_read_on(place: Stage) -> None:
-    whole_check(place, WHOLE)
-    log = place.home / "log"
-    edit = calls(("edit_file", {"path": "a.ts", "edits": [{"old": "let a", "new": "BAD a"}]}))
-
-    def model(body: Any) -> Any:
-        done = sum(one["role"] == "tool" for one in body["messages"])
-        if done == 1:
-            assert until(log.exists), "the check has looked before there was an edit"
-        return [calls(("read_file", {"path": "a.ts"})), edit, {"text": "Done."}][done]
-
-    place.script(model)
-    assert place.ask("--allow", "edit", "change a", bug=SPY.format(patience=60, log=str(log))).status == 0
-    assert f"{APPLIED}1 new finding of" in told(place)[-1] and "old.ts" not in told(place)[-1], told(place)
-    assert log.read_text().count("looked") == 2
+    assert "old.ts" not in later, later
 
 
 def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
@@ -284,38 +267,6 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
     place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else calls(*edits))
     assert place.ask("--allow", "edit", "change").status == 0
     assert f"[nexus: {line}]" in told(place)[-1], told(place)
-
-
-@pytest.mark.matrix
-def test_files_edited_in_one_step_are_looked_at_together_afterwards(place: Stage) -> None:
-    log = place.home / "log"
-    spy = f"""from nexus_cli.engine.calls import edit_checks
-run = edit_checks.run_process
-def logged(argv, **more):
-    with open({str(log)!r}, "a") as file:
-        print(*argv[4:], file=file)
-    return run(argv, **more)
-edit_checks.run_process = logged
-"""
-    names = ["1.txt", "2.txt", "3.txt"]
-    for name in names:
-        (place.folder / name).write_text("ok\n")
-    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(LINES)}\n")
-
-    def edit_all(text: str, *last: str) -> tuple[str, list[str]]:
-        new = dict.fromkeys(names, text) | dict(zip(names[2:], last, strict=False))
-        made = [("write_file", {"path": path, "content": one}) for path, one in new.items()]
-        reads = calls(*(("read_file", {"path": path}) for path in names))
-        steps = iter([reads, calls(*made), {"text": "Done."}])
-        place.script(lambda body: next(steps))
-        log.write_text("")
-        assert place.ask("--allow", "edit", "change", bug=spy).status == 0
-        return told(place)[-1], log.read_text().splitlines()
-
-    result, looks = edit_all("fine\n")
-    assert looks == [*names, " ".join(names)] and APPLIED not in result, looks
-    result, looks = edit_all("good\n", "BAD\n")
-    assert looks == [*names, " ".join(names), *names] and "[nexus: 3.txt:1:BAD]" in result, (looks, result)
 
 
 def test_a_check_can_change_nothing_and_deny_rules_hold(place: Stage) -> None:

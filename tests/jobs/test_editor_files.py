@@ -92,7 +92,7 @@ def test_each_tool_that_edits_takes_the_text_of_the_editor_and_keeps_line_ends(p
         READ,
         ("apply_patch", {"input": patch}),
         READ,
-        ("str_replace_editor", {"command": "insert", "path": "price.py", "insert_line": 0, "new_str": "import os\n"}),
+        ("edit_file", {"path": "price.py", "edits": [{"old": "def", "new": "import os\ndef"}]}),
         ("write_file", {"path": "price.py", "content": "one\ntwo\n"}),
         ("write_file", {"path": "new.py", "content": "new\n"}),
     ]

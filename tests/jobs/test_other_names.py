@@ -44,9 +44,6 @@ STYLES: dict[str, list[Any]] = {
             )
         ),
         calls(
-            ("str_replace_editor", {"command": "insert", "path": "shop.py", "insert_line": 0, "new_str": "# a shop"})
-        ),
-        calls(
             ("write", {"filePath": "shop.py", "content": AFTER}),
             ("write", {"filePath": "test_shop.py", "content": TEST}),
         ),

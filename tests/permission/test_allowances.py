@@ -338,7 +338,7 @@ def test_a_guide_opens_no_credentials_and_no_files_that_programs_obey(
     assert permission.decide(call, "ask", granted=tuple(read_granted(written)[0])).verdict == verdict
 
 
-@pytest.mark.parametrize("name", ["edit_file", "insert_lines", "apply_patch"])
+@pytest.mark.parametrize("name", ["edit_file", "apply_patch"])
 def test_a_condition_for_edits_names_each_tool_that_a_hook_knows_as_edit(project: Path, name: str) -> None:
     tool, permission = rule_tools()[name], CallPermission(project, project, (), SandboxSettings())
     for path, is_named in (("src/a", True), ("b", False)):

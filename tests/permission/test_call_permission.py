@@ -527,31 +527,26 @@ def test_no_edit_shows_or_moves_what_a_deny_rule_keeps_from_reading(project: Pat
     key.write_text("TOPSECRET=1\nlast\n")
     patches = ("*** Update File: secret/key\n*** Move to: open", "*** Delete File: secret/key")
     calls: list[Call] = [("apply_patch", {"input": f"*** Begin Patch\n{one}\n*** End Patch"}) for one in patches]
-    calls += [
-        ("edit_file", {"path": "secret/key", "edits": [{"old": "TOPSECRET=2", "new": "x"}]}),
-        ("insert_lines", {"path": "secret/key", "line": 0, "text": "x"}),
-    ]
+    calls.append(("edit_file", {"path": "secret/key", "edits": [{"old": "TOPSECRET=2", "new": "x"}]}))
     events, outcome = say(
         opened(project, *calls, ("write_file", {"path": "secret/new", "content": "x"}), allow="edit"), "go"
     )
     *hidden, new = results(events)
-    assert [one.denied for one in hidden] == [True] * 4 and "TOPSECRET" not in "".join(one.text for one in hidden)
+    assert [one.denied for one in hidden] == [True] * 3 and "TOPSECRET" not in "".join(one.text for one in hidden)
     assert all("config.toml line 2" in row["why"] for row in outcome.denied)
     assert key.read_text() == "TOPSECRET=1\nlast\n" and new.ran and (project / "secret" / "new").exists()
 
 
 @pytest.mark.matrix
 def test_a_rule_may_name_a_tool_that_is_called_by_the_name_of_another_program(project: Path) -> None:
-    write_settings('[rules]\ndeny = ["apply_patch(src/**)", "insert_lines"]\n')
-    (project / "a").write_text("one\n")
+    write_settings('[rules]\ndeny = ["apply_patch(src/**)"]\n')
     add = "*** Begin Patch\n*** Add File: {}/new\n+x\n*** End Patch"
     calls: list[Call] = [
         ("apply_patch", {"input": add.format("src")}),
         ("apply_patch", {"input": add.format("lib")}),
-        ("insert_lines", {"path": "a", "line": 0, "text": "x"}),
     ]
-    src, lib, insert = results(say(opened(project, *calls, allow="edit"), "go")[0])
-    assert src.denied and insert.denied and lib.ran and not (project / "src").exists(), (src, lib, insert)
+    src, lib = results(say(opened(project, *calls, allow="edit"), "go")[0])
+    assert src.denied and lib.ran and not (project / "src").exists(), (src, lib)
 
 
 @pytest.mark.matrix

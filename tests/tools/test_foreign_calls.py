@@ -85,12 +85,6 @@ SAME: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"path": "a", "edits": [{"old": "x", "new": "y"}]},
     ),
     (
-        "str_replace_editor",
-        {"command": "insert", "path": "a", "insert_line": 2, "new_str": "x"},
-        "insert_lines",
-        {"path": "a", "line": 2, "text": "x"},
-    ),
-    (
         "Bash",
         {"command": "ls", "timeout": 1500, "description": "List files"},
         "bash",
@@ -208,7 +202,7 @@ def test_our_own_names_win_and_a_tool_that_is_absent_is_not_called() -> None:
     assert ForeignCalls(registry("Read")).translate(own) is own
     bare = ToolRegistry([], {})
     assert bare.get("apply_patch") is None and registry().get("apply_patch") is not None
-    assert "apply_patch" not in registry().names() and "insert_lines" not in str(registry().get_definitions())
+    assert "apply_patch" not in registry().names() and "apply_patch" not in str(registry().get_definitions())
 
 
 def test_arguments_that_were_cut_off_are_not_completed() -> None:
@@ -221,7 +215,7 @@ def test_arguments_that_were_cut_off_are_not_completed() -> None:
 
 
 def test_a_foreign_name_whose_arguments_do_not_fit_is_answered_with_ours() -> None:
-    for name, near in {"shell": "bash", "str_replace_editor": "read_file", "MultiEdit": "edit_file"}.items():
+    for name, near in {"shell": "bash", "str_replace_editor": "edit_file", "MultiEdit": "edit_file"}.items():
         assert f"Did you mean {near}?" in registry().describe_unknown(name)
 
 
@@ -386,16 +380,6 @@ def test_a_patch_may_touch_only_the_files_that_permission_decided_on(desk: Any) 
     call = ForeignCalls(desk.registry).translate(ToolCall("c1", "apply_patch", {"paths": ["b"], "patch": text}))
     result = desk.run("apply_patch", **call.arguments)
     assert "a is not one of `paths`" in result.error and files(desk.project) == {"a": "x\n"}
-
-
-def test_lines_are_inserted_behind_a_line_of_a_file_that_was_read(desk: Any) -> None:
-    path = desk.write("a", "one\r\ntwo")
-    assert "read" in desk.run("insert_lines", path="a", line=1, text="x").error
-    for line, text in ((1, "between\n"), (3, "last"), (0, "first")):
-        desk.run("read_file", path="a")
-        assert desk.run("insert_lines", path="a", line=line, text=text).success
-    assert path.read_bytes() == b"first\r\none\r\nbetween\r\ntwo\r\nlast"
-    assert "the file ends at line 5; no text" in desk.run("insert_lines", path="a", line=6, text="x").error
 
 
 def test_a_file_is_moved_where_no_link_is_possible(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:

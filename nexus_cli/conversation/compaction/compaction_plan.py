@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pins import split_fitting_pins
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, fit_labelled
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
 from nexus_cli.conversation.left_out_ranges import unseen_ranges
 from nexus_cli.conversation.tokens.content_kinds import ByKind, slots_by_kind
@@ -232,7 +231,9 @@ def plan(
     spare = room - (stays := sum_tokens(kept_items))
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
-    stay, crowded = split_fitting_pins(_without_shown(pins, kept_items), max(0, min(beyond.pins, free)), count)
+    repeated = _without_shown(pins, kept_items)
+    stay = tuple(fit_labelled(repeated, max(0, min(beyond.pins, free)), count))
+    crowded = tuple(pin for pin in repeated if pin not in stay)
     free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept_items if s.shows_entry} | {pin.entry for pin in stay}

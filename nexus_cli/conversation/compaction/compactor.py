@@ -11,17 +11,16 @@ from dataclasses import dataclass
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.own_words import Quote, fit_labelled
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import (
     TOLD,
     add_pin,
     describe_pinning,
     list_pins,
-    named_ways,
+    name_pins,
     pin_drop,
     remove_pin,
-    split_fitting_pins,
 )
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, missed_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
@@ -32,7 +31,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import StaleBatch, find_batches
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.elide import Count, name_first, plural
+from nexus_cli.core.elide import Count, plural
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
 from nexus_cli.core.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.json_value import JsonObject
@@ -41,8 +40,6 @@ RECORD_SLACK = 32
 """Tokens that a check of the files may add to the record, on top of a quarter of its size."""
 LEAST = 4000
 """Least budget in tokens of a compaction on command: a smaller window is not worth one."""
-NAMED = 5
-"""Most pins without room that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +107,9 @@ class Compactor:
             f"{'already ' * (added in before)}{describe_pinning(added)}: {plural(tokens, 'token')}; "
             f"all pins use {used:,} of {room:,}"
         )
-        if crowded := split_fitting_pins(there, room, count)[1]:
-            pin_names = name_first([quote.pin for quote in crowded], NAMED)
-            sentence += f"; a summary will have no room for {pin_names}, which can be recalled later"
+        fitting = fit_labelled(there, room, count)
+        if crowded := [quote for quote in there if quote not in fitting]:
+            sentence += f"; a summary will have no room for {name_pins(crowded)}, which can be recalled later"
         if not added.entry and len(added.text) > TOLD:
             sentence += "; too long to send now: the model gets the full text with the next summary"
         return added.pin, sentence
@@ -181,8 +178,7 @@ class Compactor:
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
-        known_drops = named_ways(item.message.content for item in conversation.items if item.replaces_others)
-        crowded = {pin.pin: known_drops.get(pin.pin) or next_drop() for pin in plan.crowded}
+        pins_drop = next_drop() if plan.crowded else ""
         fitted = fit_record(record, plan.record_room, count)
         record_drop = next_drop() if fitted.left else ""
         cut_drop = next_drop() if cut else ""
@@ -190,7 +186,7 @@ class Compactor:
         messages = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
         additions = Additions(
             fitted.text(fitted.missing(record_drop, self.recalls)),
-            list(crowded.items()),
+            [(name_pins(plan.crowded), pins_drop)] if plan.crowded else (),
             self.recalls,
             unseen,
             _unquoted(plan, plan.quotes, messages),
@@ -206,8 +202,8 @@ class Compactor:
         if cut:
             what = "the end of a summary that did not fit the window"
             drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, now, text=cut))
-        new = [pin for pin in plan.crowded if pin.pin not in known_drops]
-        drops += [pin_drop(pin, crowded[pin.pin], Cause.COMPACTION, now, count) for pin in new]
+        if plan.crowded:
+            drops.append(pin_drop(plan.crowded, pins_drop, Cause.COMPACTION, now, count))
         kept_records = {
             **_kept_figures(messages, self.work.answers, plan, fitted),
             "rules": len(rules),

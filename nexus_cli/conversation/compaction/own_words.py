@@ -101,6 +101,16 @@ class OwnWords:
         return ""
 
 
+def fit_labelled(quotes: Sequence[Quote], room: int, count: Count) -> list[Quote]:
+    """Return the labelled quotations that fit `room` tokens, in their order; the last get room first."""
+    fitting = []
+    for quote in reversed(quotes):
+        if (cost := quote.labelled_tokens(count)) <= room:
+            room -= cost
+            fitting.append(quote)
+    return fitting[::-1]
+
+
 def missing_line(number: int, noun: str, drop_id: str, recalls: bool) -> str:
     """Return the line that replaces missing content: `[15 earlier messages: recall("d5")]`."""
     plural = f"{number} {noun}{'s' if number > 1 else ''}"

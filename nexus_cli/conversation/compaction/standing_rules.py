@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.own_words import Quote, fit_labelled
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.user_messages import typed_messages
 from nexus_cli.core.elide import Count
@@ -40,16 +40,6 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
         sentences |= {(entry, words): None for _, words in there if words}
         unmatched = [quote for quote, words in there if not words]
     return [Quote(entry, words) for entry, words in sorted(sentences, key=lambda pair: pair[0])]
-
-
-def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
-    """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
-    fitting = []
-    for rule in sorted(rules, key=lambda quote: -quote.entry):
-        if (cost := rule.labelled_tokens(count)) <= room:
-            room -= cost
-            fitting.append(rule)
-    return sorted(fitting, key=lambda quote: quote.entry)
 
 
 def earlier_rules(conversation: Conversation) -> list[Quote]:
@@ -96,6 +86,6 @@ def choose_rules(
     earlier, most_rules = earlier_rules(conversation), int(budget * RULES_SHARE)
     shown = plan.shown_entries(plan.quotes)[0]
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
-    in_force = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most_rules, count)
+    in_force = fit_labelled(sorted(every.values(), key=lambda rule: rule.entry), most_rules, count)
     room = min(most_rules, free + rules_tokens(conversation, count))
-    return in_force, fit_rules([rule for rule in in_force if rule.entry not in shown], room, count)
+    return in_force, fit_labelled([rule for rule in in_force if rule.entry not in shown], room, count)

@@ -14,10 +14,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nexus_cli.conversation.compaction.file_outline import outline
 from nexus_cli.conversation.compaction.own_words import missing_line
 from nexus_cli.conversation.compaction.work_log import CommandRun
-from nexus_cli.conversation.read_lines import ReadLines
 from nexus_cli.core.elide import Count, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize, safe_line
@@ -28,9 +26,6 @@ COMPLETE = "This session's own calls read or edited no other file, and ran no ot
 TODO_LIST = "Todo list (tool `todo`), open items first:"
 LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
 """The longest possible line for items without room."""
-WHOLE = ReadLines((), 0)
-LARGEST_OUTLINED = 512 * 1024
-"""Largest file in bytes that is searched for names."""
 HEAD = 60
 """Characters of a long path's beginning; the rest is its end."""
 COMMAND_HEAD, COMMAND_TAIL = 120, 60
@@ -49,8 +44,6 @@ class WorkItem:
     kind: Literal["file", "command", "answer"] = "file"
     """What it names: a file, a command that ran, or what the person declined, replied or took back."""
     failing: bool = False
-    detail: str = ""
-    """Text to add if there is room."""
     path: str = ""
     """Path of a file."""
     at: tuple[int, int] = (0, 0)
@@ -105,21 +98,16 @@ class FileTrace:
     """See `WorkItem.at`."""
     name: str = ""
     """Display name of a file in a worker's worktree; "" for other files."""
-    lines: ReadLines = WHOLE
-    """The lines that were read."""
 
     def item(self, folder: str, state: str) -> WorkItem:
         """Return the item of the file, with its name relative to `folder` and its `state`."""
         name = self.name or (os.path.relpath(self.path, folder) if folder else self.path)
         return WorkItem(self.used, f"- {safe_path(name)} ({state})", path=self.path, at=self.at)
 
-    def describe(self, data: bytes, *, outlined: bool) -> tuple[str, Sequence[str]]:
-        """Return the state of the file with this content on disk, and if `outlined` the names in the lines that were
-        read."""
+    def describe(self, data: bytes) -> str:
+        """Return the state of the file with this content on disk."""
         changed = bool(self.digest) and hashlib.sha256(data).hexdigest() != self.digest
-        is_legible = outlined and len(data) <= LARGEST_OUTLINED and b"\0" not in data[:8192]
-        names = outline(self.path, self.lines.of_text(data.decode("utf-8", "replace"))) if is_legible else ()
-        return f"{self.how}, changed on disk since" if changed else self.how, names
+        return f"{self.how}, changed on disk since" if changed else self.how
 
 
 def common_folder(files: Iterable[FileTrace]) -> str:
@@ -144,20 +132,16 @@ class WorkRecord:
     files: Sequence[FileTrace] = ()
     """The files that the items name, the last used first."""
 
-    def with_states(self, states: Mapping[str, tuple[str, Sequence[str]]]) -> WorkRecord:
-        """Return the record with the state of files on disk and the names defined in them, by path."""
-        folder, updated = common_folder(self.files), dict[str, WorkItem]()
-        for file in self.files:
-            if file.path in states:
-                state, names = states[file.path]
-                detail = f": {', '.join(map(safe_line, names))}" if names else ""
-                updated[file.path] = replace(file.item(folder, state), detail=detail)
+    def with_states(self, states: Mapping[str, str]) -> WorkRecord:
+        """Return the record with the state of files on disk, by path."""
+        folder = common_folder(self.files)
+        updated = {file.path: file.item(folder, states[file.path]) for file in self.files if file.path in states}
         return replace(self, items=[updated.get(item.path, item) for item in self.items])
 
 
 @dataclass(frozen=True, slots=True)
 class FittedRecord(WorkRecord):
-    """The part of a record that fits; its items have their details in the text."""
+    """The part of a record that fits."""
 
     left: Sequence[str] = ()
     """The lines left out."""
@@ -198,12 +182,7 @@ def fit_record(record: WorkRecord, room: int, count: Count, missing: str = LONGE
         fitting += 1
     goals, items = record.goals[:fitting], record.items[: max(0, fitting - len(record.goals))]
     left = (*record.goals[len(goals) :], *(item.text for item in record.items[len(items) :]))
-    detailed = []
-    for item in items:
-        cost = count(item.detail) if item.detail and not left else 0
-        detailed.append(replace(item, text=item.text + item.detail) if 0 < cost <= free else item)
-        free -= cost if cost <= free else 0
-    return FittedRecord(goals, tuple(detailed), record.folder, left=left)
+    return FittedRecord(goals, tuple(items), record.folder, left=left)
 
 
 def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.conversation.compaction.work_record import (
     TODO_LIST,
-    WHOLE,
     FileTrace,
     WorkItem,
     WorkRecord,
@@ -118,21 +117,19 @@ def _traces(conversation: Conversation) -> list[FileTrace]:
             digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
             by_path[path] = FileTrace(path, how, digest, used, at, name)
     parts = read_lines(conversation.memos(LINES_READ))
-    traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in by_path.values()]
+    traces = [_with_lines(trace, parts.get(trace.path, ReadLines((), 0))) for trace in by_path.values()]
     return sorted(traces, key=lambda trace: (-trace.used, trace.path))
 
 
 def _with_lines(trace: FileTrace, lines: ReadLines) -> FileTrace:
-    """Add to the trace of a file that the session did not create the lines that were read and those that edits changed:
-    its names are taken from these alone. Those that a command or a worker changed are unknown."""
-    if trace.how.startswith("created"):
-        return trace
+    """Add to the trace of a file that the session did not create the lines that were read and those that edits changed.
+    Those that a command or a worker changed are unknown."""
     read = f"read {lines.describe()}".rstrip()
     if trace.how == "read":
-        return replace(trace, how=read, lines=lines)
-    changed = lines.changed if trace.how == "changed" else ()
-    how = f"{read}; changed {lines.describe_changes()}" if changed else trace.how
-    return replace(trace, how=how, lines=ReadLines(changed, max(1, lines.total)))
+        return replace(trace, how=read)
+    if trace.how == "changed" and lines.changed:
+        return replace(trace, how=f"{read}; changed {lines.describe_changes()}")
+    return trace
 
 
 def _describe_changer(by: str) -> str:

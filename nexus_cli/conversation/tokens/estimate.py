@@ -3,8 +3,8 @@
 Our counter is not the provider's tokenizer. The number of provider tokens per counted token depends on the kind of
 content, so each kind has a ratio, learned per model from reports and stored. Only content that no report of the epoch
 covers is estimated. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of
-the kept reports. The figures of a refusal are not a report: they change the estimate by at most `FAR` until a report
-agrees, and are not stored.
+the kept reports. The figures of a refusal are not a report: they change the estimate by at most `FAR` until the next
+report, and are not stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from nexus_cli.conversation.tokens.content_kinds import (
     times,
 )
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.section_rows import apportion
 from nexus_cli.core.services import Calibration
 
@@ -160,10 +159,8 @@ class Estimate:
     ratios: Ratios
     doubt: float = 0.0
     """The miss of the newest report, if it is not believed yet."""
-    unrefused: Ratios | None = None
-    """The ratios before refusals changed them, until a report comes."""
     refused: float = 1.0
-    """The factor by which refusals changed them."""
+    """The factor by which refusals changed the ratios, until the next report."""
     anchor: Anchor | None = None
     """None before the first plausible report of an epoch."""
 
@@ -171,7 +168,7 @@ class Estimate:
     def of(cls, calibration: Calibration | None = None) -> Estimate:
         """Return the estimate of a model with the stored `calibration`, if there is one."""
         start = calibration or Calibration()
-        return cls(start, Ratios.start(start.factor, start.ratios))
+        return cls(start, _stored_ratios(start))
 
     @property
     def unanchored(self) -> Estimate:
@@ -282,15 +279,14 @@ class Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
         An implausible report changes nothing. A report far from the estimate becomes the anchor, but ratios change only
-        if the next report agrees. Without `teaches` (the request has images) a report only anchors this epoch. A window
-        that a refusal has named is forgotten once a larger request was answered.
+        if the next report agrees. Without `teaches` (the request has images) a report only anchors this epoch.
         """
         after = self.anchored(report, window)
-        if 0 < self.calibration.window < report.reported:
-            after = replace(after, calibration=replace(self.calibration, window=0))
         if after.anchor is not report or report.counted < SMALL or not teaches:
             return after
-        return after._review_refusals(report, window)._learn(report, self.anchor, window)
+        if self.refused != 1.0:
+            after = replace(after, ratios=_stored_ratios(self.calibration), refused=1.0)
+        return after._learn(report, self.anchor, window)
 
     def _learn(self, report: Anchor, before: Anchor | None, window: WindowCounts | None) -> Estimate:
         """Return the estimate with the ratios of a plausible report; `before` is the one that it follows."""
@@ -311,50 +307,22 @@ class Estimate:
         )
         return replace(self, calibration=calibration, ratios=ratios, doubt=0.0)
 
-    def _review_refusals(self, report: Anchor, window: WindowCounts | None) -> Estimate:
-        """Return the estimate without the effect of refusals if a report is nearer to the earlier expectation."""
-        if self.unrefused is None:
-            return self
-        before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
-        errors, expected = (
-            abs(estimate.unanchored.scale(window).tokens(report.counted) - report.reported)
-            for estimate in (self, before)
-        )
-        return replace(before, ratios=self.ratios) if errors < expected else before
-
-    @staticmethod
-    def believes(error: ProviderError, counted: int) -> bool:
-        """Return True if the figures of an overflow error are plausible for a request of `counted` tokens by our count:
-        they are parsed from a text, sometimes that of a proxy.
-
-        The reported count may include the output cap. The reported window must be one that the request can have
-        exceeded.
-        """
-        most = MOST * counted + error.output_cap
-        if error.limit and error.limit > most:
-            return False
-        if not error.counted:
-            return True
-        if LEAST * counted <= error.counted <= MOST * counted:
-            return True
-        # With a large output cap almost any figure is near the sum, so the tolerance is smaller here.
-        return counted / FAR <= error.counted - error.output_cap <= counted * FAR
-
     def after_refusal(
         self, counted: int, reported: int | None, limit: int | None, window: WindowCounts | None
     ) -> Estimate:
-        """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until a report agrees, refusals
+        """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until the next report, refusals
         change it at most by `FAR` in all."""
         old, expected, counted = self.calibration, self.unanchored.scale(window).tokens(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _clamp(tokens / counted)
         misses = (*old.misses, KNOWN_ERROR)[-KEPT:]
-        after = replace(self.unanchored, calibration=replace(old, window=limit or old.window, misses=misses))
-        if expected <= 0:
-            return after
-        unrefused = self.unrefused or self.ratios
-        refused = min(FAR, max(1 / FAR, self.refused * tokens / expected))
-        return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
+        refused = min(FAR, max(1 / FAR, self.refused * tokens / expected)) if expected > 0 else self.refused
+        ratios = _stored_ratios(old).scaled(refused)
+        return replace(self.unanchored, calibration=replace(old, misses=misses), ratios=ratios, refused=refused)
+
+
+def _stored_ratios(calibration: Calibration) -> Ratios:
+    return Ratios.start(calibration.factor, calibration.ratios)
 
 
 def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, window: WindowCounts | None) -> Ratios:

@@ -131,8 +131,6 @@ class CallChanges:
             self._tell_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(what, context, work)
-        if tool.reads_content and (checks := self._find_checks()):
-            checks.look_early(context.targets.values())
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
         if not profile:

@@ -1,8 +1,8 @@
 """Run `[[check]]` commands on what a step has edited, and tell the model which findings are new (`nexus docs checks`).
 
 A check runs in the sandbox profile `read`: it cannot change the project. Before the first edit of a file it looks at
-the file as it was, so that only findings that were not there before are told. A slow check delays nothing: it runs in
-the background, from the first read of such a file on, and its findings come with a later step.
+the file as it was, so that only findings that were not there before are told. A slow check delays nothing: it goes on
+in the background, and its findings come with a later step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.checks import FILES, EditCheck, early_globs, list_checks, parse_check
+from nexus_cli.config.checks import FILES, EditCheck, list_checks, parse_check
 from nexus_cli.config.programs import program_environment
 from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.context.manager import ContextManager
@@ -66,17 +66,6 @@ class _Look:
     digests: tuple[str, ...]
     """Digest of each file's content then."""
     lines: list[str]
-    is_sure: bool = True
-    """False if files were edited while it looked: their findings are not in `lines`."""
-
-
-@dataclass(frozen=True)
-class _Finding:
-    """A line that a check prints."""
-
-    line: str
-    is_sure: bool
-    """False if it may be older than the edit."""
 
 
 @dataclass
@@ -91,10 +80,8 @@ class _State:
     """The groups that this step edits, with their digests before."""
     edits: int = 0
     """Number of edits so far of files that it looks at."""
-    touched: dict[str, None] = field(default_factory=dict)
-    """Files that were edited since its last look."""
     pending: dict[tuple[str, ...], None] = field(default_factory=dict)
-    """What it has to look at after edits."""
+    """The edited groups that it has to look at."""
     work: asyncio.Task[None] | None = None
     """The look before edits."""
     reports: asyncio.Task[None] | None = None
@@ -141,19 +128,6 @@ class EditChecks:
         self._states: dict[EditCheck, _State] = {}
         self._edited: dict[str, None] = {}
         """Files edited in this step, relative to the project."""
-        self._early = early_globs(self._project, configured)
-        """Patterns of files whose first read begins a look at the whole project."""
-
-    def look_early(self, names: Iterable[Path]) -> None:
-        """Look at the project in the background when a file is read that a check of the whole project looks at."""
-        files = [name for target in names if (name := self._name(target))] if self._early else []
-        kinds = [glob for glob in self._early if any(EditCheck(glob, "").matches(name) for name in files)]
-        if not kinds:
-            return
-        self._early = tuple(glob for glob in self._early if glob not in kinds)
-        for state in self._active(files):
-            if state.is_whole and state.work is None:
-                self._begin_look(state, ())
 
     async def look_before(self, targets: Iterable[Path]) -> None:
         """Note files that are about to be edited; look at those whose content no check has seen, for `PATIENCE`."""
@@ -168,10 +142,9 @@ class EditChecks:
             if not is_seen:
                 if state.work is None or state.work.done():
                     state.looks.pop(key, None)
-                    self._begin_look(state, key)
+                    state.work = asyncio.create_task(self._look_before(state, key))
                 await _wait_for([(state, state.work)])
             state.edits += 1
-            state.touched |= dict.fromkeys(group)
 
     async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
         """Run the checks of the files edited since the last report; queue new findings for the model, those that come
@@ -180,7 +153,7 @@ class EditChecks:
         begun = []
         for state in self._active(names):
             changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
-            state.pending |= dict.fromkeys(map(state.key, changed))
+            state.pending |= dict.fromkeys(changed)
             if state.pending and (state.reports is None or state.reports.done()):
                 work = self._look_after(state, state.work, context, notices, control)
                 state.reports = asyncio.create_task(work)
@@ -203,12 +176,6 @@ class EditChecks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin_look(self, state: _State, key: tuple[str, ...]) -> None:
-        async def look() -> None:
-            await self._look(state, key, after=False)
-
-        state.work = asyncio.create_task(look())
-
     async def _look_after(
         self,
         state: _State,
@@ -221,12 +188,22 @@ class EditChecks:
         if before is not None:
             await asyncio.wait({before})
         while state.pending and not state.off:
-            keys, state.pending = list(state.pending), {}
-            if await self._all_pass(state, keys):
-                continue
-            findings = [finding for key in keys for finding in await self._look(state, key, after=True)]
-            if findings:
-                notices.extend(_notices(context, control, state.check, findings))
+            groups, state.pending = list(state.pending), {}
+            names = dict[tuple[str, ...], list[str]]()
+            for group in groups:
+                names.setdefault(state.key(group), []).extend(group)
+            before_edits = {key: state.looks.get(key) for key in names}
+            for key, last in before_edits.items():
+                look = await self._look(state, key)
+                if look is None:
+                    continue
+                state.looks[key] = look
+                if last is not None:
+                    findings = _find_new(last.lines, look.lines)
+                else:
+                    findings = [line for line in look.lines if key or any(name in line for name in names[key])]
+                if findings:
+                    notices.extend(_notices(context, control, state.check, findings, are_new=last is not None))
         _tell_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
@@ -241,44 +218,21 @@ class EditChecks:
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
 
-    async def _look(self, state: _State, key: tuple[str, ...], *, after: bool) -> list[_Finding]:
-        """Run a check on files; return the findings of a look `after` edits that the last look at them had not.
+    async def _look_before(self, state: _State, key: tuple[str, ...]) -> None:
+        """Look at files that are about to be edited; what was edited while the check ran does not count as seen."""
+        edits, look = state.edits, await self._look(state, key)
+        if look is not None and state.edits == edits:
+            state.looks[key] = look
 
-        If a file was edited while it ran, another look after is due, and one before leaves out what it found in there.
-        """
-        edits, digests = state.edits, self._digests(key)
-        files = [name for name in key if (self._project / name).is_file()]
+    async def _look(self, state: _State, key: tuple[str, ...]) -> _Look | None:
+        """Run a check on a group of files, or on the whole project; return None if the check is broken."""
+        digests, files = self._digests(key), [name for name in key if (self._project / name).is_file()]
         lines: list[str] | None = []
         if files or state.is_whole:
             began = time.monotonic()
             lines = await run_in_thread(lambda stop: self._run(state, files, stop))
             state.is_slow = time.monotonic() - began > PATIENCE
-        if lines is None:
-            return []
-        is_overtaken = state.edits != edits if state.is_whole else self._digests(key) != digests
-        if after and is_overtaken:
-            state.pending[key] = None
-        elif after:
-            last, state.looks[key] = state.looks.get(key), _Look(digests, lines)
-            return _judge(state, last, lines)
-        elif state.is_whole:
-            untouched = [line for line in lines if not _names_any(line, state.touched)]
-            state.looks[key] = _Look(digests, untouched, is_sure=not state.touched)
-        elif not is_overtaken:
-            state.looks[key] = _Look(digests, lines)
-        return []
-
-    async def _all_pass(self, state: _State, keys: Sequence[tuple[str, ...]]) -> bool:
-        """Look at several groups at once, if none had findings; return True if none has any now. If one has, only looks
-        at each of them tell which findings are new."""
-        if len(keys) < 2 or not all((last := state.looks.get(key)) and not last.lines for key in keys):
-            return False
-        digests = list(map(self._digests, keys))
-        files = [name for key in keys for name in key if (self._project / name).is_file()]
-        if files and await run_in_thread(lambda stop: self._run(state, files, stop)) != []:
-            return False
-        state.looks |= {key: _Look(digest, []) for key, digest in zip(keys, digests, strict=True)}
-        return True
+        return None if lines is None else _Look(digests, lines)
 
     def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
@@ -353,27 +307,12 @@ async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -
             tasks[task].is_slow = True
 
 
-def _judge(state: _State, last: _Look | None, lines: Sequence[str]) -> list[_Finding]:
-    """Return the findings that were not in `last`. Without a sure look before the edits, those in edited files may be
-    older; those in others are told only if a look before had seen these."""
-    touched, state.touched = state.touched, {}
-    doubts = [line for line in lines if not state.is_whole or _names_any(line, touched)]
-    if last is None:
-        return [_Finding(line, is_sure=False) for line in doubts]
-    return [_Finding(line, last.is_sure or line not in doubts) for line in _find_new(last.lines, lines)]
-
-
-def _names_any(line: str, names: Iterable[str]) -> bool:
-    return any(name in line for name in names)
-
-
-def _notices(context: ContextManager, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
-    """Return the lines for the model about new findings; show the person how many there are."""
-    lines = [finding.line for finding in findings]
-    are_new = all(finding.is_sure for finding in findings)
+def _notices(
+    context: ContextManager, control: Control, check: EditCheck, lines: Sequence[str], *, are_new: bool
+) -> list[str]:
+    """Return the lines for the model about findings; show the person how many there are."""
     count = plural(len(lines), "new finding" if are_new else "finding")
-    doubt = "" if are_new else " (some may predate the edit)"
-    notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *lines[:LINES]]
+    notices = [f"Edit applied. {count} of `{check.name}`", *lines[:LINES]]
     if hidden := lines[LINES:]:
         size, text = context.count("\n".join(hidden)), "\n".join(lines)
         drop = context.conversation.record_drop(f"findings of {check.name}", size, Cause.OUTPUT_CAP, text)

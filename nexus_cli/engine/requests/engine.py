@@ -278,11 +278,11 @@ class Engine:
         )
 
     def other_model(self, name: str) -> Model:
-        """Return the model with this name or alias; the session's own for "" or a window without calibrations."""
-        name, calibrations = resolve_alias(name, self.settings), self.context.calibrations
-        if not name or calibrations is None:
+        """Return the model with this name or alias; the session's own for ""."""
+        name = resolve_alias(name, self.settings)
+        if not name:
             return self.model
-        return replace(self.model, info=load_model_info(calibrations, name, self.settings), effort="")
+        return replace(self.model, info=load_model_info(name, self.settings), effort="")
 
     def load_anchor(self, log: LaneLog) -> None:
         """Anchor the token estimate of a conversation from `log` on its newest report, if its model is still the same.
@@ -304,11 +304,10 @@ class Engine:
     def take_model_info(self) -> None:
         """Size the window by what the model's server has stated since the session was opened, if anything; tell the
         person if nobody states the window."""
-        if not self.model.info.pending or self.context.calibrations is None:
+        if not self.model.info.pending:
             return
-        name, log = self.model.info.name, self.conversation.log
-        tell, stored = self.control.emit_notice, self.context.calibrations
-        info = load_model_info(stored, name, self.settings, log, saves=self.saves, tell=tell)
+        name, log, tell = self.model.info.name, self.conversation.log, self.control.emit_notice
+        info = load_model_info(name, self.settings, log, saves=self.saves, tell=tell)
         if not info.pending:
             self.context.size_for(info)
 

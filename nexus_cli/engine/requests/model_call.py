@@ -98,7 +98,6 @@ async def _request_reply(
         _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if is_paid else None, before, main)
         raise
     except ProviderError as error:
-        error.output_cap = cap
         if may_repeat and error.cut:
             raise _keep_cut(engine, fold, error.kind, error.why, plan) from error
         _keep_partial(engine, fold, BROKEN_OFF, error.kind, plan if began or error.cut else None, before, main)

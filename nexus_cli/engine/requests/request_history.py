@@ -157,7 +157,7 @@ class ConversationRequests:
 
     def info(self, row: RequestRow) -> ModelInfo:
         if row.model not in self._infos:
-            self._infos[row.model] = load_model_info(self.ledger, row.model, self.settings)
+            self._infos[row.model] = load_model_info(row.model, self.settings)
         return self._infos[row.model]
 
     def epoch(self, number: int) -> Epoch:

@@ -19,7 +19,7 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_t
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.core.section_rows import apportion, scale_sections
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, RequestRow
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.reports.text.lines import dollars, number, share
 
@@ -79,9 +79,7 @@ def describe_request(request_figures: RequestFigures) -> str:
     return " · ".join([*facts, *([dollars(cost)] if cost else [])])
 
 
-def list_request_figures(
-    ledger: Ledger, log: LaneLog, entries: Sequence[Entry], settings: Settings
-) -> Iterator[RequestFigures]:
+def list_request_figures(log: LaneLog, entries: Sequence[Entry], settings: Settings) -> Iterator[RequestFigures]:
     """Yield the figures of each request of a main conversation, oldest first; `entries` are all of the conversation."""
     rows, drops = log.requests(), log.drops()
     sums = [0, *accumulate(entry.tokens for entry in entries)]
@@ -91,7 +89,7 @@ def list_request_figures(
 
     @cache
     def estimate(model: str) -> Estimate:
-        return Estimate.of(log.calibration(load_model_info(ledger, model, settings).served_name))
+        return Estimate.of(log.calibration(load_model_info(model, settings).served_name))
 
     before = 0
     for epoch_id, several in groupby(rows, key=lambda row: row.manifest.epoch):

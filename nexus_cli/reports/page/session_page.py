@@ -54,7 +54,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     markup, log = Markup(raw=raw), ledger.log(info.id)
     entries = log.read(1, log.last_id())
     value = session_timeline(ledger, info.id, maxsize)
-    requests = list(list_request_figures(ledger, log, entries, settings))
+    requests = list(list_request_figures(log, entries, settings))
     replies = {request.row.manifest.last + 1: request for request in requests}
     talk = Talk(markup, list(Replay(log, info.folder, is_whole=True).events()), replies)
     by_id = {entry.id: entry for entry in entries}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,70 +41,50 @@ class EditFileArguments:
     edits: tuple[ExactEdit, ...]
 
 
-Change = Callable[[str, StopFlag], EditedText]
-"""Returns the text of a file after an edit of it; raises `ToolError` if that does not apply."""
-
-
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
-    return await edit_text(arguments.path, context, _make_change(arguments.edits))
+    path, edits = arguments.path, arguments.edits
+    try:
+        return await write_noted(path, context, lambda target, stop: _edit(target, edits, context, stop))
+    except (OSError, ToolError) as error:
+        return _error(path, error, context)
 
 
 async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of edits that do not apply, None if they do."""
-    return await check_edit(arguments.path, context, _make_change(arguments.edits))
+    try:
+        target = decided_path(arguments.path, context)
+        await run_in_thread(lambda stop: _change(target, arguments.edits, context, stop))
+    except (OSError, ToolError) as error:
+        return _error(arguments.path, error, context)
+    return None
 
 
 def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
     """Return the edits as a unified diff; "" if they do not apply."""
-    return preview_edit(arguments.path, context, _make_change(arguments.edits))
-
-
-def _make_change(edits: Sequence[ExactEdit]) -> Change:
-    def change(text: str, stop: StopFlag) -> EditedText:
-        if not edits:
-            raise ToolError("`edits` is empty")
-        after = apply_edits(text, edits, stop)
-        if after.text == text:
-            raise ToolError("the edits together change nothing")
-        return after
-
-    return change
-
-
-async def edit_text(path: str, context: ToolContext, change: Change) -> ToolResult:
-    """Change the text of a file; return the numbers of the changed lines, or an error and no change."""
-    try:
-        return await write_noted(path, context, lambda target, stop: _edit(target, change, context, stop))
-    except (OSError, ToolError) as error:
-        return _error(path, error, context)
-
-
-async def check_edit(path: str, context: ToolContext, change: Change) -> ToolResult | None:
-    """Return the error of a change that does not apply, None if it does."""
-    try:
-        target = decided_path(path, context)
-        await run_in_thread(lambda stop: _change(target, change, context, stop))
-    except (OSError, ToolError) as error:
-        return _error(path, error, context)
-    return None
-
-
-def preview_edit(path: str, context: ToolContext, change: Change) -> EditPreview:
-    """Return a change as a unified diff; "" if it does not apply."""
 
     def change_decoded(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return change(before.text, StopFlag()).text
+        return _apply(before.text, arguments.edits, StopFlag()).text
 
-    return preview_change(path, context, change_decoded)
+    return preview_change(arguments.path, context, change_decoded)
 
 
-def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) -> WrittenFile:
+def _apply(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
+    """Return the text after the edits; raise `ToolError` if they do not apply."""
+    if not edits:
+        raise ToolError("`edits` is empty")
+    after = apply_edits(text, edits, stop)
+    if after.text == text:
+        raise ToolError("the edits together change nothing")
+    return after
+
+
+def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag) -> WrittenFile:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
-        content, text, after = _change(target, change, context, stop)
+        content, text, after = _change(target, edits, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
         write_shown_file(target, data, stop, context.services, expected=content.digest)
@@ -116,9 +96,9 @@ def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) ->
 
 
 def _change(
-    target: Path, change: Change, context: ToolContext, stop: StopFlag
+    target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
-    """Return the file's content, its text, and the text after the change; raise `ToolError` if that does not apply.
+    """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply.
 
     In a file that changed since it was read an edit applies if the text that it quotes is still there.
     """
@@ -127,13 +107,11 @@ def _change(
     if text is None:
         raise ToolError("is binary")
     if not is_stale:
-        return content, text, change(text.text, stop)
+        return content, text, _apply(text.text, edits, stop)
     try:
-        after = change(text.text, stop)
+        after = _apply(text.text, edits, stop)
     except ToolError as error:
         raise ToolError(STALE) from error
-    if not after.is_quoted:
-        raise ToolError(STALE)
     return content, text, replace(after, notes=(*after.notes, OTHER_CHANGES))
 
 

@@ -9,17 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conversation.cut import truncate
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, summary_of, turn
 
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.strategies import keep_newest
-from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
@@ -30,17 +26,7 @@ from nexus_cli.reports.check_replay import check
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 
 
-@pytest.mark.parametrize("what", ["#-3", "-3", "1-4", "3.", "#3a", "2, 3", "message 1", "entry #2", "No. 3", "٣"])
-def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what: str) -> None:
-    made = timeline("one", "two")
-    with pytest.raises(NexusError) as caught:
-        pins.add_pin(made, what, count)
-    assert caught.value.exit_status == 2
-    assert "`nexus pin list` shows your newest messages by number" in caught.value.hint
-    assert pins.list_pins(made) == ()
-
-
-@pytest.mark.parametrize("what", ["use 2 spaces", "Python 3.11 alone", "#hashtag", "no tabs", "3 things matter", "-v"])
+@pytest.mark.parametrize("what", ["use 2 spaces", "message 1", "3.", "#hashtag", "no tabs", "3 things matter", "-v"])
 def test_words_with_numbers_in_them_are_words(what: str) -> None:
     assert pins.add_pin(timeline("one"), what, count).text == what
 
@@ -61,7 +47,7 @@ def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     first, second = pins.add_pin(lane, "2", count), pins.add_pin(lane, "use tabs", count)
     assert [(one.pin, one.entry, one.text) for one in (first, second)] == [("p1", 2, "two"), ("p2", 0, "use tabs")]
     assert pins.add_pin(lane, "#2", count) == first, "the same again is the same pin"
-    pins.remove_pin(lane, "P2")
+    pins.remove_pin(lane, "p2")
     assert pins.list_pins(lane) == (first,)
     assert pins.add_pin(lane, "more", count).pin == "p3", "no id is given twice"
 
@@ -79,16 +65,15 @@ def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
 
 def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     lane = timeline("one", "keep the tests")
-    for what in ("2", "always use\n  Tabs", "never use tabs here", "tabs"):
+    for what in ("2", "always use tabs", "tabs"):
         pins.add_pin(lane, what, count)
     assert pins.remove_pin(lane, "#2").pin == "p1"
-    assert pins.remove_pin(lane, " TABS ").pin == "p4", "all its words are these"
-    with pytest.raises(NexusError, match="p2, p3 match") as caught:
-        pins.remove_pin(lane, "use tabs")
-    assert caught.value.kind == "usage" and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="pins: p2, p3"):
-        pins.remove_pin(lane, "1")
-    assert [pins.remove_pin(lane, what).pin for what in ("never use", "always use tabs")] == ["p3", "p2"]
+    assert pins.remove_pin(lane, " tabs ").pin == "p3", "all its words are these"
+    for what in ("use tabs", "1"):
+        with pytest.raises(NexusError, match="there is no such pin; pins: p2") as caught:
+            pins.remove_pin(lane, what)
+        assert caught.value.kind == "usage" and "\n" not in caught.value.line
+    assert pins.remove_pin(lane, "always use tabs").pin == "p2"
     assert pins.list_pins(lane) == ()
 
 
@@ -122,11 +107,11 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
     assert not pins.list_pins(lane)
 
 
-def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
+def test_a_message_without_text_is_not_pinned() -> None:
     lane = timeline("one")
-    lane.append(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash")
-    made = pins.add_pin(lane, "2", count)
-    assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
+    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
+    with pytest.raises(NexusError, match="message 2 has no text"):
+        pins.add_pin(lane, "2", count)
 
 
 @pytest.mark.matrix
@@ -200,7 +185,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
             drop = next(one for one in session.drops() if "pin p1" in one.what)
             assert f'p1: recall("{drop.id}")' in text
             record = session.record
-            assert record is not None and record.original(drop.id) == ("old words " * 220).strip()
+            assert record is not None and record.original(drop.id) == f"[p1]\n> {('old words ' * 220).strip()}"
 
     asyncio.run(live())
 
@@ -270,55 +255,27 @@ def test_a_pin_is_a_plain_value() -> None:
 
 
 @pytest.mark.matrix
-def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_drop(tmp_path: Path) -> None:
+def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_with_their_drop(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(summary=""), "hello", window=12_000) as session:
             for number in range(12):
                 session.engine.compactor.pin(f"PIN{number} " + "so many words " * 28)
-            for words in TURNS * 2:
-                await turn(session, words)
-            marker = next(s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER)
-            shown = re.findall(r"^\[(p\d+)\]$", marker, re.MULTILINE)
-            (line,) = [line for line in marker.splitlines() if line.startswith("[Pinned too")]
-            ways = dict(re.findall(r'(p\d+): recall\("(d\d+)"\)', line))
-            assert 1 <= len(shown) < 12 and {*shown, *ways} == {f"p{n}" for n in range(1, 13)}
-            assert len(shown) + len(ways) == 12
-            record = session.record
-            assert record is not None
-            for name, drop in ways.items():
-                assert (record.original(drop) or "").startswith(f"PIN{int(name[1:]) - 1} ")
-            drops = [drop for drop in session.drops() if drop.what.startswith("pin ")]
-            assert {drop.id for drop in drops} == set(ways.values())
-            assert all(drop.cause == "truncation" for drop in drops)
-            cuts = sum(item.form is ItemForm.MARKER for item in session.context.conversation.items)
-            for words in TURNS * 2:
-                await turn(session, words)
-            later = [drop for drop in session.drops() if drop.what.startswith("pin ")]
-            assert cuts and later == drops, "a pin needs one drop, however often it is cut"
+            for _ in range(2):
+                for words in TURNS * 2:
+                    await turn(session, words)
+                items = session.context.conversation.items
+                marker = "\n".join(item.message.content for item in items if item.form is ItemForm.MARKER)
+                shown = re.findall(r"^\[(p\d+)\]$", marker, re.MULTILINE)
+                (line,) = [line for line in marker.splitlines() if line.startswith("[Pinned too")]
+                drop = re.findall(r'recall\("(d\d+)"\)', line)[0]
+                assert session.record is not None
+                text = session.record.original(drop) or ""
+                left_out = re.findall(r"^\[(p\d+)\]\n> PIN", text, re.MULTILINE)
+                assert shown and {*shown, *left_out} == {f"p{n}" for n in range(1, 13)}
+                assert len(shown) + len(left_out) == 12
             assert session.engine.window_request().fits
             return session.id
 
     session = asyncio.run(live())
     with the_ledger() as ledger:
         assert check(ledger, session)["ok"]
-
-
-def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_message_went(tmp_path: Path) -> None:
-    lane, counted = timeline(), len
-    lane.append(Kind.USER, Message(Role.USER, "RULE " + "a" * 900), "person")
-    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
-    lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
-    made = pins.add_pin(lane, "1", counted)
-    plain = WindowTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
-    truncator = PinningTruncator(**vars(plain), pins=(made,), pins_room=1500)
-    drops = truncate(truncator, lane, 900)
-    forms = [(item.form, item.message.role) for item in lane.items]
-    assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
-    text = lane.items[0].message.content
-    assert "cut short here" in text and text.endswith(made.labelled)
-    assert len(drops) == 2, "of the request and of the result: the pin needs none"
-    tight = PinningTruncator(**vars(plain), pins=(made,), pins_room=300)
-    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
-    drops = truncate(tight, lane, 1700)
-    text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
-    assert made.labelled in text or 'p1: recall("' in text

@@ -24,7 +24,6 @@ from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
 from nexus_cli.reports import models
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -148,29 +147,18 @@ def test_where_nothing_gets_smaller_no_epoch_begins_and_shorter_instructions_are
 
 
 @pytest.mark.matrix
-def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
+def test_the_notice_of_a_window_that_a_refusal_named_has_the_place_without_its_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide = Settings()
     monkeypatch.setenv("OPENAI_API_BASE", "http://me:secret@127.0.0.1:8000/v1")
     provider = Narrow(lambda request: "done")
     (tmp_path / "NEXUS.md").write_text(RULES)
     provider.window = 8_192
     _, events, ends = lived(provider, tmp_path, 0, "one")
     assert ends[0].ok
-    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "used from now on" in one.text]
+    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "for this session only" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
-    there = models.show_model(MODEL, wide)
-    assert (there["window"], there["window_told"]) == (8_192, True)
-    assert "reported by the provider" in find_form("model")(there, 120) and "8,192?" not in find_form("model")(
-        there, 120
-    )
-    assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}))["window"] == 50_000
-    for elsewhere in ("http://127.0.0.1:8001/v1", ""):
-        monkeypatch.setenv("OPENAI_API_BASE", elsewhere)
-        other = models.show_model(MODEL, wide)
-        assert (other["window"], other["window_told"]) == (128_000, False)
-        assert lived(Played(lambda request: "done"), tmp_path, 0, WORDS)[2][0].ok
+    assert models.show_model(MODEL, Settings())["window"] == 128_000
 
 
 def notices(events: list[Event], words: str) -> list[str]:
