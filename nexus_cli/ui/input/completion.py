@@ -104,7 +104,7 @@ class Completions(Completer):
     ) -> AsyncGenerator[Completion, None]:
         """Yield all completions for the cursor's place, best first."""
         place = find_spot(document.text_before_cursor)
-        if place is None:
+        if place is None or (place.kind in ("program", "path") and self._desk() is None):  # only a session runs `!`
             return
         if place.kind == "file" and self._mentioned is not None:
             for name in _fitting(place.text, self._mentioned()):

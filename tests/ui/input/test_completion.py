@@ -56,10 +56,11 @@ COMMANDS = {
 }
 
 
-def offered(before: str, folder: Path, *, environ: Mapping[str, str] | None = None) -> list[Completion]:
-    """What is offered at the end of `before`."""
+def offered(
+    before: str, folder: Path, *, environ: Mapping[str, str] | None = None, desk: Any = COMMANDS
+) -> list[Completion]:
+    """What is offered at the end of `before`; a `desk` of None is that of a client of a server."""
     index = FileIndex(folder, folder)
-    desk = cast(Any, object())
     completions = Completions(folder, index, lambda: COMMANDS, lambda: desk)
 
     async def gather() -> list[Completion]:
@@ -206,6 +207,8 @@ def test_the_first_word_of_a_shell_line_is_a_program_the_others_are_paths(tmp_pa
     assert results("!g", tmp_path, environ=environ) == ["!gitter", "!grape"]
     assert results("!!gi", tmp_path, environ=environ) == ["!!gitter"]
     assert results("!gitter g", tmp_path, environ=environ) == ["!gitter gain.txt"]
+    assert results("!g", tmp_path, environ=environ, desk=None) == [], "a client of a server runs no shell lines"
+    assert results("!gitter g", tmp_path, environ=environ, desk=None) == []
     assert list_programs(environ["PATH"]) == ["gitter", "grape"]
 
 
