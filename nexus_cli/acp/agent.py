@@ -34,7 +34,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.errors import ErrorObject, NexusError, UsageError
 from nexus_cli.core.event import (
     Event,
     Outcome,
@@ -535,10 +535,9 @@ class EditorAgent:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
 
     def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
-        error = outcome.error or {}
-        kind = error.get("kind", "")
-        if kind and not outcome.was_declined and kind not in ("aborted", "limit", "denied", "waiting"):
-            raise RequestError(-32603, error["message"], {"kind": kind, "hint": error.get("hint", "")})
+        kind = outcome.error["kind"] if outcome.error else ""
+        if outcome.error and not outcome.was_declined and kind not in ("aborted", "limit", "denied", "waiting"):
+            raise _request_error(NexusError.of(cast("ErrorObject", outcome.error)))
         reason: StopReason = "end_turn"
         if kind == "aborted" and not outcome.was_declined:
             reason = "cancelled"

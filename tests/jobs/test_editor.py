@@ -487,6 +487,21 @@ def test_while_a_turn_runs_a_command_that_reads_answers_and_one_that_waits_is_ca
     assert editor.said().endswith("Done.")
 
 
+@pytest.mark.matrix
+def test_a_key_that_the_provider_refuses_asks_the_editor_to_authenticate(place: Stage) -> None:
+    place.script([{"fault": {"status": 401, "message": "wrong key"}}, {"fault": {"status": 400, "message": "no"}}])
+
+    async def work() -> None:
+        async with connected(place, Editor()) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            for code, kind in ((-32000, "auth"), (-32603, "provider")):
+                with pytest.raises(RequestError) as refused:
+                    await agent.prompt(opened.session_id, [text("go")])
+                assert (refused.value.code, (refused.value.data or {})["kind"]) == (code, kind), refused.value
+
+    live(work)
+
+
 def test_a_session_that_is_open_elsewhere_is_not_opened_twice(place: Stage) -> None:
     place.script(lambda body: {"text": "Done."})
     first, second = Editor(), Editor()
