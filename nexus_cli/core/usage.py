@@ -104,7 +104,7 @@ class UsageSum(Amounts):
     unpriced: int = 0
     """Number of requests without a known price."""
     unfinished: int = 0
-    """Number of these requests that are in progress, or whose process ended before the answer. Their input is
+    """Number of requests that are in progress, or whose process ended before the answer. Their input is
     estimated."""
 
     @classmethod

@@ -66,7 +66,7 @@ class SessionInfo:
     entries: int
     """Number of entries in the main lane, including those that a fork shares."""
     turns: int
-    """Number of the person's messages."""
+    """Number of these entries that are messages of the person."""
     parent: str | None
     """The session that this one was forked from."""
     first_text: str

@@ -20,7 +20,7 @@ class SessionGoals(ReportOfSession):
 
     goals: list[GoalObject]
     until: str | None
-    """The command of the goal's `--until`; null without one."""
+    """The command of `--until` that the session works for; null without one."""
 
 
 def goals_report(source: MemoSource, session: str) -> SessionGoals:

@@ -89,7 +89,8 @@ class UndoReport(VersionedReport):
     not_covered: list[UncoveredPath]
     """Changes of the turn that an undo may not be able to restore."""
     unfollowed: list[str]
-    """Lines of text about commands whose changes are not known, so that undo does not cover them."""
+    """Lines of text about commands whose changes are not fully known: why undo does not cover them, or, if nexus was
+    killed during the command, that undo covers all changes since."""
     dry_run: bool
 
 
