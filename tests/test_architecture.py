@@ -479,9 +479,9 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_108, 0, 1),
+    "acp": (9_144, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_124, 0, 7),
+    "cli": (47_158, 0, 7),
     "client": (2_261, 0, 2),
     "commands": (44_417, 0, 40),
     "config": (35_667, 0, None),
@@ -505,7 +505,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_889, 0, 27),
     "sections": (36_347, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (47_748, 0, 25),
+    "session": (47_752, 0, 25),
     "spaces": (10_363, 0, 20),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (967_698, 48_919)
+SUM = (967_772, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -191,7 +191,8 @@ class EditorSession:
         """Use a new stream to translate events from now on."""
         texts = self.session.services.find(EditorTexts)
         unsaved = texts.unsaved if texts else {}
-        self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved)
+        earlier = getattr(self.approver, "stream", None)
+        self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved, earlier=earlier)
 
     def hear(self, event: Event) -> None:
         """Send an event of the agent."""
@@ -331,7 +332,12 @@ class EditorAgent:
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
         editor_session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        stream = UpdateStream(editor_session.agent.registry, editor_session.session.folder, replays=True)
+        stream = UpdateStream(
+            editor_session.agent.registry,
+            editor_session.session.folder,
+            replays=True,
+            earlier=editor_session.approver.stream,
+        )
         for past in replay_of(editor_session.session).events():
             editor_session.send(stream.translate(past.event))
             if past.entry and isinstance(past.event, TurnStart | SteeringMessage):

@@ -58,14 +58,15 @@ class UpdateStream:
         unsaved: Mapping[Path, str] = MappingProxyType({}),
         *,
         replays: bool = False,
+        earlier: UpdateStream | None = None,
     ) -> None:
         """`unsaved` are the editor's texts. With `replays` the events are past: files no longer have the content from
-        before a call."""
+        before a call. The editor knows the calls that have begun in the `earlier` stream."""
         self._unsaved = unsaved
         self.registry = registry
         self._folder = folder
         self._replays = replays
-        self._output: dict[str, str] = {}
+        self._output: dict[str, str] = earlier._output if earlier else {}
         """Output so far of the calls that have begun and not ended."""
 
     def translate(self, session_event: event.Event) -> Iterator[Update]:

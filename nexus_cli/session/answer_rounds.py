@@ -105,9 +105,9 @@ class AnswerRounds(Continuation):
     def _provider_format(self) -> str:
         """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
         another one, because providers put it before that."""
-        model, record = self._engine.model.info.name, self._session.record
+        model, session = self._engine.model.info.name, self._session
         has_tools = bool(self._engine.conversation.epoch.tools)
         response_format = answer_format(model, self._schema.schema, has_tools=has_tools)
-        last = record.last_request() if response_format and record else None
+        last = None if session.is_bare or not response_format else session.record.last_request()
         is_cached = last is not None and last.manifest.arguments.get("response_format", "") != response_format
         return "" if is_cached else response_format

@@ -22,6 +22,11 @@ from images import png
 from program.editor import Editor, connected, live, text
 from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 
+from nexus_cli.acp.updates import UpdateStream
+from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.tools.registry import ToolRegistry
+
 PNG = png()
 EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
 TODO = ("todo", {"items": [{"text": "fix it", "state": "doing"}, {"text": "test it", "state": "open"}]})
@@ -621,3 +626,12 @@ def test_a_file_in_place_of_the_editor_is_one_line(place: Stage) -> None:
     child = place.begin("acp", stdin=subprocess.DEVNULL)
     _, stderr = child.communicate()
     assert child.returncode == 2 and stderr.count(b"\n") == 1 and b"must be pipes" in stderr, stderr
+
+
+def test_a_call_that_a_former_process_left_open_is_not_begun_twice(tmp_path: Path) -> None:
+    call = ToolCall("c1", "bash", {"command": "make"})
+    loaded = UpdateStream(ToolRegistry(()), tmp_path, replays=True)
+    assert len([*loaded.translate(ToolCallEvent(call, "make"))]) == 1
+    turn = UpdateStream(ToolRegistry(()), tmp_path, earlier=loaded)
+    (ended,) = turn.translate(ToolResultEvent(call, ToolResult(error="outcome unknown"), 1, 0.0))
+    assert isinstance(ended, schema.ToolCallProgress)

@@ -11,9 +11,10 @@ import pytest
 from session.played import Played
 
 from nexus_cli.context import ContextConfig, ContextManager
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Event
+from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Event, TurnEnd
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.check_contract import check_contract
 from nexus_cli.engine.requests.model_call import call_model
@@ -26,7 +27,7 @@ def answering(tokens: int, cached: int = 0) -> Played:
     return Played(lambda request: "well", usage=Usage(tokens, 5, cache_read=cached))
 
 
-def say(session: Session, words: str) -> list[Event]:
+def say(session: Session, words: str | Trigger) -> list[Event]:
     async def turn() -> list[Event]:
         return [event async for event in session.run(words)]
 
@@ -99,3 +100,9 @@ def test_the_model_is_that_of_the_log_where_the_provider_names_none(tmp_path: Pa
     with closing(SessionLogger(LogConfig(tmp_path / "ledger.db", tmp_path, model="openai/quick"))) as logger:
         context = ContextManager(ContextConfig(40_000, 4_000), logger=logger)
         assert Session(answering(200), context, logger).model == "openai/quick"
+
+
+def test_a_schema_holds_without_a_ledger() -> None:
+    session = Session(Played(lambda request: '{"n": 1}'), ContextManager(ContextConfig(40_000, 4_000)))
+    end = say(session, Trigger("count", schema='{"type": "object", "required": ["n"]}'))[-1]
+    assert isinstance(end, TurnEnd) and end.outcome.ok and end.outcome.data == {"n": 1}

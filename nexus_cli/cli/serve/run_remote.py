@@ -16,6 +16,7 @@ from nexus_cli.commands import IS_CLIENT
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
@@ -98,7 +99,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     if wanted in sessions:
         return wanted
     in_use = [agent_id for agent_id, session in sessions.items() if session.endswith(wanted.upper())]
-    if len(in_use) == 1:
+    if len(wanted) >= SHOWN_ID and len(in_use) == 1:
         return in_use[0]
     try:
         agent = await client.create_agent(
@@ -112,7 +113,8 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
         if not (wanted and error.data):
             raise
         refusal = NexusError.of(error.data)
-        refusal.hint += f". Agents: {', '.join(sessions) or 'none'}"
+        if refusal.kind == "usage":
+            refusal.hint = ". ".join(filter(None, (refusal.hint, f"Agents: {', '.join(sessions) or 'none'}")))
         raise refusal from error
     return agent["agent_id"]
 

@@ -206,6 +206,8 @@ def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
             await served.client.send("a", "hello")
             for key in ("a", session, session[-6:].lower()):
                 assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
+            with pytest.raises(NexusError, match="there is no such session"):  # as where a session is found otherwise
+                await _find_agent(served.client, SharedOptions(resume=session[-5:]))
             await served.client.destroy_agent("a")
             agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
             assert (await served.client.get_status(agent))["session"] == session
