@@ -30,7 +30,7 @@ from nexus_cli.ui.render.markdown_blocks import DELIMITER, Block
 from nexus_cli.ui.render.theme import Theme, paint_runs
 
 DEEPEST = 40
-"""Deepest nesting that is rendered; a deeper block is shown as source."""
+"""Deepest nesting of blocks, and of emphasis in a block, that is rendered; a deeper one is shown as source."""
 LEAST = 8
 """Least columns that indentation leaves to the text."""
 QUOTED = "markdown.block_quote"
@@ -103,7 +103,7 @@ class _Page:
             tokens = [Token("paragraph_open", "p", 1), *inner, Token("paragraph_close", "p", -1)]
         else:
             tokens = _PARSER.parse(widen_head(block.text))
-        if max((token.level for token in tokens), default=0) >= DEEPEST:
+        if max((part.level for token in tokens for part in (token, *(token.children or ()))), default=0) >= DEEPEST:
             yield from self._wrap(Text(block.text), self._console.width)
             return
         for number, node in enumerate(SyntaxTreeNode(tokens).children):
@@ -196,9 +196,9 @@ class _Page:
         return text
 
     def _link(self, node: SyntaxTreeNode) -> Text:
-        """Return the text of a link and its address, once if they are the same."""
+        """Return the text of a link and its address, once if they are the same plain text."""
         address, label = sanitize(str(node.attrs.get("href", ""))), self._inline(node).plain
-        if address.removeprefix("mailto:") == label:
+        if address.removeprefix("mailto:") == label and all(child.type == "text" for child in node.children):
             return Text(label)
         return Text.assemble((label, "markdown.link"), " (", (address, "markdown.link_url"), ")")
 
@@ -260,7 +260,7 @@ class _Page:
 def _take_box(item: SyntaxTreeNode) -> str:
     """Remove the box from the beginning of a task, and return it; "" for any other item of a list."""
     first = item
-    while first.children and first.type in ("list_item", "paragraph", "inline"):
+    while first.children and first.type in ("list_item", "paragraph", "heading", "inline"):
         first = first.children[0]
     if first.type != "text" or not (box := BOXES.get(first.content[:4])) or first.token is None:
         return ""

@@ -220,14 +220,16 @@ class _Painter:
         self._gutter = digits + 3 if digits and width >= digits + 12 else 2
 
     def fill(self, rows: Iterable[_Row], most: int) -> list[list[str]]:
-        """Return the pieces of the first rows that fit `most` lines; of a first one that does not the beginning."""
+        """Return the pieces of the first rows that fit `most` lines. A first one that does not is cut, with a mark."""
         shown: list[list[str]] = []
         left = most
         for row in rows:
             pieces = list(islice(self.pieces(row), most + 1))
             if shown and len(pieces) > left:
                 break
-            shown.append(pieces[:most])
+            if len(pieces) > most:
+                pieces[most - 1 :] = [self._theme.paint("dim", self._theme.cut("... more of this line", self._width))]
+            shown.append(pieces)
             left -= len(pieces)
         return shown
 

@@ -400,6 +400,11 @@ def field_bindings(
         else:
             stop(gently=is_gentle)
 
+    @bindings.add("c-d", filter=here & ~empty)
+    def _delete(event: KeyPressEvent) -> None:
+        """Delete a character: the library's keys of vi take this one for the indentation."""
+        panel.buffer.delete(event.arg)
+
     @bindings.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         panel.buffer.insert_text(" ".join(event.data.split()))

@@ -249,6 +249,19 @@ def test_what_is_nested_too_deep_is_shown_as_it_was_written() -> None:
     for text in ("> " * 3 * DEEPEST + "end", "".join("  " * n + "- x\n" for n in range(300)), "[" * 3000 + "x"):
         shown = whole(text, 80)
         assert shown.count("x") == text.count("x") and ("end" in shown) == ("end" in text)
+    for text in ("*" * 3000 + "x" + "*" * 3000, "*a " * 500 + "x" + " a*" * 500):
+        assert whole(text, 80).replace("\n", "").count("*") == text.count("*"), "emphasis in emphasis"
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_an_address_is_left_out_only_behind_the_same_plain_text(colour: bool) -> None:
+    for link, shown in (("[a.py](a.py)", "a.py"), ("[**a.py**](a.py)", "a.py (a.py)")):
+        assert without_codes(whole(link, colour=colour)) == f"{shown}\n"
+    assert without_codes(whole("[`a.py`](a.py)", colour=colour)).replace("`", "") == "a.py (a.py)\n"
+
+
+def test_a_heading_in_a_list_may_be_a_task() -> None:
+    assert whole("- [x] ## done\n- [ ] open\n  ---\n") == " [x] ## done\n [ ] ## open\n"
 
 
 def test_a_fence_in_a_list_is_code_and_a_list_after_it_goes_on() -> None:

@@ -171,6 +171,12 @@ def test_a_long_line_is_folded_and_all_of_it_is_there() -> None:
     assert "".join(line[4:] for line in lines) == long
 
 
+def test_a_long_line_that_is_cut_says_so() -> None:
+    text = f"--- a/x.json\n+++ b/x.json\n@@ -1 +1 @@\n-{'old' * 400}\n+{'new' * 400}\n"
+    shown = diff_lines(text, 40, PLAIN, most_lines=12, tail=4)
+    assert len(shown) == 12 and shown[7] == shown[11] == "... more of this line"
+
+
 def test_what_is_left_out_is_counted() -> None:
     text = "@@ -0,0 +1,100 @@\n" + "".join(f"+{n}\n" for n in range(100))
     short = diff_lines(text, 40, PLAIN, most_lines=10)

@@ -761,6 +761,18 @@ def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | No
     assert run_at_once(play()) == answer
 
 
+def test_control_d_deletes_a_character_of_an_answer_with_the_keys_of_vi_too() -> None:
+    async def play() -> str | None:
+        async with stand() as on:
+            on.screen._app.editing_mode = EditingMode.VI
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+            await on.until(lambda: on.screen._panel.is_open)
+            on.type("ab\x1b[D\x04\r")
+            return await asking
+
+    assert run_at_once(play()) == "a"
+
+
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
     async def play(act: str) -> tuple[list[str], str | None]:
         async with stand() as on:
