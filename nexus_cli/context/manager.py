@@ -18,7 +18,7 @@ from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
-from nexus_cli.core.budget import LEAST_OUTPUT, TokenBudget, left_over
+from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import PLACEHOLDER, Epoch, ItemForm, Kind, WindowItem, is_placeholder, sum_tokens
 from nexus_cli.core.errors import ProviderError
@@ -368,12 +368,13 @@ class ContextManager:
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
 
-        A window of at least `LEAST_NAMED` that is smaller than the known one applies to this session.
+        A window of at least `LEAST_NAMED` that is smaller than the known one applies to this session, unless it is
+        absurd.
         """
         limit, info = error.limit or 0, self.model.info
         self.estimate = self.estimate.after_refusal(counted, error.counted, limit or None, self.conversation.counts())
         self._store_calibration()
-        if not LEAST_NAMED <= limit < self.budget.window:
+        if not LEAST_NAMED <= limit < self.budget.window or self._is_absurd(limit, counted, error.counted):
             return None
         listed = info.listed_window or info.window
         self.size_for(replace(info, window=limit, window_refused=True, listed_window=listed))
@@ -384,11 +385,18 @@ class ContextManager:
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
         return Notice(f"{report}; used for this session only", warning=False)
 
+    def _is_absurd(self, limit: int, counted: int, named: int | None) -> bool:
+        """Return True for a window without room for system text and tools, if the error miscounts the request."""
+        if not named or Estimate.is_plausible(named, counted):
+            return False
+        room = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        return sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * room
+
     def _keep_window(self, window: int) -> None:
-        """Record a window with the session, valid until the listed window changes; 0 removes it."""
+        """Record a window with the session, valid until the listed window or its setting changes; 0 removes it."""
         info = self.model.info
         value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
-        self.conversation.memo(REFUSED_WINDOW, value)
+        self.conversation.memo(REFUSED_WINDOW, {**value, "key": info.window_key})
 
     def size_for(self, info: ModelInfo) -> None:
         """Use these facts of the model."""

@@ -40,9 +40,12 @@ def load_model_info(
 
 
 def _with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
-    """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
+    """Return `info` with the window recorded in the session's memos, if the listed window and its setting are still the
+    same."""
     listed = info.listed_window or info.window
     windows = [memo.value for memo in memos if memo.value["model"] == info.served_name]
     if not windows or windows[-1]["listed"] != listed or not 0 < windows[-1]["window"] < info.window:
+        return info
+    if windows[-1].get("key", info.window_key) != info.window_key:  # an older record has none
         return info
     return replace(info, window=int(windows[-1]["window"]), window_refused=True, listed_window=listed)

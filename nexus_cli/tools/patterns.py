@@ -12,11 +12,14 @@ from nexus_cli.tools.files import ToolError
 _MOST = 256
 _MOST_TEXT = 64_000
 """Most characters of all patterns that braces expand to."""
+_LONGEST = 1000
+"""Most characters of a pattern that can match: time and memory grow with its length."""
+_NEVER = re.compile("(?!)")
 _CHOICES = re.compile(r"\{((?:[^{},]*+,)++[^{},]*+)\}")
 """Braces with a comma, in which there are no other braces."""
 _PARTS = re.compile(r"(?:\{[^{}]*\}|[^,;|\s])+")
 """A pattern of a list."""
-_SIGNS = re.compile(r"((?<![^/])\*\*(?:/|\Z)|\*|\?|\[!?\]?+[^]/]*+\])")
+_SIGNS = re.compile(r"((?<![^/])\*\*(?:/|\Z)|\*|\?|\[!?+\]?+[^]/]*+\])")
 """The wildcards of a pattern."""
 
 
@@ -92,6 +95,8 @@ def _compile(pattern: str, *, literal: bool = False) -> re.Pattern[str] | None:
     themselves."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise ToolError("the pattern must be relative and without `..`: name its folder in `path`")
+    if len(pattern) > _LONGEST:
+        return _NEVER
     names = [
         name if name == "**" else re.sub(r"\*+", "*", name) for name in pattern.split("/") if name not in ("", ".")
     ]
@@ -108,7 +113,7 @@ def _read_sign(sign: str, literal: bool) -> str | re.Pattern[str]:
     if literal or not (sign.startswith("[") and _SIGNS.fullmatch(sign)):
         return sign
     body = re.sub(r"[\\\[&~|^]|(?<=-)-", r"\\\g<0>", sign[1:-1])
-    return re.compile(f"[^/{body[1:]}]" if body.startswith("!") else f"[{body}]")
+    return re.compile(f"[^/{body[1:]}]" if body.startswith("!") else f"(?!/)[{body}]")
 
 
 def _expand_braces(pattern: str) -> list[str]:

@@ -182,6 +182,31 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     assert "old.ts" not in later, later
 
 
+@pytest.mark.matrix
+def test_a_check_that_was_slow_tells_what_the_next_edit_brought_too(place: Stage) -> None:
+    for name in "ab":
+        (place.folder / f"{name}.txt").write_text("ok\n")
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(f'sleep 0.8; {LINES}')}\n")
+    log = place.home / "log"
+    edits = [
+        calls(("edit_file", {"path": f"{name}.txt", "edits": [{"old": "ok", "new": text}]}))
+        for name, text in (("a", "fine"), ("b", "BAD"))
+    ]
+
+    def model(body: Any) -> Any:
+        results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        looks = log.read_text().count("looked") if log.exists() else 0
+        if edits and (not results or looks == 2):
+            return edits.pop(0)
+        has_come = any("b.txt:1:BAD" in one for one in results)
+        wait = calls(("bash", {"command": f"sleep 0.3; echo {len(results)}"}))
+        return {"text": "Done."} if has_come or len(results) > 16 else wait
+
+    place.script(model)
+    assert place.ask("--allow", "auto", "change", bug=SPY.format(patience=0.2, log=str(log))).status == 0
+    assert "b.txt:1:BAD" in "\n".join(told(place)), told(place)
+
+
 def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
     place.settings(QUICK + PRICED + "[[check]]\nglob = '*.md'\ncommand = 'sleep 60; echo {files}'\nseconds = 0.5\n")
     place.script(Editor(*((f"{at}.md", "", "x") for at in range(3))))

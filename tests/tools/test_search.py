@@ -421,6 +421,10 @@ def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None
         ("[]", "[]", True),
         ("[]x]", "]", True),
         ("[a&&b]", "&", True),
+        ("a[!]", "ab", False),
+        ("a[.-9]b", "a1b", True),
+        ("a[.-9]b", "a/b", False),
+        ("a/**", "a", False),
         ("*.{c,h}", "x/y.h", True),
         ("{a,b{c,d}}/x", "bd/x", True),
         ("{a}", "{a}", True),
@@ -444,6 +448,10 @@ def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None
 )
 def test_patterns_mean_what_people_expect(pattern: str, path: str, fits: bool) -> None:
     assert PathPattern(pattern).select([path]) == [path] * fits
+
+
+def test_a_pattern_longer_than_any_path_matches_nothing_and_takes_no_time() -> None:
+    assert PathPattern("[!" * 100_000).select(["a"]) == []
 
 
 def test_a_name_that_is_there_is_no_pattern() -> None:

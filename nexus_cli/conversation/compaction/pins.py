@@ -63,7 +63,8 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
         why = f"message {entry} has no text" if entry else "expected text or the number of a message"
         raise UsageError(f"nexus pin add {target}".strip(), why, FIND)
     added = Quote(entry or 0, text)
-    same = next((pin for pin in list_pins(conversation) if replace(pin, pin="") == added), None)
+    pins = list_pins(conversation)
+    same = next((pin for pin in pins if (pin.entry == entry if entry else pin.text == text)), None)
     if same:
         return same
     added = replace(added, pin=f"p{1 + sum(not memo.value.get('off') for memo in conversation.memos(PIN))}")
@@ -81,8 +82,9 @@ def remove_pin(conversation: Conversation, target: str) -> Quote:
     """Remove the pin with this id, message number or text. Raises `UsageError` if there is none."""
     pins, target = list_pins(conversation), target.strip()
     entry = _number(target)
-    for pin in pins:
-        if target in (pin.pin, pin.text) or (entry and pin.entry == entry):
+    named = [pin for pin in pins if pin.pin == target.casefold()]
+    for pin in named or pins:
+        if named or target == pin.text or (entry and pin.entry == entry):
             conversation.memo(PIN, {"id": pin.pin, "off": True})
             return pin
     there = f"pins: {', '.join(pin.pin for pin in pins)}" if pins else "this session has none"

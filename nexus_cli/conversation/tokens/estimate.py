@@ -307,6 +307,11 @@ class Estimate:
         )
         return replace(self, calibration=calibration, ratios=ratios, doubt=0.0)
 
+    @staticmethod
+    def is_plausible(reported: int, counted: int) -> bool:
+        """Return True if a provider can have `reported` as many tokens for a request of `counted` by our count."""
+        return LEAST * counted <= reported <= MOST * counted
+
     def after_refusal(
         self, counted: int, reported: int | None, limit: int | None, window: WindowCounts | None
     ) -> Estimate:

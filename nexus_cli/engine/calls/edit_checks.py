@@ -142,7 +142,7 @@ class EditChecks:
             if not is_seen:
                 if state.work is None or state.work.done():
                     state.looks.pop(key, None)
-                    state.work = asyncio.create_task(self._look_before(state, key))
+                    state.work = asyncio.create_task(self._look_before(state, key, state.edits))
                 await _wait_for([(state, state.work)])
             state.edits += 1
 
@@ -218,9 +218,9 @@ class EditChecks:
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
 
-    async def _look_before(self, state: _State, key: tuple[str, ...]) -> None:
-        """Look at files that are about to be edited; what was edited while the check ran does not count as seen."""
-        edits, look = state.edits, await self._look(state, key)
+    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
+        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
+        look = await self._look(state, key)
         if look is not None and state.edits == edits:
             state.looks[key] = look
 

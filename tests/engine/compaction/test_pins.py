@@ -107,6 +107,15 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
     assert not pins.list_pins(lane)
 
 
+def test_an_id_wins_over_a_pinned_text_and_a_message_is_pinned_once() -> None:
+    lane = timeline("one", "two")
+    pins.add_pin(lane, "p2", count)
+    pins.add_pin(lane, "two words", count)
+    assert pins.remove_pin(lane, "P2").text == "two words"
+    lane.memo(PIN, {"id": "p3", "entry": 2, "text": "two\n[image a.png]"})  # as an older release pinned it
+    assert pins.add_pin(lane, "2", count).pin == "p3"
+
+
 def test_a_message_without_text_is_not_pinned() -> None:
     lane = timeline("one")
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")

@@ -87,8 +87,10 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("limit", [1, 100, 500])
-def test_a_window_that_no_model_has_is_ignored(limit: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [1, 100, 500, 2_000, 4_000])
+def test_a_window_that_would_leave_no_room_is_ignored_where_the_figures_cannot_be_right(
+    limit: int, tmp_path: Path
+) -> None:
     provider = Refusing((90_000, limit))
     session = open_at(tmp_path, provider)
     events, ends = talk(session, "one", "two")
@@ -190,6 +192,14 @@ def test_a_second_refusal_compares_with_the_settings_and_not_with_the_first(tmp_
 
     told = [text for text in asyncio.run(live()) if "the settings say" in text]
     assert len(told) == 2 and all("the settings say 100,000" in text for text in told), told
+
+
+def test_the_window_that_the_error_tells_one_to_set_ends_the_one_that_was_kept(tmp_path: Path) -> None:
+    provider = Refusing((None, 8_192))
+    session = open_at(tmp_path, provider)
+    talk(session, "one")
+    assert open_window(tmp_path, provider, window=0, session=session.id) == 8_192
+    assert open_window(tmp_path, provider, window=128_000, session=session.id) == 128_000, "the size that was assumed"
 
 
 def open_window(folder: Path, provider: Played, window: int, session: str = "") -> int:
