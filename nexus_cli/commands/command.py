@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.event import Event
     from nexus_cli.session.base_session import Act
     from nexus_cli.session.options import Options
-from nexus_cli.session.session import Session
+    from nexus_cli.session.session import Session
 
 OWN = "own"
 """The group of commands that are guides of the person and the project."""

@@ -207,7 +207,7 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
 
 def settle(source: Source, project: Path) -> None:
     """Check what a killed command changed in a project and its worktrees, and report what was restored."""
-    from nexus_cli.sandbox.settle_projects import settle_projects  # noqa: PLC0415
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
 
     for line in settle_projects([project]):
         source.say(line)

@@ -46,7 +46,6 @@ from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider, make_provider
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.sandbox.settle_projects import settle_projects
 from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.base_session import Opening
@@ -63,6 +62,7 @@ from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, find_w
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
+from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 MEMORY_TOOLS = ("remember", "search_memory")

@@ -126,14 +126,14 @@ def test_the_model_is_told_once_and_with_an_edit_that_the_file_has_other_changes
     assert place.run("undo").status == 0 and (place.folder / "a.py").read_text() == "old\n"
     place.ask("--allow", "edit", "-c", "edit it")
     messages = place.server.requests[-1].body["messages"]
-    told = [one["content"] for one in messages if one["role"] == "user" and "took back" in one["content"]]
-    assert len(told) == 1 and "the file changes of turn 1: a.py as before it" in told[0]
+    told = [one["content"] for one in messages if one["role"] == "user" and "undid" in one["content"]]
+    assert len(told) == 1 and "the file changes of turn 1: a.py as before the turn" in told[0]
     result = next(one["content"] for one in reversed(messages) if one["role"] == "tool")
     assert "changed on disk since it was read" in result, result
     assert (place.folder / "a.py").read_text() == "mine\n"
     place.ask("-c", "thanks")
     last = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "user"][-1]
-    assert "took back" not in last
+    assert "undid" not in last
 
 
 @pytest.mark.matrix
