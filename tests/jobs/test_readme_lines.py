@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "README.md").read_text()
 FIVE = PAGE.partition("## Five lines to try")[2].partition("\n## ")[0]
 LINES = [line.replace("\\|", "|") for line in re.findall(r"^\| .* \| `(.+)` \|$", FIVE, re.MULTILINE)]
-BESIDE = PAGE.partition("## Compared with other agents")[2].partition("\n## ")[0]
+BESIDE = PAGE.partition("## Comparison")[2].partition("\n## ")[0]
 
 
 def model(body: Any) -> dict[str, Any]:
