@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, fit_labelled, quote_lines
-from nexus_cli.conversation.compaction.pins import LEFT_OUT, left_out_line, name_pins, pin_drop, quote_pins
+from nexus_cli.conversation.compaction.pins import are_left_out, left_out_line, name_pins, pin_drop, quote_pins
 from nexus_cli.conversation.compaction.summary_head import quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
 from nexus_cli.conversation.conversation import Conversation
@@ -74,7 +74,7 @@ class PinningTruncator(WindowTruncator):
         self, conversation: Conversation, pins: Sequence[Quote], texts: Sequence[str], drops: list[Drop]
     ) -> str:
         """Return the line for pins without room, which become a drop; "" if one of the `texts` has it."""
-        if not pins or any(LEFT_OUT.format(name_pins(pins)) in text for text in texts):
+        if not pins or are_left_out(pins, texts):
             return ""
         drop_id = conversation.log.next_drop()
         drops.append(pin_drop(pins, drop_id, Cause.TRUNCATION, conversation.now(), self.count))

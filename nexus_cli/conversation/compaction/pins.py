@@ -127,6 +127,12 @@ def name_pins(pins: Sequence[Quote]) -> str:
     return name_first([pin.pin for pin in pins], NAMED)
 
 
+def are_left_out(pins: Sequence[Quote], texts: Sequence[str]) -> bool:
+    """Return True if a line in one of `texts` names just these pins, each of them, as left out."""
+    line = LEFT_OUT.format(name_pins(pins))
+    return len(pins) <= NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
+
+
 def left_out_line(names: str, drop_id: str, *, recalls: bool) -> str:
     """Return the line that names pins without room, with their drop if the model `recalls` drops."""
     way = f': recall("{drop_id}")' if recalls else ""

@@ -288,3 +288,15 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_with_their_drop(t
     session = asyncio.run(live())
     with the_ledger() as ledger:
         assert check(ledger, session)["ok"]
+
+
+def test_a_line_stands_for_just_the_pins_that_it_names() -> None:
+    def quotes(*numbers: int) -> list[Quote]:
+        return [Quote(0, f"words {number}", pin=f"p{number}") for number in numbers]
+
+    def line(*numbers: int, recalls: bool = True) -> str:
+        return pins.left_out_line(pins.name_pins(quotes(*numbers)), "d3", recalls=recalls)
+
+    assert pins.are_left_out(quotes(1, 2), [line(1, 2)]) and pins.are_left_out(quotes(1), [line(1, recalls=False)])
+    assert not pins.are_left_out(quotes(1), [line(12), line(1, 2)]), "its drop has other texts"
+    assert not pins.are_left_out(quotes(1, 2, 3, 4, 5, 6), [line(1, 2, 3, 4, 5, 7)]), "only five are named"
