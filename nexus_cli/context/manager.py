@@ -383,7 +383,8 @@ class ContextManager:
         if info.window_key:
             line = f"{report}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
-        return Notice(f"{report}; used for this session only", warning=False)
+        line = f"{report}; used for this session only. To keep it: {window_command(self.model.info, limit)}"
+        return Notice(line, warning=False)
 
     def _is_absurd(self, limit: int, counted: int, named: int | None) -> bool:
         """Return True for a window without room for system text and tools, if the error miscounts the request."""

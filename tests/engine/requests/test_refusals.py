@@ -79,7 +79,8 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
     estimate = estimated(session)
     events, ends = talk(session, "one", "two", "three")
     assert [end.ok for end in ends] == [False, True, True] and provider.figures == []
-    assert warnings(events)[0].endswith("a context window of 8,192 tokens; used for this session only")
+    kept = "To keep it: nexus config set"
+    assert f"a context window of 8,192 tokens; used for this session only. {kept}" in warnings(events)[0]
     again = open_at(tmp_path, Played(lambda request: "done"))
     assert again.engine.model.info.window == 128_000, "what was invented is not remembered"
     assert estimated(again) <= 1.05 * estimate
