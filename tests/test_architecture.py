@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_158, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_417, 0, 40),
+    "commands": (57_850, 0, 44),
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
     "conversation": (44_950, 0, 42),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_556, 0, 61),
-    "reports": (87_777, 8_414, None),
+    "reports": (74_132, 8_414, None),
     "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (968_160, 48_919)
+SUM = (967_948, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

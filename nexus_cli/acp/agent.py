@@ -27,6 +27,7 @@ from nexus_cli.acp.questions import EditorApprover
 from nexus_cli.acp.updates import UpdateStream, image, message, note, progress, turn_usage, usage_update
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Choice, Command
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
@@ -56,7 +57,6 @@ from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.export import fenced, save_in
-from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
 from nexus_cli.rpc.pool import Agent, AgentPool
 from nexus_cli.service_list import SERVICES

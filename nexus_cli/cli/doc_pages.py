@@ -99,7 +99,7 @@ def commands_page() -> str:
     from nexus_cli.cli import app  # noqa: PLC0415  (for this page only)
     from nexus_cli.commands import discover  # noqa: PLC0415
     from nexus_cli.commands.command import GROUPS  # noqa: PLC0415
-    from nexus_cli.reports.help import KEYS  # noqa: PLC0415
+    from nexus_cli.commands.help import KEYS  # noqa: PLC0415
 
     page = [_read_page("commands"), *_describe_command(app.build(completion=False), "nexus")]
     for title, names in app.list_help_lines().items():

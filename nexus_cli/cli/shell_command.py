@@ -154,7 +154,7 @@ class ShellSource(Source):
 
     def show(self, report: Report[Any]) -> None:
         """Print a report before a question; of JSON on stderr."""
-        from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+        from nexus_cli.commands.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
         print_for_consent(partial(find_form(report.form, self._noun), report.value), is_json=self.is_json)
 
@@ -172,7 +172,7 @@ class ShellSource(Source):
             text = result.value["text"]
             print_original((text,) if isinstance(text, str) else text)
         elif result.form:
-            from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+            from nexus_cli.commands.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
             print_text(find_form(result.form, self._noun)(result.value, text_width(whole=result.whole)))
         if result.note and not self.is_json:

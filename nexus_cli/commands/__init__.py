@@ -14,7 +14,7 @@ from nexus_cli.core.errors import UsageError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
-SHARED = {"command", "arguments", "own_guides", "slash_command", "verb"}
+SHARED = {"command", "arguments", "forms", "own_guides", "slash_command", "verb"}
 """Files of this folder that declare no command."""
 _UNDO = "/undo reverts a turn's changes to files, /rewind returns to an earlier message, with or without files"
 _MENTION = "The model reads files itself; @FILE in a message attaches a file"

@@ -2,7 +2,7 @@
 
 A command is made of the verbs of a noun (`nexus_cli.commands.slash_command`), of a guide of the person
 (`nexus_cli.commands.own_guides`), or by a Python plugin. It shows reports, which are values, by the name of their text
-form (`nexus_cli.reports.forms`).
+form (`nexus_cli.commands.forms`).
 """
 
 from __future__ import annotations

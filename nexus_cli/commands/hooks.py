@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
-from nexus_cli.reports.hooks import HooksReport, hooks_report
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
+from nexus_cli.reports.text.blocks import Blocks, Paragraph
+from nexus_cli.reports.text.door import name_commands
 
 
-def list_hooks(source: Source) -> Report[HooksReport]:
+class HooksReport(VersionedReport):
+    """The hooks of a folder."""
+
+    hooks: list[JsonOf[Hook]]
+
+
+def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hook]]:
+    """Return the hooks that count in `folder`. Blocks."""
+    return list(to_json_value(list_hooks(folder, personal)))
+
+
+def hooks_text(value: JsonObject) -> Blocks:
+    """Return a line for each hook, with its state below if it does not run."""
+    if not value["hooks"]:
+        yield "No hooks (see `nexus docs hooks`)."
+    for hook in value["hooks"]:
+        matcher = f" {hook['matcher']}" if hook["matcher"] else ""
+        late = ", on_timeout = deny" if hook["on_timeout"] == "deny" else ""
+        shown = f"{hook['event']}{matcher}: {hook['command']} ({hook['source']}{late})".strip(": ")
+        yield Paragraph(shown if hook["command"] else hook["source"], "    ", "")
+        if hook["state"] != ACTIVE:
+            yield Paragraph(f"{hook['state']}: {hook['why']}", "    ", "  ")
+
+
+def count_hooks(hooks: Sequence[JsonObject]) -> str:
+    """Return `2 hooks; 1 more not trusted`, followed by the command that lists them, for the status."""
+    states = [hook["state"] for hook in hooks]
+    active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
+    more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
+    return "; ".join([f"{active} active", *more]) + name_commands(" (`nexus hooks`)")
+
+
+def build_list(source: Source) -> Report[HooksReport]:
     """List hooks with their source and state.
 
     Your hooks are in config.toml; those of a project run only after you trust the project (`nexus docs hooks`).
@@ -17,7 +56,7 @@ def list_hooks(source: Source) -> Report[HooksReport]:
 NOUN = Noun(
     "hooks",
     "setup",
-    (Verb(list_hooks, opens="nothing"),),
+    (Verb(build_list, opens="nothing"),),
     "Show commands that run at session events.",
     aliases=("hook",),
 )

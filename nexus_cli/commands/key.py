@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import os
+from typing import TypedDict
 
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.stored_keys import key_place, stored_names
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.provider.endpoint import KEY_VARIABLES
-from nexus_cli.reports.keys import KeyObject, KeysReport
+from nexus_cli.reports.text.blocks import Blocks, Table
+
+
+class KeyObject(TypedDict):
+    name: str
+    """The variable; its value is never shown."""
+    key_name: str
+    """The name of one of several keys (`--as`); may be empty."""
+    place: str
+    """`environment`, `keyring`, or the path of a file."""
+
+
+class KeysReport(VersionedReport):
+    """The names of keys, never their values."""
+
+    keys: list[KeyObject]
+
+
+def keys_text(value: JsonObject) -> Blocks:
+    """List the keys with their places."""
+    none = "No keys. `nexus login PROVIDER` stores a key."
+    return [Table({"key": "name", "name": "key_name", "place": "place"}, value["keys"], none)]
 
 
 def build_list(source: Source) -> Report[KeysReport]:

@@ -3,18 +3,240 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, cast
 
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
-from nexus_cli.core.clock import utc_now
+from nexus_cli.core.clock import format_local_minute, utc_now
 from nexus_cli.core.entry import PERSON
-from nexus_cli.core.errors import UsageError, suggest_name
+from nexus_cli.core.errors import NexusError, UsageError, suggest_name
+from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports import memory as reports
-from nexus_cli.reports.memory import FactsReport
+from nexus_cli.ledger.fact_traces import find_sessions_with
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, Verbatim, paragraphs
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import plural, when
+
+HITS = 20
+NAME = 24
+"""Most characters of a session's name."""
+HERE = "  # the current session: exit it first"
+"""Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
+
+
+class ConsolidationReport(VersionedReport):
+    """The result of a review of the facts."""
+
+    session: str
+    """The session in which the model reviewed the facts."""
+    looked_at: int
+    """Facts that the model reviewed."""
+    left: int
+    """Older facts that it did not review."""
+    remembered: list[JsonOf[Fact]]
+    """Facts that it wrote; proposals wait for the person."""
+    forgotten: list[JsonOf[Fact]]
+    answer: str
+    """The model's comment."""
+
+
+class FactObject(JsonOf[Fact]):
+    """A fact, and where it comes from."""
+
+    statement: str
+    """The text that requests contain: the fact, or the quote of an unaccepted paraphrase."""
+    waits: bool
+    """True if the person can accept it."""
+    source: str
+    place: str
+    told_in: list[Any] = ABSENT
+    """For a forgotten fact: sessions that still contain it."""
+
+
+class _Facts(VersionedReport):
+    facts: list[FactObject]
+
+
+class FactsReport(_Facts, total=False):
+    """The facts that were found or changed."""
+
+    project: str | None
+    more: bool
+    text: str
+    whole: bool
+    done: str
+    here: str
+    forgotten: list[FactObject]
+
+
+def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:
+    """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
+    session."""
+    return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
+
+
+def search_facts(
+    ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot], here: str
+) -> FactsReport:
+    """Return the kept facts that fit `text`, the best first; raise `UsageError` if it is empty."""
+    if not text.strip():
+        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
+    facts = ledger.facts.search(text, project, slots, HITS + 1)
+    return facts_report(ledger, facts[:HITS], here, more=len(facts) > HITS, project=project, text=text, whole=True)
+
+
+def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:
+    """Return facts as JSON with their origin in words: `source`, and `place` without the message.
+
+    A forgotten fact also has the sessions in which it can still be read (`told_in`); `here` is the open one.
+    """
+    places_by_session: dict[str, str] = {}
+    forgotten = more.get("done") == "forgotten"
+    rows = []
+    for fact in facts:
+        place = ""
+        if fact.entry and not fact.deleted:
+            place = places_by_session.setdefault(fact.session, _place(ledger, fact.session, here))
+        source = f"{place}, message {fact.entry}" if place else _typed(fact)
+        if fact.colleague:
+            source = place = fact.source
+        told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
+        said = {"statement": fact.statement, "waits": fact.waits}
+        rows.append(to_json_value(fact) | said | {"source": source, "place": place or source} | told)
+    return cast("FactsReport", {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows})
+
+
+def acceptance_report(ledger: Ledger, kept: Sequence[Fact], forgotten: Sequence[Fact], here: str = "") -> FactsReport:
+    """Return the `kept` facts as JSON, with the facts `forgotten` for them."""
+    gone = facts_report(ledger, forgotten, here, done="forgotten")
+    return {**facts_report(ledger, kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
+
+
+def list_proposals(ledger: Ledger, project: str) -> list[str]:
+    """Return the ids of the proposals, oldest first."""
+    return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
+
+
+def _typed(fact: Fact) -> str:
+    return "typed by you" if not fact.entry and fact.actor == "person" else fact.source
+
+
+def _place(ledger: Ledger, session: str, here: str) -> str:
+    """Describe a session: "this one", its name, or its day and the end of its id."""
+    if session == here:
+        return "this session"
+    try:
+        info = ledger.session(session)
+    except NexusError:
+        return f"session ..{session[-6:]}"
+    label = f'"{info.name[:NAME]}"' if info.name else f"..{session[-6:]}"
+    return f"session {label} of {format_local_minute(info.created, '%Y-%m-%d')}"
+
+
+def memory_text(value: JsonObject) -> Blocks:
+    """List the facts of a listing or a search."""
+    facts = value["facts"]
+    waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
+    kept = [fact for fact in facts if fact["state"] == "kept"]
+    if not facts:
+        nothing = "No facts yet."
+        if value.get("project"):
+            nothing = "No facts about this project yet. --all lists the facts of every project."
+        yield "No facts match." if "text" in value else nothing
+    if waiting:
+        yield from [_waits(waiting), *_whole(waiting), *([""] if kept else [])]
+    if value.get("whole"):
+        yield from _whole(kept)
+        if value.get("more"):
+            yield from ["", f"Only the best {len(facts)} matches are shown."]
+    elif kept:
+        columns = {
+            "id": "id",
+            "slot": "slot",
+            "since": lambda fact: when(fact["at"])[:10],
+            "from": lambda fact: fact.get("place") or fact["source"],
+            "text": _statement,
+        }
+        yield Table(columns, kept)
+
+
+def fact_text(value: JsonObject) -> Blocks:
+    """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
+    facts, done = value["facts"], value.get("done", "kept")
+    gone = facts if done == "forgotten" else value.get("forgotten", [])
+    if not facts and not gone:
+        yield "No facts to change."
+    elif done != "forgotten":
+        yield from ["Saved:", *_whole(facts)]
+    for fact in gone:
+        yield from _forgotten(fact, value["here"])
+
+
+def _forgotten(fact: JsonObject, here: str) -> Blocks:
+    """List the fact and every session in which it stays readable until that is deleted: no later report could name
+    them."""
+    sessions = fact["told_in"]
+    heading = "Forgotten" if sessions else "Forgotten permanently"
+    yield Paragraph(f"{heading}: {fact['id']} ({fact['slot']}) {fact['text']}", "    ", "")
+    if sessions:
+        which = "The model can still read this fact in 1 session until you delete the session:"
+        if len(sessions) > 1:
+            which = f"The model can still read this fact in {len(sessions):,} sessions until you delete them:"
+        yield Paragraph(which, "    ", "")
+        for session in sessions:
+            yield Verbatim(name_commands(f"nexus sessions delete {session}{HERE if session == here else ''}"), "    ")
+
+
+def _waits(waiting: list[JsonObject]) -> str:
+    ids = waiting[0]["id"] if len(waiting) == 1 else "ID, or all"
+    facts = plural(len(waiting), "fact")
+    return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
+
+
+def _whole(facts: list[JsonObject]) -> Blocks:
+    for fact in facts:
+        head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
+        worded = fact["state"] == "kept" and fact.get("waits")
+        yield Paragraph(head, "    ", "")
+        yield Paragraph(_statement(fact), "    ")
+        if worded:
+            accept = name_commands(f"nexus memory accept {fact['id']}")
+            how = f"active in your wording; the model proposes another (to accept: {accept}): {fact['text']}"
+            yield Paragraph(how, "    ")
+        if fact["state"] == "proposed" and fact.get("quote"):
+            is_by_agent = fact["actor"] == "agent"
+            ground = "the model's reason" if is_by_agent else f"based on {fact['actor']}"
+            yield Paragraph(f'{ground}: "{fact["quote"]}"', "    ")
+        if fact["state"] == "proposed" and fact.get("replaces"):
+            yield Paragraph(f"replaces {', '.join(fact['replaces'])}", "    ")
+
+
+def _statement(fact: JsonObject) -> str:
+    """Return a kept fact as requests state it, or a proposal in the wording to be accepted."""
+    return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
+
+
+def changed_facts_text(value: JsonObject) -> Blocks:
+    """Format the report: the changed facts, then the model's comment."""
+    lines = []
+    for fact in value["remembered"]:
+        waits = (
+            f"proposed; to accept: nexus memory accept {fact['id']}" if fact["state"] == "proposed" else fact["state"]
+        )
+        waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
+        lines.append(f"+ {fact['id']} {fact['text']} ({waits})")
+    lines += [f"- {fact['id']} {fact['text']}" for fact in value["forgotten"]]
+    head = f"{plural(value['looked_at'], 'fact')} reviewed"
+    head += f", {plural(value['left'], 'older fact')} skipped" if value["left"] else ""
+    head += "." if lines else "; nothing changed."
+    yield head
+    yield from paragraphs(lines, "      ", "")
+    if comment := value["answer"].strip():
+        yield ""
+        yield from paragraphs(comment.splitlines())
+
 
 IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
@@ -29,7 +251,7 @@ Everywhere = Annotated[bool, Option(help="Show facts of every project.", name="-
 def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") -> Report[FactsReport]:
     """List saved facts about this project, you and the agent; facts that wait for your approval come first."""
     project = None if everywhere else source.project
-    return Report("memory", reports.list_facts(source.ledger, project, _slots(slot), source.session()), whole=True)
+    return Report("memory", list_facts(source.ledger, project, _slots(slot), source.session()), whole=True)
 
 
 def build_search(
@@ -40,7 +262,7 @@ def build_search(
 ) -> Report[FactsReport]:
     """Search saved facts, best match first."""
     project = None if everywhere else source.project
-    facts_report = reports.search_facts(source.ledger, text, project, _slots(slot), source.session())
+    facts_report = search_facts(source.ledger, text, project, _slots(slot), source.session())
     return Report("memory", facts_report, whole=True)
 
 
@@ -60,7 +282,7 @@ def add_fact(
             f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
         )
     fact = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
-    return Report("fact", reports.facts_report(source.ledger, [fact], source.session(), done="kept"))
+    return Report("fact", facts_report(source.ledger, [fact], source.session(), done="kept"))
 
 
 def accept_facts(
@@ -69,7 +291,7 @@ def accept_facts(
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     kept, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
-    return Report("fact", reports.acceptance_report(source.ledger, kept, forgotten, source.session()))
+    return Report("fact", acceptance_report(source.ledger, kept, forgotten, source.session()))
 
 
 def forget_facts(
@@ -82,7 +304,7 @@ def forget_facts(
     facts = source.ledger.facts
     facts_by_id = {fact.id: fact for fact in map(facts.get, _names(key))}
     gone = [facts.forget(name, utc_now()) or fact for name, fact in facts_by_id.items()]
-    return Report("fact", reports.facts_report(source.ledger, gone, source.session(), done="forgotten"))
+    return Report("fact", facts_report(source.ledger, gone, source.session(), done="forgotten"))
 
 
 def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

@@ -44,7 +44,7 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
     )
 
 
-def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesReport"]]:
+def list_rules(source: Source) -> Report[Annotated[Any, "reports.permissions.RulesReport"]]:
     """Print all rules with file and line, strictest first."""
     rules, error = _read(source)
     if error is not None:
@@ -59,7 +59,7 @@ def test_command(
     allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
     network: Annotated[bool, Option(None, "Test a call that requests network access.")] = False,
     outside: Annotated[str, Option("WHY", "Test a call that requests to run outside the sandbox.")] = "",
-) -> Report[Annotated[Any, "reports.rules.RulesTestReport"]]:
+) -> Report[Annotated[Any, "reports.permissions.RulesTestReport"]]:
     """Show the decision on COMMAND and the reason, without running COMMAND. Exit status: 0 allow, 1 ask, 3 deny."""
     from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 

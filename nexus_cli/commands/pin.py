@@ -3,15 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from nexus_cli.commands.context import look_at_session
 from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, report_act
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.elide import first_words
+from nexus_cli.core.entry import PERSON, Kind, read_backwards
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.option import Argument
-from nexus_cli.reports.pins import PinsReport, pins_report
+from nexus_cli.reports.text.blocks import Blocks, TitledTable
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import number, plural
+from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
+
+
+class PinObject(TypedDict):
+    id: str
+    entry: int
+    """The number of the message, 0 for a text."""
+    tokens: int
+    text: str
+
+
+class PinsReport(ReportOfSession):
+    """The pins of a session."""
+
+    pins: list[PinObject]
+    tokens: int
+    room: int
+    """Maximum tokens of all pins together."""
+    messages: list[JsonDict]
+    """Number (`entry`) and first words (`text`) of your newest messages."""
+
+
+MESSAGES = 10
+"""Number of the person's messages that are listed."""
+FURTHEST = 4000
+"""Most entries searched for them."""
+WORDS = 120
+"""Most characters shown of each."""
+
+
+def pins_report(session: Session) -> PinsReport:
+    """Return the session's pins with their tokens, and the person's newest messages."""
+    conversation, count = session.engine.conversation, session.engine.context.count
+    rows: list[PinObject] = [
+        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text}
+        for pin in list_pins(conversation)
+    ]
+    return {
+        "version": 1,
+        "session": session.id,
+        "pins": rows,
+        "tokens": sum(row["tokens"] for row in rows),
+        "room": session.engine.compactor.pins_room,
+        "messages": _list_messages(conversation),
+    }
+
+
+def _list_messages(conversation: Conversation) -> list[JsonDict]:
+    """Return `entry` and the first words of the person's newest messages, oldest first."""
+    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
+    messages = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
+    return [
+        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
+        for entry in reversed(list(islice(messages, MESSAGES)))
+    ]
+
+
+def pins_text(value: JsonObject) -> Blocks:
+    """List the pins, then the person's newest messages, which can be pinned by number."""
+    messages, pins = value.get("messages") or (), value["pins"]
+    newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
+    text = name_commands(f"No pins. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
+    if pins:
+        text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
+    yield text
+    yield TitledTable("pinned", {"id": "id", "what": describe_pin, "tokens": "tokens", "text": "text"}, pins)
+    title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
+    yield TitledTable(title, {"number": lambda message: str(message["entry"]), "text": "text"}, messages)
+
+
+def describe_pin(pin: JsonObject) -> str:
+    """Describe the kind of a pin: words, or the number of a message."""
+    return f"message {pin['entry']}" if pin["entry"] else "words"
 
 
 def build_list(source: Source) -> Report[PinsReport]:

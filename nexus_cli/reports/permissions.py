@@ -1,18 +1,23 @@
-"""Report what runs without asking in a session: the level, the rules, the permissions granted."""
+"""Report what runs without asking in a session: the level, the rules, the decision on a command, what was allowed."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
-from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLAN
+from nexus_cli.config.paths import places, with_tilde
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLAN, Decision, LevelFields
 from nexus_cli.permission.approvals import scope_name
-from nexus_cli.reports.rules import RulesReport
-from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
+from nexus_cli.reports.decisions import describe_part
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, paragraphs
+from nexus_cli.reports.text.lines import CONFINED, sandbox_line
+from nexus_cli.rules.decide import CommandPart, Profile
+from nexus_cli.rules.rule_set import PermissionRule
 from nexus_cli.sandbox.backend import BackendProbe
-from nexus_cli.session.session import Session
 from nexus_cli.text.hidden_signs import mark_on_one_line
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 _RUNS = {
     ASK: "reading inside the project, and commands that only read; everything else needs approval",
@@ -26,6 +31,30 @@ _RUNS_UNCONFINED = {
     ASK: "reading inside the project; everything else needs approval",
     AUTO: "like edit, because without a sandbox every command needs approval",
 }
+
+
+class TestedPartObject(JsonOf[CommandPart]):
+    """A command of a line; `from` names a level by its former name."""
+
+    origin: str
+    """`built in`, `level ask`, or file and line of the rule."""
+
+
+class RulesTestReport(LevelFields):
+    """The decision on a command line."""
+
+    decision: Decision
+    profile: Profile
+    parts: list[TestedPartObject]
+    why: str
+
+
+class RulesReport(VersionedReport):
+    """All rules."""
+
+    rules: list[JsonOf[PermissionRule]]
+    """Strictest first."""
+    problems: list[str]
 
 
 class LevelMeaning(TypedDict):
@@ -90,3 +119,24 @@ def permissions_text(value: JsonObject) -> Blocks:
     if value["allowed"]:
         yield from ["", "Allowed for this session:"]
         yield from paragraphs(map(mark_on_one_line, value["allowed"]), "    ", "  - ")
+
+
+def rules_text(value: JsonObject) -> Blocks:
+    """List the rules with their places, the strictest first."""
+    columns = {"decision": "decision", "rule": "rule", "holds": _describe_extent, "from": "from"}
+    none = "" if value["problems"] else "No rules. Example: nexus rules add allow 'bash(npm test *)'"
+    return [Table(columns, value["rules"], none, headed=False)]
+
+
+def _describe_extent(rule: JsonObject) -> str:
+    """Describe the scope of a rule: a folder, everywhere, or this project."""
+    if rule["folder"]:
+        return with_tilde(rule["folder"])
+    return "everywhere" if rule["file"] == str(places().settings) else "this project"
+
+
+def rule_test_text(value: JsonObject) -> Blocks:
+    """Show the decision on a command: a summary line, then a line for each part."""
+    yield f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})"
+    for part in value["parts"]:
+        yield describe_part({**part, "from": part["origin"]})

@@ -11,11 +11,11 @@ import pytest
 from json_shape import problems
 from server.play import ScriptedServer
 
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.config.paths import places
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.memory import ConsolidationReport
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"

@@ -21,6 +21,7 @@ from tools.definitions import update
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands import discover
+from nexus_cli.commands.help import KEYS
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_text import settings_text
@@ -29,7 +30,6 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.reports.help import KEYS
 from nexus_cli.rpc.jsonrpc import MEANINGS
 from nexus_cli.rpc.methods import METHODS
 from nexus_cli.sections.recipe import load_recipe

@@ -11,6 +11,7 @@ import pytest
 from session.played import MODEL, Played, say
 from surroundings import with_variables
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -19,7 +20,6 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.sections.capability_snapshot import snapshot, status
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.service_list import PLANS, WORKERS

@@ -16,12 +16,12 @@ from session.played import MODEL, Played
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.export import save_in
-from nexus_cli.reports.forms import find_form
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -21,6 +21,7 @@ from nexus_cli.cli.shell_command import ShellSource
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.agents import build_list
 from nexus_cli.commands.arguments import SessionSource
+from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.worktree import apply_changes
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -33,7 +34,6 @@ from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import session_pieces
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.page.session_page import session_page
 from nexus_cli.reports.sessions import show_session
 from nexus_cli.reports.timeline import session_timeline

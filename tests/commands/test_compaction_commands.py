@@ -10,13 +10,13 @@ from search import sample
 from session.played import Answer
 
 from nexus_cli.commands import find
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import CompactionDone, Notice, Retry
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider import retry
 from nexus_cli.provider.retry import RetryingProvider
-from nexus_cli.reports.forms import find_form
 
 
 def filled(context: FakeContext) -> FakeContext:

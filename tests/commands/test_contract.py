@@ -15,11 +15,11 @@ from nexus_cli import commands
 from nexus_cli.cli.app import COMMANDS, TYPED, find_command, find_noun
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.help import KEYS
 from nexus_cli.commands.slash_command import read_arguments
 from nexus_cli.commands.verb import Authority
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.help import KEYS
 from nexus_cli.testing import check_command
 
 NAMES = list(discover())

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.commands import find
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.reports.forms import find_form
 
 AT = "2026-01-13T14:30:00.000Z"
 LONG = "Deploys " + "and waits " * 150 + "then deletes everything"

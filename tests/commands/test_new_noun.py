@@ -1,4 +1,4 @@
-"""Adding a noun: a file with its verbs and one with its report are all that it takes."""
+"""Adding a noun: a file with its report and its verbs is all that it takes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,25 @@ import pytest
 import nexus_cli
 
 NOUN = """
+from __future__ import annotations
+
 from typing import Annotated
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.option import Option
-from nexus_cli.reports.zebra import ZebrasReport
+from nexus_cli.reports.text.blocks import Blocks
+
+
+class ZebrasReport(VersionedReport):
+    \"\"\"The zebras of a folder.\"\"\"
+
+    zebras: list[str]
+    tall: bool
+
+
+def zebras_text(value: JsonObject) -> Blocks:
+    \"\"\"Name the zebras.\"\"\"
+    yield f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})"
 
 
 def list_zebras(
@@ -26,25 +41,6 @@ def list_zebras(
 
 
 NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
-"""
-REPORT = """
-from __future__ import annotations
-
-from typing import TypedDict
-from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.text.blocks import (Blocks)
-
-
-class ZebrasReport(TypedDict):
-    \"\"\"The zebras of a folder.\"\"\"
-
-    version: int
-    zebras: list[str]
-    tall: bool
-
-
-def zebras_text(value: JsonObject) -> Blocks:
-    yield f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})"
 """
 TESTS = Path(__file__).parent.parent
 SLASH = """
@@ -65,7 +61,6 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     package.parent.mkdir()
     subprocess.run(["cp", "-a", str(source), str(package)], check=True)
     (package / "commands" / "zebra.py").write_text(NOUN)
-    (package / "reports" / "zebra.py").write_text(REPORT)
     env = {"PYTHONPATH": f"{package.parent}:{TESTS}", "NEXUS_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
 
     def run(*arguments: str) -> str:

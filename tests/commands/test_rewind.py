@@ -15,11 +15,11 @@ from search import sample
 from undo.world import World
 
 from nexus_cli.commands import find
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.goals import list_goals
 from nexus_cli.core.services import Jobs, Workers
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.undo import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner

@@ -13,11 +13,11 @@ from server.play import closed_port
 from session.played import MODEL, the_ledger
 
 from nexus_cli import __version__
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.usage import usage_report
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import dollars
-from nexus_cli.reports.usage import usage_report
 from nexus_cli.sandbox import probe
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from commands.conftest import FakeContext
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.reports.forms import find_form
 
 
 @pytest.mark.matrix

@@ -13,9 +13,9 @@ from commands.conftest import FakeContext
 from ledger.conftest import fail_writes
 from undo.world import World
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.forms import find_form
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.follow_changes import StepOwner
 from nexus_cli.undo.undo_files import restore_files

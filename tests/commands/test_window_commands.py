@@ -16,6 +16,7 @@ from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.commands import model
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.entry import Kind
@@ -24,7 +25,6 @@ from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports import models
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session

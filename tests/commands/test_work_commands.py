@@ -11,10 +11,10 @@ from commands.conftest import FakeContext
 from search import sample
 
 from nexus_cli.commands import discover, find
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.reports.forms import find_form
 
 
 def shown(context: FakeContext, line: str) -> Any:

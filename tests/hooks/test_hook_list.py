@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.hooks import hooks_report
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, UNTRUSTED, list_hooks
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.hooks import hooks_report
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ import pytest
 from ledger.conftest import AT, drop, epoch, fixed, manifest, on, slot, user
 from ledger.postgres import Server
 
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.memory import list_facts
+from nexus_cli.commands.usage import usage_report
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -20,10 +23,7 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.memory import list_facts
 from nexus_cli.reports.sessions import list_sessions
-from nexus_cli.reports.usage import usage_report
 
 SECRET = "the words of a secret plan that is long enough to be packed " * 4
 

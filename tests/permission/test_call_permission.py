@@ -20,6 +20,7 @@ from guide_files import find_skills
 from search import sample, variant
 from session.played import MODEL, Played, say, the_ledger
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -39,7 +40,6 @@ from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.decisions import decision_report
 from nexus_cli.reports.event_texts import describe_notice
-from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe, session_network
 from nexus_cli.sandbox.backend import Backend

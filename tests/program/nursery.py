@@ -459,7 +459,7 @@ def fill_caches() -> None:
     """Make what every process would make of the program's own files at its first use, whatever the run."""
     from nexus_cli import commands
     from nexus_cli.cli import app
-    from nexus_cli.reports import forms
+    from nexus_cli.commands import forms
     from nexus_cli.text.terminal_sanitizer import sanitize
     from nexus_cli.tools import registry
 

@@ -9,12 +9,11 @@ import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, doing, handing, run
 
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.usage import cost_report, usage_report
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Cost, Usage
-from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.usage import usage_report
 
 
 class Silent(Played):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say, the_ledger
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
@@ -21,7 +22,6 @@ from nexus_cli.reports.decisions import (
     decisions_report,
     describe_verdict,
 )
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

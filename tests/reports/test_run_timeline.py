@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.run_timeline import run_timeline
 from nexus_cli.reports.runs import run_report
 from nexus_cli.reports.space_timeline import find_reader, space_timeline

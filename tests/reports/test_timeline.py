@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from session.played import Answer, Played, opened, say, the_ledger
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc
@@ -26,7 +27,6 @@ from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import session_pieces
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
 from nexus_cli.reports.conversation import Replay, newest_turns
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.transcript import transcript_of
 
 

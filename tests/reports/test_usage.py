@@ -12,12 +12,11 @@ import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 from session.recorded_usage import spend
 
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.usage import cost_report, usage_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.usage import usage_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

@@ -22,6 +22,7 @@ from search import sample
 import nexus_cli
 from nexus_cli.client import CallError
 from nexus_cli.commands import discover, rewind
+from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
@@ -31,7 +32,6 @@ from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.core.server_results import EventLine
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served

@@ -11,12 +11,12 @@ import pytest
 from runs.stage import SETTINGS, Played, Reply, last, put_clock, queue, run_due, sent, stored
 from search import sample
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.runs import describe_run, run_report, runs_report
 
 LOOK = ("glob", {"pattern": "*.py"})

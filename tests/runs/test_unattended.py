@@ -14,6 +14,7 @@ import pytest
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 
 from nexus_cli.cli.serve.serve_once import has_work, run_line
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, SpaceSettings
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
@@ -23,7 +24,6 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.runs import describe_run, run_report, runs_report
 from nexus_cli.runs.away_report import describe_rest, take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of

@@ -10,9 +10,9 @@ from permission.test_call_permission import SETTINGS
 from search import sample
 from session.played import MODEL, Answer, Played, say
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.skills import list_skills
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session

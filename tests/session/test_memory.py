@@ -14,6 +14,8 @@ from ledger.conftest import on
 from search import sample
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.commands import memory as reports
+from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.memory import accept_proposals, keep_fact
 from nexus_cli.config.paths import places
 from nexus_cli.core.attachment import Trigger
@@ -25,8 +27,6 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.reports import memory as reports
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.session_facts import SessionFacts
 

@@ -20,6 +20,7 @@ from session.summed import Summariser, asks_for_summary, ended, live, turn
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -32,7 +33,6 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

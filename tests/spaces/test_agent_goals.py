@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from spaces.conftest import Team
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT
-from nexus_cli.reports.forms import find_form
 from nexus_cli.spaces.agent_goals import MOST_DONE, MOST_GOALS, add_goal, finish_goals, goals_report
 from nexus_cli.spaces.run_facts import run_facts
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from session.summed import SUMMARY, asks_for_summary
 from spaces.conftest import DAY, Team, drive
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.entry import Entry, Kind, is_person, members_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Outcome
@@ -24,7 +25,6 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import session_pieces
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.session.user_evidence import find_origin

@@ -13,8 +13,8 @@ from search import sample
 from terminal.repl import Opens, Place, Repl
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
+from nexus_cli.commands.usage import cost_report
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.cost import cost_report
 
 TASKS = ("TASK ONE: write one.txt", "TASK TWO: write two.txt")
 READY = ("one", "two")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from undo.world import World
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import ledger_error
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turn
 from nexus_cli.reports.undo import turn_diff
 from nexus_cli.tree.byte_store import ByteStore

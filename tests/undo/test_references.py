@@ -15,7 +15,7 @@ from search import sample
 from undo.test_only_copies import command, followed
 from undo.world import World, files, tree
 
-from nexus_cli.reports.forms import find_form
+from nexus_cli.commands.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
 from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, undo_files, unsure_changes

@@ -31,6 +31,7 @@ from workers.crew import (
 )
 from worktrees.repository import make_project
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
@@ -42,7 +43,6 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests import spending
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import describe_worker
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session

@@ -5,12 +5,12 @@ from __future__ import annotations
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.reports.memory import ConsolidationReport
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.commands.verb import Authority, Report, Source, Verb
 from nexus_cli.core.option import Model
-from nexus_cli.reports.memory import ConsolidationReport
 
 
 def consolidate(source: Source, model: Model = "") -> Report[ConsolidationReport]:

@@ -152,3 +152,10 @@ TITLE = 60
 def worker_title(task: str) -> str:
     """Return the title of a worker: the first line of its task that has words, possibly cut."""
     return cut_line(next((line for line in task.split("\n") if line.strip()), "").strip(), TITLE)
+
+
+def sandbox_line(value: JsonObject) -> str:
+    """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
+    if value["backend"] == "none":
+        return f"none; every command needs approval below level all ({value['why']})"
+    return str(value["backend"])

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from nexus_cli.commands import discover, find, parse, use_slash_names
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.help import KEYS, LINE_KEYS
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
@@ -20,8 +22,6 @@ from nexus_cli.core.errors import FORK, NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
 from nexus_cli.reports.event_texts import format_elapsed
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.process_tree import kill_all

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.commands import parse
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute, utc_now
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
@@ -36,7 +37,6 @@ from nexus_cli.core.run import (
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import is_muted
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.spaces import message_lines
 from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.spaces.post_message import post_message

@@ -14,6 +14,9 @@ from session.played import Answer
 from session.prefix_cache import MODEL, PRICES, Remembering, lived, opened, results
 from session.summed import SUMMARY, asks_for_summary, done, ended, noted
 
+from nexus_cli.commands.cache import cache_report, miss_report
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.pin import pins_report
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.entry import Cause
@@ -21,10 +24,7 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
-from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.event_texts import describe_compaction_end
-from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.session import Session
 

@@ -16,6 +16,7 @@ from search import sample
 from session.played import MODEL, Answer, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.price import request_cost
@@ -23,7 +24,6 @@ from nexus_cli.core.request import Request
 from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session import Session

@@ -14,6 +14,7 @@ from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
+from nexus_cli.commands.cache import cache_report
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.pins import add_pin
@@ -30,7 +31,6 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.engine.compaction.context_fit import draft_due_pruning
-from nexus_cli.reports.cache import cache_report
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_view import prune_notice

@@ -13,11 +13,11 @@ from search import sample
 from session.played import the_ledger
 from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
 
+from nexus_cli.commands.cache import miss_report
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role
-from nexus_cli.reports.cache import miss_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.start_conversation import start_conversation
 

@@ -27,6 +27,7 @@ from session.prefix_cache import (
     working,
 )
 
+from nexus_cli.commands.cache import cache_report, miss_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
@@ -38,7 +39,6 @@ from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
-from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.session.session import Session
 
 FIRST = "read the code " + "and think of every part " * 300

@@ -11,6 +11,7 @@ import pytest
 from session.played import MODEL, opened, say
 from session.test_last_said import Steps, window
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
@@ -22,7 +23,6 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -16,10 +16,10 @@ from wcwidth import wcswidth
 
 from nexus_cli.cli.run.explain_context import brief
 from nexus_cli.commands import discover
+from nexus_cli.commands.forms import MODULES, find_form, forms_of
+from nexus_cli.commands.memory import ConsolidationReport
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
-from nexus_cli.reports.forms import MODULES, find_form, forms_of
-from nexus_cli.reports.memory import ConsolidationReport
 from nexus_cli.reports.text.blocks import OneLine, Paragraph, Table, Verbatim, Wrapped
 from nexus_cli.reports.text.lines import cut_line, dollars
 from nexus_cli.text.cells import cells
@@ -258,7 +258,7 @@ def form_types() -> dict[str, Any]:
     of the form's own file."""
     values = {verb.value_type for command in discover().values() for verb in command.verbs}
     kinds = {kind.__name__: kind for value in values if value is not None for kind in objects_in(value)}
-    forms = {f"nexus_cli.reports.{module}": forms_of(module) for module in MODULES}
+    forms = {module: forms_of(module) for module in MODULES}
     own = {form: kind for kind in kinds.values() for form in forms.get(kind.__module__, ())}
     named = {form: TYPES.get(form, f"{form.title()}Report") for form in NAMES}
     return own | {form: kinds[name] for form, name in named.items() if name in kinds}

@@ -8,9 +8,9 @@ import pytest
 from ui.repl.test_repl import Stage
 
 from nexus_cli.commands import IS_CLIENT, use_slash_names
+from nexus_cli.commands.forms import find_form
 from nexus_cli.core.event import Outcome
 from nexus_cli.reports.event_texts import describe_denials, describe_failure
-from nexus_cli.reports.forms import find_form
 from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.theme import Theme
 

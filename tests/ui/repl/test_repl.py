@@ -22,6 +22,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
@@ -33,7 +34,6 @@ from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import short
 from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session

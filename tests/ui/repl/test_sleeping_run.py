@@ -12,10 +12,10 @@ from runs.stage import AT, stored
 from session.played import Answer
 from ui.repl.test_repl import Stage
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.runs import live_wait

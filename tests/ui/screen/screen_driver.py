@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.reports.help import KEYS
+from nexus_cli.commands.help import KEYS
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.editor import edit_text

@@ -20,7 +20,7 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
-from nexus_cli.reports import help as help_text
+from nexus_cli.commands import help as help_text
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.screen import question

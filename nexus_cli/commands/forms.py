@@ -1,8 +1,8 @@
 """Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
 
-The form NAME lays out the `Blocks` that the function `NAME_text(value)` of a module of this folder returns. One that
-chooses by the width takes it too, and one that paints a `look` (`ReportStyle`). Blocks are sanitized, and no line is
-wider than asked, from 20 columns on.
+The form NAME lays out the `Blocks` that the function `NAME_text(value)` returns: in the file of its noun here, or in a
+file of `nexus_cli.reports`. One that chooses by the width takes it too, and one that paints a `look` (`ReportStyle`).
+Blocks are sanitized, and no line is wider than asked, from 20 columns on.
 """
 
 from __future__ import annotations
@@ -14,21 +14,29 @@ from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction, signature
 
-from nexus_cli import reports
+from nexus_cli import commands, reports
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.blocks import Blocks, lay_out
 from nexus_cli.reports.text.look import ReportStyle
 
 SUFFIX = "_text"
-MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__) if not module.ispkg)
+MODULES = tuple(
+    f"{room.__name__}.{module.name}"
+    for room in (commands, reports)
+    for module in pkgutil.iter_modules(room.__path__)
+    if not module.ispkg
+)
 
 
 @cache
 def find_form(name: str, noun: str = "") -> Callable[..., str]:
-    """Return a form, searching imported modules first, then that of its name or of the noun that it shows; raise
+    """Return a form, searching imported modules first, then those of its name or of the noun that it shows; raise
     `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
-    there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
-    for module in sorted(MODULES, key=lambda module: (module not in there, module not in (name, noun))):
+
+    def distance(module: str) -> tuple[bool, bool]:
+        return module not in sys.modules, module.rpartition(".")[2] not in (name, noun)
+
+    for module in sorted(MODULES, key=distance):
         if form := forms_of(module).get(name):
             return form
     raise LookupError(f"no report has the form {name}")
@@ -36,9 +44,10 @@ def find_form(name: str, noun: str = "") -> Callable[..., str]:
 
 @cache
 def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
-    """Import a module of this folder; return its forms by name."""
-    members = vars(import_module(f"{reports.__name__}.{module}"))
-    named_forms = ((name.removesuffix(SUFFIX), form) for name, form in members.items() if name.endswith(SUFFIX))
+    """Import a module; return its forms by name."""
+    named_forms = (
+        (name.removesuffix(SUFFIX), form) for name, form in vars(import_module(module)).items() if name.endswith(SUFFIX)
+    )
     return {
         name: _laid_out(form)
         for name, form in named_forms
