@@ -26,7 +26,12 @@ from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import begins_process, find_head_start
 from nexus_cli.provider.light_import import light_imports
-from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
+from nexus_cli.provider.litellm_env import (
+    http_library,
+    keep_platform_from_starting_programs,
+    litellm_environment,
+    silence_litellm,
+)
 from nexus_cli.provider.message_lines import MessageEncoder, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
@@ -59,6 +64,7 @@ def litellm() -> Any:
             gc.disable()
             try:
                 trust_system()
+                keep_platform_from_starting_programs()
                 with litellm_environment(), light_imports():
                     import litellm as module  # noqa: PLC0415
             finally:
