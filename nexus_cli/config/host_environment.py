@@ -89,9 +89,8 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
             del env[name]
     if not venv or is_of_project(venv, folder, environ):
         return env
-    programs, entries = os.path.join(venv, "bin"), env.get("PATH", "").split(os.pathsep)
-    # An empty entry means the working folder, and so does an empty PATH.
-    kept = [entry for entry in entries if not entry or not _is_same_folder(os.path.join(folder, entry), programs)]
+    entries = env.get("PATH", "").split(os.pathsep)
+    kept = _leave_out(entries, str(folder), os.path.join(venv, "bin"))
     if kept != entries:
         env["PATH"] = os.pathsep.join(kept) or os.defpath
     for name in _NAMES_IT:
@@ -103,11 +102,21 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
     return env
 
 
-def _is_same_folder(path: str, other: str) -> bool:
-    """Return True if both paths lead to the same folder, which exists. Cheaper than their real paths."""
-    with suppress(OSError):
-        return os.path.samefile(path, other)
-    return False
+def _leave_out(entries: list[str], folder: str, programs: str) -> list[str]:
+    """Return the entries of a PATH in `folder` without those that lead to the folder `programs`. Compares by inode,
+    which is cheaper than by real paths."""
+    try:
+        status = os.stat(programs)
+    except OSError:
+        return entries
+    kept = []
+    for entry in entries:
+        with suppress(OSError):
+            # An empty entry means the working folder, and so does an empty PATH.
+            if entry and os.path.samestat(os.stat(os.path.join(folder, entry)), status):
+                continue
+        kept.append(entry)
+    return kept
 
 
 def own_index(environ: Environ, project: Path) -> dict[str, str]:

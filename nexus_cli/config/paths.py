@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from nexus_cli.config.repository_owner import is_own_repository
@@ -86,8 +87,8 @@ def exists(path: Path) -> bool:
 
 def private_dir(path: Path) -> Path:
     """Create `path` and its missing parents with mode 0700 and return it; raise `OSError` on failure."""
-    missing = [p for p in (path, *path.parents) if not p.exists()]
-    for folder in reversed(missing):
+    missing = takewhile(lambda each: not each.exists(), (path, *path.parents))
+    for folder in reversed([*missing]):
         folder.mkdir(mode=0o700, exist_ok=True)
     return path
 
@@ -100,7 +101,7 @@ def repository_root(folder: Path) -> Path | None:
     """
     for candidate in (folder, *folder.parents):
         # Not Path.exists, which raises for an inaccessible parent.
-        if os.path.exists(candidate / ".git") and (candidate == folder or is_own_repository(candidate)):
+        if os.path.exists(os.path.join(candidate, ".git")) and (candidate == folder or is_own_repository(candidate)):
             return candidate
     return None
 

@@ -61,7 +61,7 @@ def find_project_environment(project: Path, cwd: Path, environ: Environ) -> Proj
     paths = tuple(path for path in node if path.is_dir() and _is_inside(path, root))
     for candidate, may_be_outside in _candidates(folders, root, environ):
         programs = candidate / "bin"
-        if not (may_be_outside or _is_inside(programs, root)) or not os.access(programs / "python", os.X_OK):
+        if not os.access(programs / "python", os.X_OK) or not (may_be_outside or _is_inside(programs, root)):
             continue
         version, is_conda = _read_version(candidate)
         if version is None:

@@ -88,6 +88,8 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
 
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
+    if value is None or isinstance(value, str | int | float):  # most are
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         json_object: JsonDict = {}
         for key, path in shown_paths(type(value)):

@@ -114,6 +114,8 @@ class Limits:
     this limit gets no further message after its report."""
 
     def __and__(self, other: Limits) -> Limits:
+        if UNLIMITED in (self, other):
+            return self if other == UNLIMITED else other
         return Limits(**{f.name: _meet(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
 
     def __le__(self, other: Limits) -> bool:
@@ -137,6 +139,8 @@ class Limits:
         return cls(**{name: read_value(name, limit) for name, limit in value.items() if name in names})
 
 
+UNLIMITED = Limits()
+"""No limit at all."""
 ORDERED: Mapping[str, tuple[str, ...]] = {"allow": (PLAN, *LEVELS), "mode": MODES}
 SETS = ("tools", "categories")
 BINDS_WHEN = {"confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True}

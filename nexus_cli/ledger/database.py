@@ -154,6 +154,8 @@ class Database:
         """SQLite's data version at the last wait for a change."""
         self.noted = self.files_noted = 0
         """The numbers of notes and of notes about files that were recorded by this connection."""
+        self.new_notes: list[Row] = []
+        """The notes that the present transaction has recorded in a file, as `lanes` has them."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
         """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason
@@ -326,6 +328,7 @@ class Database:
             try:
                 retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()
+                self.new_notes.clear()
                 yield
                 for query in self.pending:
                     self.run(*query)

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.shared_types import T
-from nexus_cli.ledger import sessions
+from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.lanes import missing_session
 from nexus_cli.ledger.open_database import connect_memory
 
 RETRY_SECONDS = 5.0
@@ -44,6 +43,8 @@ class FileJournal(SessionJournal):
 
     _version: object = None
     """The version of the ledger whose notes are known."""
+    _own_notes = 0
+    """The number of notes that are known because they were committed here."""
 
     in_memory = False
     """True while `db` is in memory."""
@@ -53,7 +54,7 @@ class FileJournal(SessionJournal):
     @property
     def is_saving(self) -> bool:
         """False while the ledger fails, and if it is only read."""
-        return not self.in_memory and super().is_saving
+        return not self.in_memory and self.db.writes
 
     def database_of(self, log: LaneLog) -> Database:
         if self.in_memory:
@@ -74,29 +75,40 @@ class FileJournal(SessionJournal):
                 self._return_to_file()
             if self.is_saving:
                 try:
-                    return super().commit(log, write)
+                    return self._commit(log, write)
                 except NexusError as error:
                     self._fail_over(error)
             elif not self.in_memory:
                 self._copy_to_memory()
             put_off = tuple(self.db.pending)
-            result = super().commit(log, write)
+            result = self._commit(log, write)
             self._cut.add(result)
             if self._file:
                 self._waiting.append((write, result, put_off))
             return result
 
+    def _commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+        """Run `write` in one transaction. Its notes of the main lane are known then, and not read back."""
+        db = self.database_of(log)
+        with db.write():
+            result = write(db)
+            notes = lanes.new_notes(db, self.main_lane)
+        self.known_notes.add_own(notes)
+        self._own_notes += len(notes)
+        return result
+
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         with self._lock:
             db = self.database_of(log)
-            version = db.data_version() or object(), db.noted
+            version = db.data_version() or object(), db.noted - self._own_notes
             if version != self._version:
                 self.known_notes.add(self.known_notes.begin_later(db)())
                 self._version = version
-            return super().notes(log, kind)
+            return self.known_notes.of_kind(db, kind)
 
     def close(self) -> None:
-        self._return_now()
+        with self._lock:
+            self._return_to_file()
         if self._file:
             self._file.unsaved.pop(self.session, None)
         if self.in_memory:
@@ -109,7 +121,7 @@ class FileJournal(SessionJournal):
             sessions.info(self.db, self.session)
         except NexusError as missing:
             if missing.kind == "usage":  # it was deleted, which shows in many ways
-                problem, subject = missing_session(), "later work"
+                problem, subject = lanes.missing_session(), "later work"
         if self.require_save or problem.kind != "ledger":
             raise problem from error
         file = self.db
@@ -138,10 +150,6 @@ class FileJournal(SessionJournal):
         memory.most_pending = sys.maxsize  # a commit keeps them for the file
         self.in_memory = True
         self._use(memory)
-
-    def _return_now(self) -> None:
-        with self._lock:
-            self._return_to_file()
 
     def _return_unless_busy(self) -> None:
         with self._lock:

@@ -53,9 +53,16 @@ class KnownNotes:
         return lanes.begin_later_notes(db, self._lane, behind, () if self._is_new else tuple(self._notes))
 
     def add(self, notes: Mapping[int, Memo]) -> None:
-        """Add notes that were committed, by key."""
-        for key, memo in notes.items():
-            if self.has(memo.kind):
-                self._notes.setdefault(memo.kind, {})[key] = memo
+        """Add the notes that `begin_later` has read, by key."""
+        self.add_own(notes)
         self._newest = max(self._newest, *notes, 0)
         self.is_fresh = True
+
+    def add_own(self, notes: Mapping[int, Memo]) -> None:
+        """Add notes that were committed here, by key. Older ones of other processes may be read only later, and these
+        again with them: that puts all in order."""
+        for key, memo in notes.items():
+            if self.has(memo.kind):
+                known = self._notes.setdefault(memo.kind, {})
+                known.pop(key, None)
+                known[key] = memo

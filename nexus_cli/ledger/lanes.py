@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.entry import Memo
@@ -166,7 +166,17 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     stored = blobs.put(db, session_of(db, lane), text)
     db.noted += 1
     insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
-    db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *stored)])
+    values = lane, memo.entry, memo.kind, memo.at, *stored
+    if db.is_shared:  # `run` would wait for the key
+        db.many(insert, [values])
+    else:
+        db.new_notes.append((db.run(insert, *values), lane, memo, text))
+
+
+def new_notes(db: Database, lane: int) -> dict[int, Memo]:
+    """Return the notes of `lane` that the present transaction has recorded in a file, by key, as they will be read."""
+    mine = ((key, memo, text) for key, noted_lane, memo, text in db.new_notes if noted_lane == lane)
+    return {key: replace(memo, value=read_memo(memo.kind, text)) for key, memo, text in mine}
 
 
 _NOTES = """SELECT m.key, m.kind, m.at, m.entry, b.hash, b.codec, b.data

@@ -32,6 +32,8 @@ class SessionLog(LaneLog):
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
         super().__init__(journal.db, journal.session, lane, clock, journal)
         self.known = journal.known
+        self.is_new = journal.known.is_new
+        """True if this process began the session."""
         self._last = last
 
     @classmethod
@@ -140,11 +142,6 @@ class SessionLog(LaneLog):
         if len(kinds) != 1 or own or first or self.lane != self._journal.main_lane:
             return super().memos(*kinds, own=own, first=first)
         return self._without_failure(lambda: self._journal.notes(self, *kinds), list[Memo]())
-
-    @property
-    def is_new(self) -> bool:
-        """True if this process began the session."""
-        return self.known.is_new
 
     # What the journal does
 

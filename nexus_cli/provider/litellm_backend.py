@@ -26,7 +26,12 @@ from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import begins_process, find_head_start
 from nexus_cli.provider.light_import import light_imports
-from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
+from nexus_cli.provider.litellm_env import (
+    http_library,
+    keep_platform_from_starting_programs,
+    litellm_environment,
+    silence_litellm,
+)
 from nexus_cli.provider.message_lines import MessageEncoder, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
@@ -59,6 +64,7 @@ def litellm() -> Any:
             gc.disable()
             try:
                 trust_system()
+                keep_platform_from_starting_programs()
                 with litellm_environment(), light_imports():
                     import litellm as module  # noqa: PLC0415
             finally:
@@ -100,8 +106,18 @@ def _client_class() -> Any:
 
 def _fill_bodies() -> None:
     """Make litellm create openai clients that put the encoded messages into each request (`message_lines`), and leave
-    the chunks of an answer as plain JSON: making their objects takes longer than all else that is done with a chunk."""
+    the chunks of an answer as plain JSON: making their objects takes longer than all else that is done with a chunk.
+    The parameters of such a request are plain JSON too: the SDK does not compare them with its types."""
     from litellm.llms.openai import openai as adapter  # noqa: PLC0415
+    from openai import NotGiven, Omit  # noqa: PLC0415
+    from openai.resources.chat.completions import completions  # noqa: PLC0415
+
+    compare_types = completions.async_maybe_transform
+
+    async def leave_plain(parameters: Any, kind: Any) -> Any:
+        if filling.get() is None:
+            return await compare_types(parameters, kind)
+        return {name: value for name, value in parameters.items() if not isinstance(value, NotGiven | Omit)}
 
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
         async def _prepare_request(self, request: Any) -> None:
@@ -112,6 +128,7 @@ def _fill_bodies() -> None:
             return data
 
     adapter.AsyncOpenAI = AsyncOpenAI
+    vars(completions)["async_maybe_transform"] = leave_plain
 
 
 def _ask_nothing() -> None:
@@ -141,6 +158,8 @@ class LitellmBackend:
         self._base = api_base
         self._key = api_key
         self._info = info
+        self._infos: dict[str, ModelInfo] = {}
+        """What `info` has returned, by model."""
         self._templates = templates
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
         self._encoder = MessageEncoder()
@@ -165,7 +184,7 @@ class LitellmBackend:
         endpoint = await asyncio.to_thread(resolve_endpoint, request.model, self._base, self._key)
         if takes_marks(request.model, endpoint.provider):
             request = add_cache_marks(request)
-        info = self._info(request.model)
+        info = self._find_info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds, request.sending)
         ahead = None
@@ -176,8 +195,7 @@ class LitellmBackend:
                 await ahead.begin()
             if _litellm is None:
                 await asyncio.to_thread(litellm)
-            if info.pending:  # its server has had the time of the import to answer
-                info = self._info(request.model)
+            info = self._find_info(request.model)  # its server has had the time of the import to answer
             if endpoint.provider in SUBSCRIPTIONS:
                 await _use_login(endpoint)
             with ahead.lead() if ahead is not None else nullcontext():
@@ -207,6 +225,13 @@ class LitellmBackend:
             if ahead is not None:
                 await ahead.aclose()
             await line.aclose()
+
+    def _find_info(self, model: str) -> ModelInfo:
+        """Return the facts of a model, which are asked for until none is pending."""
+        info = self._infos.get(model)
+        if info is None or info.pending:
+            info = self._infos[model] = self._info(model)
+        return info
 
     async def _open(self, line: OpenStream, request: Request, endpoint: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(endpoint, request.tools, request.effort)

@@ -30,12 +30,11 @@ CERTIFICATES = "SSL_CERT_FILE"
 
 def litellm_environment() -> AbstractContextManager[None]:
     """Return a context manager that sets the environment of litellm within its block."""
-    _keep_platform_from_starting_programs()
     trusted = certificate_file()
     return changed_environ(SETTINGS | ({CERTIFICATES: trusted} if trusted else {}), *LEFT_BEHIND)
 
 
-def _keep_platform_from_starting_programs() -> None:
+def keep_platform_from_starting_programs() -> None:
     """Fill the cache of `platform`, which libraries below litellm query: it would run `uname` from the PATH, and that
     may be a program of the project."""
     vars(platform.uname()).setdefault("processor", "")

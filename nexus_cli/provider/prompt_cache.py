@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from nexus_cli.core.json_value import JsonObject
@@ -135,6 +136,7 @@ HOUSES = {
 """By litellm's name of the provider; for OpenRouter by its name of the maker."""
 
 
+@lru_cache(64)
 def cache_life_of(info: ModelInfo) -> CacheLife | None:
     """Return the known cache lifetime of a model; None if its provider has no known cache."""
     name, provider = info.name.lower(), info.provider

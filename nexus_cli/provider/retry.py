@@ -41,12 +41,9 @@ class RetryingProvider:
         self.inner = inner
         self._tries = tries
         self._seconds = seconds
-
-    @property
-    def asks_again(self) -> bool:
+        self.asks_again = tries > 1
         """True if a request whose answer was cut may be sent again; the caller, which recorded the first one, sends
         it."""
-        return self._tries > 1
 
     def prepare(self) -> None:
         """Prepare the wrapped provider, if it needs that."""
@@ -76,7 +73,7 @@ class RetryingProvider:
             except ProviderError as error:
                 passed, is_last = monotonic() - began, attempt >= self._tries
                 # A rate limit is outlived: its last wait ends with the window.
-                remaining = RATE_WINDOW - passed if error.kind == "rate_limit" and self._tries > 1 else 0.0
+                remaining = RATE_WINDOW - passed if error.kind == "rate_limit" and self.asks_again else 0.0
                 wait = max(error.retry_after or 0.0, backoff_seconds(attempt))
                 wait = min(wait, remaining) if is_last else wait
                 if begun or error.started or not error.transient or passed + wait > self._seconds:

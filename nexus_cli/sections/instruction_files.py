@@ -97,14 +97,14 @@ def layers_below(
     cwd: Path,
     paths: Iterable[str],
     known_layers: Callable[[], Sequence[ContextLayer]],
-    is_denied: Callable[[Path], bool] | None = None,
+    gate: UnaskedFiles | None = None,
     find_denial: Callable[[str, str], str] = lambda kind, name: "",
 ) -> list[ContextLayer]:
-    """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
-    those of `instruction_layers`, which `known_layers` returns. Folders that tools install or build into have none, nor
-    have other repositories. No skill for which `find_denial` returns a rule is named."""
+    """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, which has the `gate`,
+    outermost first, without those of `instruction_layers`, which `known_layers` returns. Folders that tools install or
+    build into have none, nor have other repositories. No skill for which `find_denial` returns a rule is named."""
     here = real_path(cwd)
-    gate = UnaskedFiles(project_root(here), is_denied)
+    gate = gate or UnaskedFiles(project_root(here))
     below = os.path.join(gate.project, "")
     inside = [path for path in paths if path.startswith(below)]
     folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
@@ -124,13 +124,14 @@ def layers_below(
 def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
     """Yield all layers that a session in `cwd` can send, rules as well, with the globs or the folder of the files that
     they are sent with. Blocks."""
-    root = real_path(project_root(cwd))
+    gate = UnaskedFiles(project_root(real_path(cwd)), is_denied)
+    root = gate.project
     layers = instruction_layers(cwd, is_denied)
     yield from ((layer, ()) for layer in layers)
     names, _ = walk_files(root)
-    for layer in layers_below(cwd, (f"{root}/{name}" for name in names), lambda: layers, is_denied):
+    for layer in layers_below(cwd, (f"{root}/{name}" for name in names), lambda: layers, gate):
         yield layer, (f"{layer.folder.relative_to(root)}/",)
-    for rule in list_path_rules(cwd, is_denied):
+    for rule in list_path_rules(cwd, gate):
         if rule.globs:
             yield _rule_layer("local", rule), rule.globs
 

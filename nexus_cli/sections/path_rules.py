@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -99,13 +99,13 @@ def _begins_block(text: str, place: int) -> bool:
     return is_apart and not _NESTED.match(line)
 
 
-def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) -> tuple[PathRule, ...]:
+def list_path_rules(cwd: Path, gate: UnaskedFiles | None = None) -> tuple[PathRule, ...]:
     """Return the person's rules and those of the folders from the project's root down to `cwd`, by folder and name.
     Never raises.
 
-    A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
+    A rule that the `gate` of the project refuses has a notice and no text."""
     folder = real_path(cwd)
-    gate = UnaskedFiles(project_root(folder), is_denied)
+    gate = gate or UnaskedFiles(project_root(folder))
     folders = (gate.project, *folders_between(gate.project, folder))
     rules = [rule for above in folders for rule in list_rules(above, gate)]
     project_paths = {os.path.realpath(rule.path) for rule in rules}

@@ -104,6 +104,10 @@ class BaseSession:
     ) -> None:
         """Take the parts of the factory's `opening`, or make those of provider, context, logger and registry."""
         self._opening = opening
+        self.is_bare = opening is None
+        """True for a session from parts: it has no ledger, record and options."""
+        self.resumed = opening is not None and opening.resumed
+        """True if an earlier opening began the session."""
         if opening is not None:
             self.engine, self.dispatcher = opening.engine, opening.dispatcher
             self.services, self.notices = opening.dispatcher.services, opening.notices
@@ -116,11 +120,6 @@ class BaseSession:
         """True if other sessions share ledger and provider, so that `aclose` leaves them open."""
         self.told = set[str]()
         """Lines that are shown once in a session, and were."""
-
-    @property
-    def is_bare(self) -> bool:
-        """True for a session from parts: it has no ledger, record and options."""
-        return self._opening is None
 
     @property
     def opening(self) -> Opening:
@@ -144,11 +143,6 @@ class BaseSession:
     def options(self) -> Options:
         """The options of the session; raises like `opening`."""
         return self.opening.options
-
-    @property
-    def resumed(self) -> bool:
-        """True if an earlier opening began the session."""
-        return not self.is_bare and self.opening.resumed
 
     @property
     def saved(self) -> bool:

@@ -311,20 +311,17 @@ class Session(BaseSession):
         limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
-        self._mark_busy(True)
         if not self.is_bare:
+            self.ledger.mark_busy(self.id, True)
             self.record.defer(True)
         try:
             await work()
         finally:
             await self._end_saving()
-            self._mark_busy(False)
+            if not self.is_bare:
+                self.ledger.mark_busy(self.id, False)
             if timer:
                 timer.cancel()
-
-    def _mark_busy(self, is_busy: bool) -> None:
-        if not self.is_bare:
-            self.ledger.mark_busy(self.id, is_busy)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         """Stop a running or queued turn or act."""

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
@@ -166,13 +167,14 @@ def read_path_rules(sources: Sources) -> Value:
     touched = sources.touched()
     if not touched:
         return []
-    root = real_path(project_root(sources.cwd))
-    layers = layers_below(sources.cwd, touched, sources.instructions, sources.is_denied, sources.find_denial)
+    gate = UnaskedFiles(project_root(real_path(sources.cwd)), sources.is_denied)
+    layers = layers_below(sources.cwd, touched, sources.instructions, gate, sources.find_denial)
     pairs = [(layer.header, layer) for layer in layers] + [
         (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
-        for rule in list_path_rules(sources.cwd, sources.is_denied)
+        for rule in list_path_rules(sources.cwd, gate)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]
+    root = gate.project
     return [
         _record(f"path_rules.{_source(rule.path or rule.folder, root)}", header, rule, root) for header, rule in pairs
     ]

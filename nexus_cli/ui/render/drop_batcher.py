@@ -52,7 +52,7 @@ class DropBatcher:
                 self._held.append(drop)
                 return True
             return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
-        if not isinstance(event, _AMONG_DROPS):
+        if self._held and not isinstance(event, _AMONG_DROPS):
             self.show_held()
         return False
 
