@@ -129,9 +129,9 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
 def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> Applied:
     """Return the report of an apply that `undo` takes back."""
     names = ", ".join(conflict.path for conflict in result.conflicts)
-    note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept."
+    note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept"
     notes = [*([note] if names else []), *([undo] if result.written else [])]
-    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
+    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note="; ".join(notes))
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

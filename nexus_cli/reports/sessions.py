@@ -175,9 +175,8 @@ def last_exchange(session: Session) -> JsonObject:
 def sessions_text(value: JsonObject, width: int) -> Blocks:
     """Return the sessions of a folder or of all."""
     sessions, runs = value["sessions"], value.get("runs", 0)
-    note = (
-        f"{plural(runs, 'run')} of `nexus ask` hidden (`nexus sessions list --all` lists all sessions)." if runs else ""
-    )
+    hidden = f"{plural(runs, 'session')} of `nexus ask` and unattended runs hidden"
+    note = f"{hidden} (`nexus sessions list --all` lists all sessions)." if runs else ""
     note = name_commands(" ".join(filter(None, (describe_more_sessions(value), note))))
     if not sessions:
         yield f"No sessions. {note}".rstrip()

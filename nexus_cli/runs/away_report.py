@@ -60,7 +60,7 @@ def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
 
 
 def describe_rest(ledger: Ledger, run: Run) -> str:
-    """Say on one line what a run waits for and who can end that, or how it ended."""
+    """Say on one line of a session what a run waits for and who can end that, or how it ended."""
     facts = describe_run(ledger, run)
     origin = f"{run.id} ({name_origin(facts)})"
     if facts["came"]:
@@ -69,7 +69,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
         return f"{origin} was interrupted; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_quote(run)}".removesuffix(": ")
-    acts = {APPROVAL: f"nexus runs resume {run.id}"}
+    acts = {APPROVAL: f"/runs resume {run.id}"}
     if run.waits.kind == "reply":
         acts["reply"] = f"nexus space open {shlex.quote(ledger.spaces.get(run.waits.value['space']).name)}"
     hint = f" (to answer: {acts[run.waits.kind]})" if run.waits.kind in acts else ""

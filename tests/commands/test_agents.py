@@ -308,8 +308,8 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         text = (project / "app.py").read_text()
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
-        left = "1 conflict left for you to resolve: app.py. Your own changes are kept."
-        assert context.said == [f"{left} /undo reverts the apply and the last turn's changes."]
+        left = "1 conflict left for you to resolve: app.py. Your own changes are kept"
+        assert context.said == [f"{left}; /undo reverts the apply and the last turn's changes."]
         assert "conflicts are left in app.py" in told_acts(session)[-1]
         assert len(list_worktrees(project)) == 1
 

@@ -182,6 +182,34 @@ def test_the_steps_of_an_item_that_was_killed_are_not_paid_again(place: Stage) -
     assert place.run("replay").status == 0
 
 
+@pytest.mark.matrix
+def test_items_that_change_their_own_files_are_done_once(place: Stage) -> None:
+    """A migration: each item edits its own file; one fails after its edit, and one is killed after it."""
+    trouble = {"1.py": {"text": ""}, "2.py": NEVER}
+
+    def model(body: Any) -> Any:
+        name = asked(body)
+        if body["messages"][-1]["role"] == "tool":
+            return trouble.get(name, f"migrated {name}")
+        if name == "0.py":
+            return calls(("bash", {"command": f"sed -i s/x/y/ {name}"}))
+        return calls(("edit_file", {"path": name, "old": "x", "new": "y"}))
+
+    place.script(model)
+    words = ("map", PROMPT, *FILES[:4], "--allow", "all", "-j", "1", "--resume", "r.jsonl")
+    child = place.begin(*words)
+    assert place.server.wait_for(lambda server: len(server.requests) == 6)
+    child.send_signal(signal.SIGKILL)
+    child.communicate(timeout=120)
+    trouble.clear()
+    done = place.run(*words)
+    assert done.status == 0 and [line["text"] for line in lines(done)] == [f"migrated {name}" for name in FILES[:4]]
+    assert counted(place) == {"0.py": 2, "1.py": 3, "2.py": 3, "3.py": 2}, "no edit is asked for twice"
+    assert place.run(*words).status == 0 and sum(counted(place).values()) == 10, "what is done stays done"
+    (place.folder / "3.py").write_text("x = 33\n")
+    assert place.run(*words).status == 0 and counted(place)["3.py"] == 4, "a person changed this one"
+
+
 def test_an_answer_that_was_not_written_down_is_not_paid_again(place: Stage) -> None:
     assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0
     file = place.folder / "r.jsonl"

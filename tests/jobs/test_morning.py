@@ -89,9 +89,9 @@ def play_morning(place: Stage) -> None:
         told = words(repl)
         assert 'while you were away: plan Check ran once; run-1: "All quiet. Nothing to do."' in told, told
         assert "plan Search ran once and failed; run-3: the run reached a limit" in told, told
-        assert (
-            "run-2 (plan Upgrade) waits for approval: bash touch lock.txt (to answer: nexus runs resume run-2)" in told
-        ), told
+        assert "run-2 (plan Upgrade) waits for approval: bash touch lock.txt (to answer: /runs resume run-2)" in told, (
+            told
+        )
         repl.wait_for(lambda one: any("1 run to answer: /runs" in line for line in one.lines()), 30)
 
         repl.send("/runs" + ENTER)

@@ -325,7 +325,7 @@ def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Pa
     drive(Played(lambda request: [("bash", {"command": "rm -rf build"})]), UnattendedRules(RunSettings()))
     (note,) = take_away_notes(ledger, folder)
     assert note.line.startswith(
-        "run-1 (plan Daily Report) waits for approval: bash rm -rf build (to answer: nexus runs resume"
+        "run-1 (plan Daily Report) waits for approval: bash rm -rf build (to answer: /runs resume run-1)"
     )
     assert take_away_notes(ledger, folder) == [note], "it is told until it is answered"
     assert take_away_notes(ledger, folder / "gone") == []

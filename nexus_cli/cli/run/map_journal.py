@@ -59,6 +59,8 @@ class MapJournal:
         """Results of the items that succeeded, by key."""
         self.begun: dict[str, str] = {}
         """Sessions of the items that have begun, by key."""
+        self._keys: dict[str, str] = {}
+        """The newest key of each of these sessions: it changes where a session changes the file of its item."""
         self._is_torn = False
         """True if the last line of the file has no end."""
         self._file = _open(path) if path else None
@@ -86,7 +88,12 @@ class MapJournal:
     def _note(self, value: JsonObject) -> None:
         key = str(value["key"])
         if "ok" not in value:
-            self.begun[key] = str(value["session"])
+            session = str(value["session"])
+            former = self._keys.get(session, "")
+            if self.begun.get(former) == session:
+                del self.begun[former]
+            self._keys[session] = key
+            self.begun[key] = session
         elif value["ok"]:
             self.answered[key] = cast("MapLine", {name: part for name, part in value.items() if name != "key"})
         else:
@@ -97,7 +104,7 @@ class MapJournal:
         self._append({**line, "key": key}, sync=True)
 
     def begin(self, key: str, item: str, session: str) -> None:
-        """Record the session of an item, which continues if this process is killed."""
+        """Record the session of an item, which continues if this process is killed; an earlier key of it is void."""
         self._append({"item": item, "key": key, "session": session}, sync=False)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
+from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, ToolResultEvent, TurnEnd
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
@@ -222,6 +222,8 @@ class _Map:
         self._ledger: Ledger | None = None
         self._running: dict[str, list[int]] = {}
         """Numbers of the items of each key that is being asked."""
+        self._changed_keys: dict[str, str] = {}
+        """Of these keys, those whose session has changed the file of the item: the key of its present content."""
         self._workers: dict[asyncio.Task[None], Session | None] = {}
         self._warming = asyncio.Lock()
         self._is_warm = False
@@ -330,10 +332,10 @@ class _Map:
 
     async def _do_item(self, number: int) -> None:
         """Take the result of an item from the resume file, or ask for it."""
-        run, options = self._run, self._run.options
+        run = self._run
         item = run.items[number]
         try:
-            trigger, notice = await asyncio.to_thread(read_item, options.prompt, item, is_file=bool(options.files))
+            trigger, notice = await self._read(item)
         except NexusError as error:
             self._finish([number], "", _failed(item, error))
             return
@@ -353,8 +355,27 @@ class _Map:
             finally:
                 same = sorted(self._running.pop(key))
             if line is not None:
+                key = self._changed_keys.pop(key, key)
                 self._journal.add(key, line)
                 self._finish(same, key, line)
+
+    async def _read(self, item: str) -> tuple[Trigger, str]:
+        """Return the message of an item, and a notice about its file. Raises `UsageError` if that cannot be read."""
+        options = self._run.options
+        return await asyncio.to_thread(read_item, options.prompt, item, is_file=bool(options.files))
+
+    async def _follow_change(self, key: str, item: str, session: Session, changed: tuple[str, ...]) -> None:
+        """Note the new key of an item if its own session changed its file, which does not make it a new item."""
+        if not (changed and self._run.options.files and self._ledger is not None):
+            return
+        try:
+            trigger, _ = await self._read(item)
+        except NexusError:  # the session deleted the file
+            return
+        root = session.dispatcher.project_root
+        if os.path.realpath(trigger.files[0].path) in {os.path.realpath(root / name) for name in changed}:
+            self._changed_keys[key] = item_key(item, trigger, self._settings())
+            self._journal.begin(self._changed_keys[key], item, session.id)
 
     def _settings(self) -> JsonObject:
         """Return the other inputs of a result: another value makes it another item."""
@@ -442,7 +463,7 @@ class _Map:
             self._workers[task] = session
             if self._ledger is not None:
                 self._journal.begin(key, item, session.id)
-            return await self._run_turn(session, item, next_trigger, note_reply)
+            return await self._run_turn(session, key, item, next_trigger, note_reply)
         finally:
             if session is not None:
                 await session.aclose()
@@ -451,7 +472,7 @@ class _Map:
                 ledger.close()
 
     async def _run_turn(
-        self, session: Session, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
+        self, session: Session, key: str, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
     ) -> tuple[Outcome, float | None] | None:
         """Run a turn with `trigger`; run none if `trigger` is already an outcome."""
         before = session.costs()[1]
@@ -464,6 +485,8 @@ class _Map:
         async for event in session.run(trigger):
             if isinstance(event, Text | Thinking | ToolQueue | StepEnd):
                 note_reply()
+            if isinstance(event, ToolResultEvent):
+                await self._follow_change(key, item, session, event.result.changed)
             if isinstance(event, TurnEnd):
                 outcome = event.outcome
             if outcome is None or outcome.ok:

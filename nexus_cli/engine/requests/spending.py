@@ -241,7 +241,11 @@ class Spending:
         """Return the hint for raising the limit `name` and continuing."""
         chat = f"To raise the limit: /config limits.{name} VALUE, then /reload and /continue"
         option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
-        return self.raised_by(name, chat if self.is_chat else f"Continue with a higher {option}")
+        way = f"Continue with a higher {option}"
+        if self.must_report:
+            setting = "runs.max_cost" if name == "max_cost" else f"limits.{name}"
+            way = f"Schedule it again with a higher {option}, or raise {setting} for runs without that option"
+        return self.raised_by(name, chat if self.is_chat else way)
 
     def raised_by(self, name: str, option: str) -> str:
         """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""

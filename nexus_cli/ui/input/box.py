@@ -127,7 +127,9 @@ class InputBox:
             complete_while_typing=Condition(lambda: offers_completion(self.buffer.document.text_before_cursor)),
             on_text_changed=lambda buffer: self.hint(""),
         )
-        self._toolbar = SearchToolbar(vi_mode=vi, ignore_case=True, backward_search_prompt="search: ")
+        self._toolbar = SearchToolbar(
+            vi_mode=vi, ignore_case=True, forward_search_prompt="search forward: ", backward_search_prompt="search: "
+        )
         self.search_buffer = self._toolbar.search_buffer
         """Field of a history search; focused during the search."""
         self.container = self._container()

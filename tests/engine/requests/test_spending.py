@@ -78,10 +78,13 @@ def test_a_long_request_that_only_the_price_of_a_short_one_allows_is_not_sent() 
         ("ask", "a higher --max-steps"),
         ("chat", "/config limits.max_steps"),
         ("server", "a higher limits.max_steps"),
+        ("run", "Schedule it again with a higher --max-steps, or raise limits.max_steps"),
     ],
 )
 def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(front: str, way: str) -> None:
-    spending = Spending(Limits(max_steps=1), is_chat=front == "chat", is_served=front == "server", steps=1)
+    spending = Spending(
+        Limits(max_steps=1), (), front == "run", is_chat=front == "chat", is_served=front == "server", steps=1
+    )
     with pytest.raises(NexusError) as reached:
         spending.check_steps()
     assert way in reached.value.hint and reached.value.why == "the turn has taken 1 step"

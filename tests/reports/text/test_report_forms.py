@@ -728,6 +728,6 @@ def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads
     assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
     run = {**one, "name": "", "front": "ask", "recipe": "tick_autonomous", "first_text": "count <- TRIGGER"}
     assert "  plan: count\n" in "\n".join([*find_form("sessions")({"sessions": [run]}, 80).split("\n"), ""])
-    assert "2 runs of `nexus ask` hidden" in shown and "--all" in shown
+    assert "2 sessions of `nexus ask` and unattended runs hidden" in shown and "--all" in shown
     assert "12 older sessions not shown: --limit 13 lists all" in find_form("sessions")(value | {"total": 13}, 80)
     assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

@@ -584,6 +584,8 @@ def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
         await stage.until(lambda: stage.rows() == ["> Alpha two", "search: alpha", "status"])
         await stage.keys("\x12\x12")
         await stage.until(lambda: stage.rows()[0] == "> alpha one")
+        await stage.keys("\x13")
+        await stage.until(lambda: stage.rows()[:2] == ["> alpha one", "search forward: alpha"])
         await stage.keys("\r")
         await stage.until(lambda: not stage.box.searching)
         assert stage.box.buffer.text == "alpha one" and stage.sent[-1].text == "Alpha two"
