@@ -572,7 +572,8 @@ class Session(BaseSession):
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
         if self.jobs is not None:
-            await run_shielded(self.jobs.end_turn())
+            with suppress(asyncio.CancelledError):
+                await run_shielded(self.jobs.end_turn())
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self, error)
@@ -610,7 +611,7 @@ class Session(BaseSession):
         if not self.is_bare and self.record.defers:
             try:
                 await run_shielded(self._save(waits=False))
-            except Exception:  # the outcome of the turn has told it
+            except (Exception, asyncio.CancelledError):  # the outcome of the turn has told it, or is about to
                 pass
             finally:
                 self.record.defer(False)

@@ -131,7 +131,8 @@ async def _finish_reply(session: BaseSession, *, may_be_done: bool) -> None:
     if engine.conversation.log.ends_unfinished():
         await engine.record_user_message(Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
-        why = "the last answer of this session is complete"
+        is_new = not engine.conversation.items
+        why = "the text is empty" if is_new else "the last answer of this session is complete"
         raise UsageError("no prompt", why, "Add a prompt")
 
 
