@@ -24,8 +24,6 @@ class AgentConnection(Protocol):
 
     ends_with_repl: bool
     """False if a running turn goes on when the person leaves."""
-    lacks: Sequence[str] = ()
-    """Keys of `?` and `/help` that do not work."""
 
     @property
     def folder(self) -> Path:
@@ -72,9 +70,8 @@ class AgentConnection(Protocol):
         """Ids of the workers that leaving would stop."""
         return ()
 
-    def release_workers(self) -> list[str]:
+    async def release_workers(self) -> Sequence[str]:
         """Let the commands and workers that the turn waits for go on in the background; return the workers' ids."""
-        return []
 
     async def run(self, trigger: Trigger) -> None:
         """Run one turn; without text, resume from the end of the window."""

@@ -53,6 +53,9 @@ class TerminalContext:
     def feed(self, event: Event) -> None:
         self.repl.feed(event)
 
+    def note_act(self, line: str) -> None:
+        """Tell nobody: the person has seen it."""
+
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not choices:
             return None

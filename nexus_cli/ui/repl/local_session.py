@@ -45,7 +45,6 @@ class LocalSession(TerminalContext):
     """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
-    lacks: Sequence[str] = ()
 
     def __init__(
         self,
@@ -136,10 +135,8 @@ class LocalSession(TerminalContext):
         workers = self.session.workers
         return workers.running() if workers is not None else ()
 
-    def release_workers(self) -> list[str]:
-        self.session.engine.control.release_commands()
-        workers = self.session.workers
-        return workers.release() if workers is not None else []
+    async def release_workers(self) -> list[str]:
+        return self.session.release()
 
     async def run(self, trigger: Trigger) -> None:
         after, self.after_turn = self.after_turn, None

@@ -26,7 +26,7 @@ from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import refuse_elsewhere
+from nexus_cli.rpc.served_command import ACT
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -54,7 +54,6 @@ class RemoteAgent(TerminalContext, AgentConnection):
     """Implements `AgentConnection`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
-    lacks = ("Ctrl+B", "!COMMAND")
     earlier_answer = ""
 
     def __init__(
@@ -221,6 +220,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 return False
         return True
 
+    async def release_workers(self) -> Sequence[str]:
+        return (await self._with_lines(self._client.release(self.agent_id)))["workers"]
+
     def cancel(self) -> bool:
         if not (self._in_turn or self._expected or self._is_calling):
             return False
@@ -311,7 +313,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:
-        raise refuse_elsewhere("a ! line", "Ask the agent to run the command")
+        await self._repeat(await self._call("!!" if line.private else "!", line.command))
 
     async def set_level(self, level: str) -> None:
         await self._call("permissions", level)
@@ -424,6 +426,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.hand_over.withdraw()
                 self.watch()
                 return
+        if self._is_calling and isinstance(inner, e.Notice) and inner.text.startswith(ACT):
+            return  # of this client
         if isinstance(inner, e.Notice) and inner.undo.startswith("/"):
             inner = e.Notice(f"{inner.text}{ALLOWED_UNTIL}", inner.warning)
             event = replace(event, event=inner) if isinstance(event, e.AgentEvent) else inner
