@@ -35,6 +35,8 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             if (report := await verb.run(context, **values)) is not None:
                 show_report(context, report)
+                if not report.form:  # else it shows something
+                    context.note_act(f"/{noun.name} {arguments}".rstrip())
             return
         if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)

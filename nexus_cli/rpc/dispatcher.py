@@ -113,8 +113,6 @@ class AgentDispatcher:
         """Awaited after each event of a turn: that front end has shown all events."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
-        self._questions: dict[str, FeedItem] = {}
-        """The events of questions, by the id of the question; those of answered ones stay to the end of the turn."""
         self.approver.publish = self.publish
         session.listen(self.publish)
         self._works: set[asyncio.Task[Any]] = set()
@@ -134,7 +132,7 @@ class AgentDispatcher:
     @property
     def state(self) -> AgentActivity:
         """`idle`, `running`, `asking` or `waiting`."""
-        if self.approver.is_asking:
+        if self.approver.waiting:
             return "asking"
         if self._works:
             return "running"
@@ -286,7 +284,6 @@ class AgentDispatcher:
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
-        self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
         self._add("result", result, own_feed)
         if ended.error and ended.error["kind"] == WAITING and not self._is_sleeping:
             self._sleep = asyncio.create_task(self._sleep_until_over())
@@ -307,9 +304,9 @@ class AgentDispatcher:
         """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
         questions that wait for an answer."""
         listener = self.feed.listen(after)
-        for key, item in self._questions.items() if after is None else ():
-            if self.approver.is_waiting(key):
-                listener.put(item)
+        for question in self.approver.waiting if after is None else ():
+            if question.item is not None:
+                listener.put(question.item)
         return listener
 
     def publish(self, event: Event, own_feed: EventFeed | None = None) -> None:
@@ -318,9 +315,7 @@ class AgentDispatcher:
         kind, value = event_value(event)
         item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
-            self._questions[value["id"]] = item
-        if kind == ApprovalRequest.kind:
-            self.approver.expect(value["id"])
+            self.approver.expect(value["id"], item)
         elif kind == ApprovalAnswer.kind:
             self.approver.forget(value["id"])
         elif kind == WorkerState.kind:
@@ -495,8 +490,9 @@ class AgentDispatcher:
             await asyncio.wait(ahead)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
+        before = self.session.id
         await command.invoke(context, arguments)
-        if context.act and self.feed.is_heard:
+        if context.act and self.feed.is_heard and self.session.id == before:  # another session is news by itself
             self.publish(Notice(f"{ACT}{one_line(context.act)[:MOST_SHOWN]}", warning=False))
 
     async def _reopen(self, options: Options) -> None:
@@ -533,6 +529,7 @@ class AgentDispatcher:
             waits=run.waits.why if run and run.waits else "",
             asking=asking,
             activity=self.state,
+            in_turn=bool(self._works),
             changes=self._changes,
             next=self.feed.next,
             is_cut_short=is_cut_short(session),

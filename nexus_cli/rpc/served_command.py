@@ -16,7 +16,7 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.event import Event, Notice, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ASK, AUTO, EDIT
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -180,17 +180,25 @@ async def run_shell_line(context: CommandContext, line: str, *, private: bool = 
     """Run a `!` line of a client as a command of the model runs: by the level and rules of the session, and clients are
     asked where those do not allow it. Attach its output to the next message unless it is `private`."""
     session, results = context.session, list[ToolResult]()
+    tool = find_governing(session.dispatcher.registry.tools(), Effect.RUN)
+    if tool is None:
+        raise UsageError("a ! line", "this session has no tool that runs commands")
+    call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MOST_SECONDS})
 
     async def act(session: BaseSession) -> None:
         dispatcher = session.dispatcher
-        if (tool := find_governing(dispatcher.registry.tools(), Effect.RUN)) is None:
-            raise UsageError("a ! line", "this session has no tool that runs commands")
-        call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MOST_SECONDS})
         if refusal := dispatcher.begin_own_call(session.engine, call, tool):
             raise UsageError("a ! line", refusal.why)
         results.append(await dispatcher.execute_own(call, tool, one_line(line)))
 
-    await run_act(context, f"! {line}", act)
+    try:
+        await run_act(context, f"! {line}", act)
+    except NexusError as error:
+        if error.kind != "aborted":
+            raise
+        context.feed(ToolResultEvent(call, ToolResult(error="stopped"), 0, 0.0))
+        hint = "Its output does not go to the model"
+        raise NexusError("aborted", f"! {one_line(line)}", "stopped", hint) from error
     if not private and results[0].ran:
         context.attach(*await session.share_line(line, results[0].text, context.say))
 
