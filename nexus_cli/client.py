@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         CreatedAgent,
         ListedAgent,
         MessageList,
+        ReleasedWorkers,
         RemovedWorktree,
         ServerEvent,
         TokenUsage,
@@ -183,8 +184,10 @@ class Client:
         session: str | None = None,
         limits: AgentLimits | None = None,
         effort: str | None = None,
+        joins: bool | None = None,
     ) -> CreatedAgent:
-        """Make an agent, which continues `session` if one is given; return its id, session, level and limits."""
+        """Make an agent, which continues `session` if one is given; return its id, session, level and limits. With
+        `joins` an agent that has the session is returned as it is."""
 
     @_calls_method
     async def list_sessions(self, cwd: str | None = None, limit: int | None = None) -> SessionsReport:
@@ -234,6 +237,10 @@ class Client:
     @_calls_method
     async def cancel(self, agent_id: str) -> None:
         """Stop the running turn."""
+
+    @_calls_method
+    async def release(self, agent_id: str) -> ReleasedWorkers:
+        """Let the commands and workers that the running turn waits for go on in the background."""
 
     @_calls_method
     async def approve(self, agent_id: str, id: str, answer: str, words: str | None = None) -> None:

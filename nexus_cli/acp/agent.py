@@ -191,8 +191,8 @@ class EditorSession:
         """Use a new stream to translate events from now on."""
         texts = self.session.services.find(EditorTexts)
         unsaved = texts.unsaved if texts else {}
-        earlier = getattr(self.approver, "stream", None)
-        self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved, earlier=earlier)
+        stream = UpdateStream(self.agent.registry, self.session.folder, unsaved, earlier=self.approver.stream)
+        self.approver.stream = stream
 
     def hear(self, event: Event) -> None:
         """Send an event of the agent."""
@@ -454,7 +454,7 @@ class EditorAgent:
         approver = EditorApprover(self._client)
         approver.attach_client(has_person=self._asks_forms)
         agent = self._pool.open_agent(options, settings, approver, services)
-        approver.session_id = agent.agent_id
+        approver.session_id, approver.stream = agent.agent_id, UpdateStream(agent.registry, folder)
         return EditorSession(agent, approver)
 
     async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:

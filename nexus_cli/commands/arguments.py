@@ -10,6 +10,8 @@ from nexus_cli.commands.verb import Report, Source
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.limits import ALL, ASK, Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +45,28 @@ class SessionSource(Source):
     def approver(self) -> Approver | None:
         return None if self._context.options.served else self.live.dispatcher.approver
 
+    def require_level(self, level: str, what: str) -> None:
+        refuse_above(highest_level(self.live), level, what)
+
     def say(self, line: str) -> None:
         self._context.say(line[:1].upper() + line[1:])
+
+
+def highest_level(session: Session) -> Limits:
+    """Return the highest level of a session of a server; any level of another one."""
+    return Limits(allow=None if session.is_bare else session.options.most_allow)
+
+
+def refuse_above(highest: Limits, level: str, what: str) -> None:
+    """Raise `NexusError("denied", ...)` if `what` needs a level above the `highest` one of a server."""
+    if not Limits(allow=level) <= highest:
+        why = f"this server allows at most {highest.allow or ASK}"
+        raise NexusError("denied", what, why, f"To allow it: nexus serve --allow {level}")
+
+
+def level_of(options: JsonObject) -> str:
+    """Return the level at which a run or schedule with these options works. Its own rules may run any command."""
+    return ALL if options.get("rules") else str(options.get("allow") or ASK)
 
 
 def read_log(source: Source) -> LaneLog:

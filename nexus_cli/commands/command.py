@@ -80,6 +80,9 @@ class CommandContext(Protocol):
     def feed(self, event: Event) -> None:
         """Print an event of the engine."""
 
+    def note_act(self, line: str) -> None:
+        """Tell others in front of the session that the command `line` has changed something."""
+
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Return the key of the choice that the person picks; None if they pick none.
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import SessionSource, find_permission, read_settings
+from nexus_cli.commands.arguments import SessionSource, find_permission, highest_level, read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import project_root
@@ -168,9 +168,9 @@ async def set_level(
 
 def _describe_limit(session: Session, level: str) -> str:
     """Return the bound that `level` exceeds, to follow "more than"."""
-    highest_level = None if session.is_bare else session.options.most_allow
-    if highest_level is not None and (Limits(allow=level) & Limits(allow=highest_level)).allow != level:
-        return f"the server allows ({highest_level})"
+    highest = highest_level(session)
+    if not Limits(allow=level) <= highest:
+        return f"the server allows ({highest.allow})"
     return "your settings allow"
 
 

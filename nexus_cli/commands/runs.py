@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import Annotated, Any
 
+from nexus_cli.commands.arguments import level_of
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import one_line
@@ -134,6 +135,8 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
     runs, now = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
     paused = [run for run in selected if run.is_paused and runs.is_own(run)]
+    for run in paused:
+        source.require_level(level_of(run.options), run.id)
     return _changed(source, [runs.set_paused(run.key, False, now) for run in paused], "resumed")
 
 
@@ -180,6 +183,7 @@ def find_resumable(source: Source, run: str) -> Run:
         )
         raise UsageError(target_run.id, f"already {target_run.state}", hint)
     require_own(source.ledger, target_run)
+    source.require_level(level_of(target_run.options), target_run.id)
     return target_run
 
 

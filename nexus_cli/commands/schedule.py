@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from nexus_cli.commands.arguments import level_of
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.clock import format_local_minute
@@ -117,7 +118,15 @@ def resume_plan(source: Source, name: Name) -> ChangedSchedule:
     """Resume a paused schedule at its next time; missed times are skipped."""
     from nexus_cli.runs import plan_service  # noqa: PLC0415
 
-    return _changed(source, plan_service.resume_plan(source.ledger, source.ledger.plans.find(name)), "resumed")
+    return _changed(source, plan_service.resume_plan(source.ledger, _find_plan(source, name)), "resumed")
+
+
+def _find_plan(source: Source, name: str) -> Plan:
+    """Return a schedule whose runs are to start; raise `NexusError` if there is none, or a server does not allow its
+    level."""
+    plan = source.ledger.plans.find(name)
+    source.require_level(level_of(plan.options), f"schedule {plan.id}")
+    return plan
 
 
 def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSchedule:
@@ -149,6 +158,7 @@ def add_scheduled(
             "RULE",
             "Also allow calls that match RULE, such as 'bash(git push *)', and let them run outside the sandbox if the "
             "model requests that.",
+            permits=True,
         ),
     ] = None,
     name: Annotated[str, Option("N", "A name to show instead of the id.")] = "",
@@ -189,6 +199,7 @@ def add_scheduled(
         "rules": list(rule or ()) or None,
         "worktree": worktree or None,
     }
+    source.require_level(level_of(options), f"--allow {allow}")
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     plan = add_plan(ledger, new, settings.runs)
     if max_cost:
@@ -215,7 +226,7 @@ def run_plan(source: Source, name: Name) -> ChangedSchedule:
     """Queue a run of a schedule now; nexus serve starts it. In a shell, `nexus schedule run` runs it there and then."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415
 
-    plan = source.ledger.plans.find(name)
+    plan = _find_plan(source, name)
     return _changed(source, plan, "queued", f"run-{fire_now(source.ledger, plan)}")
 
 
@@ -231,7 +242,7 @@ NOUN = Noun(
         Verb(build_plans, "list"),
         Verb(add_scheduled, "add", Authority.OPERATES, "create"),
         Verb(remove_plan, "remove", Authority.OPERATES, "write", complete=_complete_plans),
-        Verb(pause_plan, "pause", Authority.OPERATES, "write", complete=_complete_plans),
+        Verb(pause_plan, "pause", Authority.KEEPS, "write", complete=_complete_plans),
         Verb(resume_plan, "resume", Authority.OPERATES, "write", complete=_complete_plans),
         Verb(run_plan, "run", Authority.OPERATES, "write", only="slash", complete=_complete_plans),
     ),

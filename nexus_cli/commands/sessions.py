@@ -160,8 +160,8 @@ def delete_session(
     question = f"Session {label} has {plural(info.entries, 'entry', 'entries')}. Delete it permanently?"
     if source.confirm and not yes and not source.confirm(question):
         return report_act("nothing was deleted.")
-    if not ledger.lock(info.id):
-        raise UsageError(f"session {info.id}", "open in another process", "Stop that process first")
+    if ledger.is_locked(info.id) or not ledger.lock(info.id):
+        raise UsageError(f"session {info.id}", "open in another process or agent", "Stop its process or agent first")
     used = ledger.usage_sum(info.id)
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)

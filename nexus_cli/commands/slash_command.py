@@ -35,6 +35,8 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             if (report := await verb.run(context, **values)) is not None:
                 show_report(context, report)
+                if not report.form:  # else it shows something
+                    context.note_act(f"/{noun.name} {arguments}".rstrip())
             return
         if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)
@@ -43,6 +45,8 @@ def make_slash_command(noun: Noun) -> Command:
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
         await _run_verb(context, source, verb, values)
+        if verb.authority is not Authority.READS:
+            context.note_act(f"/{noun.name} {arguments}".rstrip())
 
     run.__doc__ = _describe(noun, verbs)
     takes_text_alone = not verbs[-1].name and all(parameter.option.is_text for parameter in verbs[0].parameters)

@@ -14,7 +14,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, to_json_value
-from nexus_cli.core.limits import require_level
+from nexus_cli.core.limits import ASK, require_level
 from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
@@ -60,6 +60,7 @@ def create(
     if recipe:
         recipe_for(recipe, folder)
     level = require_level(allow, "--allow") if allow else ""
+    source.require_level(level or ASK, f"--allow {level}")
     options: JsonDict = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
     options |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
     chosen_options = {key: value for key, value in options.items() if value}
@@ -253,7 +254,7 @@ NOUN = Noun(
         Verb(set_goals, "goal", Authority.KEEPS, "write"),
         Verb(post, "post", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(read, "read", Authority.KEEPS, complete=_complete_spaces),
-        Verb(enter, "enter", Authority.OPERATES, complete=_complete_spaces),
+        Verb(enter, "enter", Authority.KEEPS, complete=_complete_spaces),
     ),
     "Talk with several people and agents in a space.",
     in_shell=("open",),

@@ -28,6 +28,7 @@ from typing import (
 )
 
 from nexus_cli.config.paths import working_folder
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.option import VerbParameter, read_parameters
 from nexus_cli.core.shared_types import T, TakeText
@@ -73,8 +74,8 @@ class Authority(StrEnum):
     """Changes what outlives the session: facts, names, forks, messages, runs that stop, worktrees. A client of a server
     may give it where the server's level is `edit` or higher."""
     OPERATES = "operates"
-    """Starts, stops or deletes what is beside the session (servers, runs, plans, other sessions), or writes files of
-    the person. No client may give it."""
+    """Starts, stops or deletes what is beside the session: servers, runs, schedules, other sessions. A client of a
+    server may give it where the server's level is `auto` or higher."""
     PERMITS = "permits"
     """Changes what is permitted (trust, rules, keys, plugins, servers, settings, shared ledgers). For the person at a
     terminal of this machine alone: no client may give it, nor a command or hook of a session."""
@@ -82,7 +83,7 @@ class Authority(StrEnum):
 
 class Source:
     """The subject of a verb, and its place: here the ledger and the folder of this process, with nobody to ask. What a
-    place cannot do does nothing."""
+    place cannot do is a `UsageError`."""
 
     live: Session | None = None
     """The open session; None elsewhere."""
@@ -130,6 +131,9 @@ class Source:
         """Return the id of the session that a person names; of "" the open one, or the newest of the folder."""
         return self.ledger.find_session(key).id if key else self.session()
 
+    def require_level(self, level: str, what: str) -> None:
+        """Raise `NexusError("denied", ...)` if `what` is to work at a level above that of the server."""
+
     def say(self, line: str) -> None:
         """Print a sentence beside the report. Its first word is in lower case and no name."""
 
@@ -143,20 +147,20 @@ class Source:
     def choose(self, title: str, rows: Sequence[tuple[str, str, str]]) -> str:
         """Let the person of an open session pick one of several, each a key, a label and a detail; return its key, ""
         for none."""
-        return ""
+        raise _refuse_here("choosing from a list")
 
     def read_stdin(self) -> str:
         """Return the text that a program pipes into a shell command."""
-        return ""
+        raise _refuse_here("reading stdin")
 
     def read_raw(self, least: int) -> bytes:
         """Return the bytes of stdin, up to its end, or at least so many of them."""
-        return b""
+        raise _refuse_here("reading stdin")
 
     def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         """Write a text to a new file of the person: of this name, or of the second one in the folder of this name.
         Return the path; "" if a client writes the file."""
-        return ""
+        raise _refuse_here("writing a file")
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work to its end and return its result, in the event loop of the open session if there is one."""
@@ -166,10 +170,16 @@ class Source:
 
     def work_beside(self, work: Callable[[TakeText], Coroutine[Any, Any, None]]) -> None:
         """Run work beside everything else in the open session; the work is given a function that prints a line."""
+        raise _refuse_here("work in the background")
 
     def drive(self, run: Run) -> Report[Any] | None:
         """Execute a run in the terminal of a shell command until it ends or waits, and report it; None elsewhere."""
         return None
+
+
+def _refuse_here(what: str) -> UsageError:
+    """Return the error of a verb that asks for what its place cannot do."""
+    return UsageError(what, "not available here", "Use the command in a shell")
 
 
 class Report(NamedTuple, Generic[V]):
@@ -261,8 +271,8 @@ class Verb:
 
     @property
     def is_served(self) -> bool:
-        """True if a client of a server may give it, unless an option permits."""
-        return not (self.at_terminal or self.authority in (Authority.OPERATES, Authority.PERMITS))
+        """True if a client of a server may give it, at some level of the server and unless an option permits."""
+        return not (self.at_terminal or self.authority is Authority.PERMITS)
 
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:

@@ -117,6 +117,13 @@ class UnqueuedTexts(TypedDict):
     """The messages that were removed from the queue, oldest first."""
 
 
+class ReleasedWorkers(TypedDict):
+    """`release`."""
+
+    workers: list[str]
+    """Ids of the workers that now work in the background."""
+
+
 class WorktreeDiff(TypedDict):
     """`worktree_diff`."""
 

@@ -5,16 +5,36 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, PersonQuestion, Question
 from nexus_cli.core.event import Event, PersonAnswered, PersonAsked, question_id
+from nexus_cli.rpc.event_feed import FeedItem
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
 
 NOBODY = "no client is connected to this agent, so nobody can be asked"
 ANSWERS = ("once", "session", "no")
 GRACE_SECONDS = 30.0
 """Seconds that a question waits for a client to reconnect."""
+
+
+@dataclass(slots=True)
+class OpenQuestion:
+    """A question to the clients of an agent."""
+
+    answer: asyncio.Future[Any]
+    """Gets an `Answer`, or of questions of the model a text for each."""
+    item: FeedItem | None = None
+    """Its event, for a client that comes later."""
+    is_called: bool = False
+    """True while a call or the model waits for the answer."""
+    is_of_model: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if it waits for its answer."""
+        return not self.answer.done()
 
 
 class ClientApprover:
@@ -26,34 +46,27 @@ class ClientApprover:
         self._listeners = 0
         self._persons = 0
         """Number of those that show questions of the model to a person."""
-        self._put: dict[str, asyncio.Future[Sequence[str]]] = {}
-        """Questions of the model."""
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
-        self._asked: set[str] = set()
-        """Questions that a call waits for."""
+        self._questions: dict[str, OpenQuestion] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._ending = False
 
     @property
-    def is_asking(self) -> bool:
-        """True if any question waits for its answer."""
-        return any(map(self.is_waiting, (*self._waiting, *self._put)))
+    def waiting(self) -> list[OpenQuestion]:
+        """The questions that wait for an answer."""
+        return [question for question in self._questions.values() if question.is_waiting]
 
-    def is_waiting(self, key: str) -> bool:
-        """True if this question waits for its answer."""
-        waiting: asyncio.Future[Any] | None = self._waiting.get(key) or self._put.get(key)
-        return waiting is not None and not waiting.done()
-
-    def expect(self, key: str) -> asyncio.Future[Answer]:
-        """Accept answers to a question from now on: a client may know of it before `ask` is called."""
-        if key not in self._waiting:
-            self._waiting[key] = asyncio.get_running_loop().create_future()
-        return self._waiting[key]
+    def expect(self, key: str, item: FeedItem | None = None) -> OpenQuestion:
+        """Accept answers to a question from now on: a client may know of its event `item` before `ask` is called."""
+        if key not in self._questions:
+            self._questions[key] = OpenQuestion(asyncio.get_running_loop().create_future())
+        self._questions[key].item = item or self._questions[key].item
+        return self._questions[key]
 
     def forget(self, key: str = "") -> None:
         """Accept no more answers to a question that is settled; without an id, to any that no call waits for."""
-        for waiting_key in [key] if key else self._waiting.keys() - self._asked:
-            self._waiting.pop(waiting_key, None)
+        settled = [key] if key else [key for key, question in self._questions.items() if not question.is_called]
+        for question_key in settled:
+            self._questions.pop(question_key, None)
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer of a client; see `Approver`."""
@@ -63,12 +76,12 @@ class ClientApprover:
         if not self._listeners and not self._timer:
             self.forget(key)
             return Deny(NOBODY, said=False)
-        answer = self.expect(key)
-        self._asked.add(key)
+        asked = self.expect(key)
+        asked.is_called = True
         try:
-            return await answer
+            answer: Answer = await asked.answer
+            return answer
         finally:
-            self._asked.discard(key)
             self.forget(key)
 
     @property
@@ -81,29 +94,32 @@ class ClientApprover:
         if self._ending:
             return []
         key = secrets.token_hex(4)
-        self._put[key] = asyncio.get_running_loop().create_future()
+        asked = self.expect(key)
+        asked.is_called = asked.is_of_model = True
         self._watch()
         self.publish(PersonAsked(key, tuple(questions)))
         try:
-            return [*await self._put[key]][: len(questions)]
+            return [*await asked.answer][: len(questions)]
         finally:
-            del self._put[key]
+            self.forget(key)
             self.publish(PersonAnswered(key))
 
     def answer_questions(self, key: str, answers: Sequence[str]) -> None:
         """Answer questions of the model, else raise `RpcError`; fewer answers leave the others without one."""
-        if key not in self._put or self._put[key].done():
-            raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
-        self._put[key].set_result(answers)
+        self._answer(key, answers, is_of_model=True)
 
     def answer(self, key: str, answer: str, words: str = "") -> None:
         """Answer a waiting question, else raise `RpcError`. A refusal without words stops the turn, as a person's."""
         if words and answer != "no":
             raise RpcError(INVALID_PARAMS, 'words are only allowed with the answer "no"')
-        if key not in self._waiting or self._waiting[key].done():
-            raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
         refusal = Deny(words, by="client", stops=not words)
-        self._waiting[key].set_result(refusal if answer == "no" else Allow(always=answer == "session"))
+        self._answer(key, refusal if answer == "no" else Allow(always=answer == "session"), is_of_model=False)
+
+    def _answer(self, key: str, answer: Answer | Sequence[str], *, is_of_model: bool) -> None:
+        question = self._questions.get(key)
+        if question is None or not question.is_waiting or question.is_of_model is not is_of_model:
+            raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
+        question.answer.set_result(answer)
 
     def attach_client(self, *, has_person: bool = False) -> None:
         """Record that a client listens; `has_person` if it shows questions of the model to a person."""
@@ -120,8 +136,7 @@ class ClientApprover:
 
     def _watch(self) -> None:
         """Begin the time after which questions that nobody can answer are refused, or end it if there are none."""
-        lonely = () if self._persons else self._put
-        if self._listeners and not any(map(self.is_waiting, lonely)):
+        if self._listeners and (self._persons or not any(question.is_of_model for question in self.waiting)):
             if self._timer:
                 self._timer.cancel()
             self._timer = None
@@ -135,18 +150,13 @@ class ClientApprover:
 
     def _refuse(self) -> None:
         self._timer = None
-        if not self._listeners:
-            self._settle(Deny(NOBODY, said=False))
-        elif not self._persons:
-            self._leave_unanswered()
+        self._settle(None if self._listeners else Deny(NOBODY, said=False), has_person=self._persons > 0)
 
-    def _settle(self, answer: Answer) -> None:
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result(answer)
-        self._leave_unanswered()
-
-    def _leave_unanswered(self) -> None:
-        for waiting in self._put.values():
-            if not waiting.done():
-                waiting.set_result(())
+    def _settle(self, answer: Answer | None, *, has_person: bool = False) -> None:
+        """Settle the questions by `answer` if there is one, and those of the model without one unless a person can
+        answer them."""
+        for question in self.waiting:
+            if question.is_of_model and not has_person:
+                question.answer.set_result(())
+            elif answer and not question.is_of_model:
+                question.answer.set_result(answer)

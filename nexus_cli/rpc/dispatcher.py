@@ -6,7 +6,7 @@ Each `rpc_method` is a method of the server. The agent never waits for its liste
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from nexus_cli.commands.command import Command
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Trigger
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import WAITING, ErrorObject, NexusError, UsageError
 from nexus_cli.core.event import (
@@ -30,6 +30,7 @@ from nexus_cli.core.event import (
     Outcome,
     PersonAsked,
     TurnEnd,
+    WorkerState,
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.core.image_check import decode_image
@@ -45,6 +46,7 @@ from nexus_cli.core.server_results import (
     ConversationObject,
     MessageList,
     MessageObject,
+    ReleasedWorkers,
     TokenUsage,
     UnqueuedTexts,
 )
@@ -58,7 +60,7 @@ from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.method import number, one_of, rpc_method
-from nexus_cli.rpc.served_command import ServedContext, find_served
+from nexus_cli.rpc.served_command import ACT, ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.options import Options
@@ -70,6 +72,8 @@ MOST_WAITING = 16
 MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 MOST_TURNS = 100
+MOST_SHOWN = 200
+"""Most characters of a command that other clients are told of."""
 MOST_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
@@ -109,11 +113,12 @@ class AgentDispatcher:
         """Awaited after each event of a turn: that front end has shown all events."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
-        self._questions: dict[str, FeedItem] = {}
-        """The events of questions, by the id of the question; those of answered ones stay to the end of the turn."""
         self.approver.publish = self.publish
         session.listen(self.publish)
         self._works: set[asyncio.Task[Any]] = set()
+        """The turns."""
+        self._beside: set[asyncio.Task[None]] = set()
+        """Work that commands have begun and that goes on."""
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
         self._commands: dict[asyncio.Task[None], ServedContext] = {}
@@ -127,7 +132,7 @@ class AgentDispatcher:
     @property
     def state(self) -> AgentActivity:
         """`idle`, `running`, `asking` or `waiting`."""
-        if self.approver.is_asking:
+        if self.approver.waiting:
             return "asking"
         if self._works:
             return "running"
@@ -210,11 +215,24 @@ class AgentDispatcher:
         task.add_done_callback(self._end_work)
         return task
 
+    def _work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._beside.add(task := asyncio.create_task(work))
+        task.add_done_callback(self._end_work)
+
     def _end_work(self, task: asyncio.Task[Any]) -> None:
         self._works.discard(task)
+        self._beside.discard(task)
         self._queued.pop(task, None)
         if not task.cancelled() and (bug := task.exception()) is not None and not isinstance(bug, RpcError):
             self.publish(Notice(report_bug(bug).message))
+        self._send_reports()
+
+    def _send_reports(self) -> None:
+        """Begin a turn with the reports of workers that a client moved to the background, if no turn runs."""
+        workers = None if self._works or self._ending else self.session.workers
+        if workers is not None and (reports := workers.take_reports()):
+            trigger = Trigger(reports, source="agent", actor="nexus")
+            self._begin(self._run_turn(trigger, None, 0, tuple(self._commands.values())))
 
     def _refuse_at_end(self) -> None:
         if self._ending:
@@ -266,7 +284,6 @@ class AgentDispatcher:
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
-        self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
         self._add("result", result, own_feed)
         if ended.error and ended.error["kind"] == WAITING and not self._is_sleeping:
             self._sleep = asyncio.create_task(self._sleep_until_over())
@@ -287,9 +304,9 @@ class AgentDispatcher:
         """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
         questions that wait for an answer."""
         listener = self.feed.listen(after)
-        for key, item in self._questions.items() if after is None else ():
-            if self.approver.is_waiting(key):
-                listener.put(item)
+        for question in self.approver.waiting if after is None else ():
+            if question.item is not None:
+                listener.put(question.item)
         return listener
 
     def publish(self, event: Event, own_feed: EventFeed | None = None) -> None:
@@ -298,11 +315,11 @@ class AgentDispatcher:
         kind, value = event_value(event)
         item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
-            self._questions[value["id"]] = item
-        if kind == ApprovalRequest.kind:
-            self.approver.expect(value["id"])
+            self.approver.expect(value["id"], item)
         elif kind == ApprovalAnswer.kind:
             self.approver.forget(value["id"])
+        elif kind == WorkerState.kind:
+            self._send_reports()
 
     def _add(self, kind: str, value: JsonObject, own_feed: EventFeed | None) -> FeedItem:
         if own_feed is not None:
@@ -340,6 +357,11 @@ class AgentDispatcher:
         """Stop the running turn. Completed steps are kept."""
         self.session.cancel("person")
         return {"ok": True}
+
+    @rpc_method()
+    async def release(self) -> ReleasedWorkers:
+        """Let the commands and workers that the running turn waits for go on in the background."""
+        return {"workers": self.session.release()}
 
     def cancel_all(self) -> None:
         """Stop the running turn, all commands, and the turns that wait."""
@@ -392,7 +414,7 @@ class AgentDispatcher:
         asks: True: its last call may be `choose`, and it waits for that method.
         """
         self._refuse_at_end()
-        context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
+        context = ServedContext(lambda: self.session, self.publish, self._reopen, self._work_beside, asks=asks)
         rest = arguments.strip()
         command = find_served(name, rest, context)
         waits = command.idle and not command.at_once(rest)
@@ -401,7 +423,7 @@ class AgentDispatcher:
             context.holds_turns = True
         task = asyncio.create_task(self._invoke(command, context, rest, set(self._works) if waits else set()))
         self._commands[task] = context
-        task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
+        task.add_done_callback(lambda task: self._commands.pop(task).end())
         return await self._follow_command(task, context)
 
     @rpc_method()
@@ -468,7 +490,10 @@ class AgentDispatcher:
             await asyncio.wait(ahead)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
+        before = self.session.id
         await command.invoke(context, arguments)
+        if context.act and self.feed.is_heard and self.session.id == before:  # another session is news by itself
+            self.publish(Notice(f"{ACT}{one_line(context.act)[:MOST_SHOWN]}", warning=False))
 
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
@@ -504,6 +529,7 @@ class AgentDispatcher:
             waits=run.waits.why if run and run.waits else "",
             asking=asking,
             activity=self.state,
+            in_turn=bool(self._works),
             changes=self._changes,
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
@@ -579,11 +605,11 @@ class AgentDispatcher:
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
         self._begin_end()
-        for command in self._commands:
+        for command in (*self._commands, *self._beside):
             command.cancel()
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
-        if tasks := [*self._works, *self._commands]:
+        if tasks := [*self._works, *self._commands, *self._beside]:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
         self.feed.end()
 

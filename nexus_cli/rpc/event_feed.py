@@ -133,6 +133,11 @@ class EventFeed:
         """The number of the next event."""
         return self._numbers.next
 
+    @property
+    def is_heard(self) -> bool:
+        """True if anybody listens."""
+        return bool(self._listeners)
+
     def add(self, kind: str, value: JsonObject) -> FeedItem:
         """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))

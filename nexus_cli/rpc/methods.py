@@ -198,6 +198,7 @@ class PoolMethods(ServerMethods):
         session: str = "",
         limits: Annotated[AgentLimits | None, _LIMITS] = None,
         effort: Annotated[str, one_of(DEFAULT_EFFORT, *EFFORTS)] = "",
+        joins: bool = False,
     ) -> CreatedAgent:
         """Make an agent: a session of its own.
 
@@ -210,6 +211,7 @@ class PoolMethods(ServerMethods):
         session: The session that it continues: an id or a name; without one it begins a new one.
         limits: Limits of each turn, instead of the limits in the settings.
         effort: The reasoning effort of the model.
+        joins: True: if an agent has `session`, return that agent as it is.
         """
         if self.is_stopping:
             raise RpcError(BUSY, STOPPING)
@@ -218,7 +220,7 @@ class PoolMethods(ServerMethods):
         if any(value is not None and not 0 < value < math.inf for value in (bounds.max_cost, bounds.timeout)):
             raise RpcError(INVALID_PARAMS, "limits.max_cost and limits.timeout must be above 0 and finite")
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, bounds, effort, strict=True)
-        agent = await self.pool.create(agent_id, config)
+        agent = (self.pool.find_agent(session) if joins else None) or await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
         agent_limits = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})
         return {

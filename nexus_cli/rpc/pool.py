@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from nexus_cli.commands.arguments import refuse_above
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
@@ -294,23 +295,25 @@ class AgentPool:
 
     def require_level(self, level: str, settings: Settings) -> None:
         """Raise `NexusError("denied", ...)` for a level above the pool's in a project with these settings."""
-        highest = self._highest_level(settings)
-        if not Limits(allow=level) <= highest:
-            why = f"this server allows at most {highest.allow or ASK}"
-            raise NexusError("denied", f"level {level}", why, f"To allow it: nexus serve --allow {level}")
+        refuse_above(self._highest_level(settings), level, f"level {level}")
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
         own_limits = Limits(allow=settings.allow or ASK) & Limits(allow=settings.project.allow)
         return own_limits if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
 
+    def find_agent(self, session: str) -> Agent | None:
+        """Return the agent that has the session of this id, name, or beginning or end of an id; None if none has it.
+        Raise `NexusError` if there is no such session."""
+        key = self.open_ledger().find_session(session).id
+        return next((agent for agent in self.list() if agent.session.id == key), None)
+
     def _find_session(self, key: str) -> SessionInfo:
         """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""
         ledger = self.open_ledger()
-        session = ledger.find_session(key)
-        name = next((agent.agent_id for agent in self.list() if agent.session.id == session.id), "")
-        if name or ledger.is_locked(session.id):
-            why = f"agent {name} is using this session" if name else "a worker is using this session"
+        session, agent = ledger.find_session(key), self.find_agent(key)
+        if agent or ledger.is_locked(session.id):
+            why = f"agent {agent.agent_id} is using this session" if agent else "a worker is using this session"
             raise InUseError(
                 f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or try again later"
             )

@@ -6,24 +6,35 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands import discover, find
-from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.commands.arguments import highest_level, refuse_above
+from nexus_cli.commands.command import OWN, Choice, Command, CommandContext, Search, run_act
 from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.event import Event
+from nexus_cli.core.event import Event, Notice, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import EDIT, Limits
+from nexus_cli.core.limits import ASK, AUTO, EDIT
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.sessions import describe_opened
+from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.tools.builtin.bash import MOST_SECONDS
 
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import TerminalCall
 
 ELSEWHERE = "not available over --connect or in an editor"
+NEEDED_LEVELS = {Authority.KEEPS: EDIT, Authority.OPERATES: AUTO}
+"""The level of the server that a verb of each authority needs."""
+ACT = "a client ran "
+"""Beginning of the notice to all clients of a command that has changed something."""
 CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
 
@@ -41,12 +52,15 @@ class ServedContext:
         session: Callable[[], Session],
         publish: Callable[[Event], None],
         reopen: Callable[[Options], Awaitable[None]],
+        work_beside: Callable[[Coroutine[Any, Any, None]], None],
         *,
         asks: bool = False,
     ) -> None:
-        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. With
-        `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
+        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one;
+        `work_beside` is that of `CommandContext`. With `asks` the client is offered choices: the command waits for
+        `answer` after a call `choose`."""
         self._session, self._publish, self._reopen = session, publish, reopen
+        self.work_beside = work_beside
         self.can_choose = asks
         self.reported: JsonObject | None = None
         self._calls: list[TerminalCall] = []
@@ -58,6 +72,9 @@ class ServedContext:
         self._choice: asyncio.Future[str | None]
         self.paused = asyncio.Event()
         """Set while a choice is open, and at the end."""
+        self._has_ended = False
+        self.act = ""
+        """The line of a command that has changed something, "" for any other."""
 
     def take_calls(self) -> list[TerminalCall]:
         """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""
@@ -80,14 +97,25 @@ class ServedContext:
     def commands(self) -> Mapping[str, Command]:
         return discover()
 
+    def end(self) -> None:
+        """Note that the command has ended: what is said from now on goes to all clients."""
+        self._has_ended = True
+        self.paused.set()
+
     def say(self, text: str) -> None:
-        self._call("say", text=text)
+        if self._has_ended:
+            self._publish(Notice(text, warning=False))
+        else:
+            self._call("say", text=text)
 
     def show(self, form: str, value: JsonObject) -> None:
         self._call("show", form=form, value=to_json_value(value))
 
     def feed(self, event: Event) -> None:
         self._publish(event)
+
+    def note_act(self, line: str) -> None:
+        self.act = line
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
@@ -148,17 +176,49 @@ class ServedContext:
         self._calls.append({"method": method, "params": params})
 
 
+async def run_shell_line(context: CommandContext, line: str, *, private: bool = False) -> None:
+    """Run a `!` line of a client as a command of the model runs: by the level and rules of the session, and clients are
+    asked where those do not allow it. Attach its output to the next message unless it is `private`."""
+    session, results = context.session, list[ToolResult]()
+    tool = find_governing(session.dispatcher.registry.tools(), Effect.RUN)
+    if tool is None:
+        raise UsageError("a ! line", "this session has no tool that runs commands")
+    call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MOST_SECONDS})
+
+    async def act(session: BaseSession) -> None:
+        dispatcher = session.dispatcher
+        if refusal := dispatcher.begin_own_call(session.engine, call, tool):
+            raise UsageError("a ! line", refusal.why)
+        results.append(await dispatcher.execute_own(call, tool, one_line(line)))
+
+    try:
+        await run_act(context, f"! {line}", act)
+    except NexusError as error:
+        if error.kind != "aborted":
+            raise
+        context.feed(ToolResultEvent(call, ToolResult(error="stopped"), 0, 0.0))
+        hint = "Its output does not go to the model"
+        raise NexusError("aborted", f"! {one_line(line)}", "stopped", hint) from error
+    if not private and results[0].ran:
+        context.attach(*await session.share_line(line, results[0].text, context.say))
+
+
+SHELL_LINES = {
+    name: Command(name, OWN, run, "COMMAND", idle=True, authority_of=lambda line: Authority.ACTS)
+    for name, run in (("!", run_shell_line), ("!!", partial(run_shell_line, private=True)))
+}
+"""The commands that `run_command` runs for `!` lines."""
+
+
 def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `UsageError` for any other."""
+    if name in SHELL_LINES:
+        return SHELL_LINES[name]
     command = find(name, context.commands)
     authority = command.authority_of(arguments) if command.is_served else Authority.PERMITS
     word = arguments.partition(" ")[0] if command.is_served else ""
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         raise refuse_elsewhere(what)
-    highest_level = None if context.session.is_bare else context.session.options.most_allow
-    if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=highest_level):
-        raise NexusError(
-            "denied", what, f"this server allows at most {highest_level}", f"To allow it: nexus serve --allow {EDIT}"
-        )
+    refuse_above(highest_level(context.session), NEEDED_LEVELS.get(authority, ASK), what)
     return command

@@ -21,6 +21,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Event, Outcome
@@ -31,6 +32,7 @@ from nexus_cli.core.memo_kinds import EVENT, LEVEL_SET
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, ServerTools, Workers
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
@@ -47,6 +49,7 @@ from nexus_cli.session.start_conversation import (
     record_trigger,
     start_conversation,
 )
+from nexus_cli.text.cells import one_line
 from nexus_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
 
 ENDS = 16
 """Most outcomes kept until their results are read."""
+BRIEF = 500
+"""Most characters of a shell line in the name of its output."""
 _AWAY_SECONDS = 0.5
 """Most seconds in which a ledger is closed whose server does not answer."""
 
@@ -368,6 +373,23 @@ class Session(BaseSession):
         cut = await clip_to_cap(context, None, text, context.budget.output_cap, label, Cause.OUTPUT_CAP)
         return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
+    async def share_line(self, line: str, output: str, say: TakeText) -> tuple[str, str]:
+        """Return the output of a person's shell line as a block of a message, as `share` does, and what the block is.
+
+        The model does not see the values of keys; `say` prints their names. The timeline has the result.
+        """
+        output, masked = self.mask_secrets(output)
+        command, further = self.mask_secrets(line)
+        if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
+            say(f"The model sees {names} instead of the value.")
+        drop_count = len(self.drops())
+        block = await self.share(command, output)
+        self.attached_texts.note_command(block, command, output)
+        dropped = self.drops()[drop_count:]
+        omitted = plural(sum(drop.tokens for drop in dropped), "token")
+        shortened = f", {omitted} left out: /drops {dropped[0].id}" if dropped else ""
+        return block, f"output of `{one_line(command[:BRIEF])}`{shortened}"
+
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
         return self.dispatcher.permission.mask_secrets(text)
@@ -383,6 +405,11 @@ class Session(BaseSession):
     def prepare(self) -> None:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
         getattr(self.provider, "prepare", lambda: None)()
+
+    def release(self) -> list[str]:
+        """Let the commands and workers that the turn waits for go on in the background; return the workers' ids."""
+        self._control.release_commands()
+        return self.workers.release() if self.workers is not None else []
 
     def cancel(self, by: str) -> None:
         """Stop the running turn or act for the `person`, the `parent` session or the `end` of this one; completed work

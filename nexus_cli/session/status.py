@@ -69,6 +69,8 @@ class Status:
     """The git branch of the folder, set by callers that read it."""
     activity: str = "idle"
     """`idle`, `running`, `asking` or `waiting`, set by the server of the session."""
+    in_turn: bool = False
+    """True if a turn of the session runs, set by its server."""
     next: int = 0
     """The number of the session's next event, set by its server."""
     is_cut_short: bool = False

@@ -124,6 +124,8 @@ class FakeContext:
         assert what
         await work
 
+    def note_act(self, line: str) -> None: ...
+
     def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """See `CommandContext`."""
         self.beside.append(asyncio.get_running_loop().create_task(work))

@@ -27,7 +27,7 @@ from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_schema import json_schema, json_type
-from nexus_cli.core.limits import FORMER_NAMES
+from nexus_cli.core.limits import FORMER_NAMES, LEVELS
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.core.server_results import EventLine
@@ -35,6 +35,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served
+from nexus_cli.runs.plan_service import fire_now
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
 
@@ -47,11 +48,25 @@ KEPT = [
     "space create x",
     "space post everybody hello",
     "space read everybody",
+    "space enter everybody",
+    "schedule pause plan-1",
     "agents steer w1 go on",
     "worktree apply w",
     "worktree remove w --force",
 ]
 """Lines that change what outlives the session."""
+OPERATED = [
+    "mcp test notes",
+    "runs resume run-1",
+    "runs resume --all",
+    "schedule add say hello --in '1 hour'",
+    "schedule remove plan-1",
+    "schedule resume plan-1",
+    "schedule run plan-1",
+    "sessions stop run-1",
+    "sessions delete x --yes",
+]
+"""Lines that start, stop or delete something beside the session."""
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("compact", "continue", "effort", "goal", "init", "jobs"),
@@ -79,6 +94,7 @@ SERVED_LIVE = {
         "permissions ask",
         "resume",
         "sessions",
+        "space enter",
     ),
 }
 """The verbs that act on the open session and that a client may give."""
@@ -87,7 +103,6 @@ REFUSED = [
     "config permissions.allow all",
     "login openai",
     "logout openai",
-    "mcp test notes",
     "plugin remove x",
     "reload",
     "permissions add allow bash(*)",
@@ -98,17 +113,14 @@ REFUSED = [
     "resume --stop=01J",
     "sessions --stop=01J",
     "mcp list --cd /etc",
-    "sessions delete x --yes",
-    "sessions stop run-1",
-    "schedule add say hello --in '1 hour' --allow all",
+    "schedule add say hello --in '1 hour' --rule bash(*)",
+    "schedule add say hello --in '1 hour' --cd /etc",
     "permissions allow bash(*)",
     "permissions ask bash(*)",
     "permissions deny bash(*)",
     "permissions remove bash(rm *)",
     *sorted(AT_TERMINAL),
 ]
-PERSONAL = (Authority.OPERATES, Authority.PERMITS)
-"""The authority of what no client may give."""
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
 PNG = png()
 
@@ -133,7 +145,7 @@ def test_each_command_was_decided() -> None:
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
     assert {one.name for one in commands if one.is_served} >= SERVED
     own = [(f"{one.name} {verb.name}".strip(), verb) for one in commands for verb in one.verbs if verb.is_live]
-    served = {name for name, verb in own if verb.authority not in PERSONAL}
+    served = {name for name, verb in own if verb.authority is not Authority.PERMITS}
     assert served - AT_TERMINAL - {"help all"} == SERVED_LIVE
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
@@ -170,24 +182,36 @@ async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Pa
                 assert value == told or name in OWN_VIEW, (name, value, told)
 
 
-async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
+NEEDED = {Authority.READS: "ask", Authority.ACTS: "ask", Authority.KEEPS: "edit", Authority.OPERATES: "auto"}
+"""The level of the server that a verb of each authority needs; a client gives no other one."""
+
+
+@pytest.mark.parametrize("allow", LEVELS)
+async def test_each_verb_works_from_the_level_of_the_server_that_it_needs(tmp_path: Path, allow: str) -> None:
     """The server and the editor's door ask `find_served` before they run a command."""
-    async with serving(tmp_path, allow="edit") as served:
+    async with serving(tmp_path, allow=allow) as served:
         agent = await served.pool.create("a")
 
         async def reopen(options: Options) -> None:
             raise AssertionError("nothing is opened")
 
-        context = ServedContext(lambda: agent.session, lambda event: None, reopen)
+        context = ServedContext(lambda: agent.session, lambda event: None, reopen, lambda work: work.close())
         for command in discover().values():
             for verb in command.verbs if command.is_served else ():
                 if not verb.name and verb is not command.verbs[0]:
                     continue  # the line decides: `REFUSED` has some
-                if verb.authority in PERSONAL:
+                needed = NEEDED.get(verb.authority)
+                line = next((line for line in OPERATED if line.startswith(f"{command.name} {verb.name}")), "")
+                rest = line.partition(" ")[2] or verb.name
+                if needed is None:
                     with pytest.raises(NexusError, match="--connect"):
-                        find_served(command.name, verb.name, context)
+                        find_served(command.name, rest, context)
+                elif LEVELS.index(allow) < LEVELS.index(needed) and (line or not _required(verb)):
+                    with pytest.raises(NexusError, match=f"allows at most {allow}") as refused:
+                        find_served(command.name, rest, context)
+                    assert refused.value.hint == f"To allow it: nexus serve --allow {needed}"
                 elif verb.name:
-                    assert find_served(command.name, verb.name, context) is command
+                    assert find_served(command.name, rest, context) is command
             if not command.is_served:
                 with pytest.raises(NexusError, match="--connect"):
                     find_served(command.name, "", context)
@@ -207,13 +231,13 @@ def test_every_door_of_a_client_asks_which_command_it_may_give() -> None:
 async def test_what_outlives_the_session_needs_the_level_edit_of_the_server(tmp_path: Path, allow: str) -> None:
     async with serving(tmp_path, allow=allow) as served:
         await served.client.create_agent("a")
-        for line in KEPT:
+        for line in (*KEPT, *OPERATED):
             error = ""
             try:
                 await run(served, line)
             except CallError as failed:  # most name nothing that exists
                 error = failed.message
-            assert ("allows at most ask" in error) is (allow == "ask"), (line, error)
+            assert (f"allows at most {allow}" in error) is (allow == "ask" or line in OPERATED), (line, error)
             assert "not available" not in error, (line, error)
         with closing(Ledger.open_for_reading(places().ledger)) as ledger:
             facts = [fact.text for fact in ledger.facts.list_facts()]
@@ -269,7 +293,7 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
     rows = openrpc_document()["x-commands"]
     served_commands = {name: command for name, command in discover().items() if command.is_served}
     assert {row["name"] for row in rows} == served_commands.keys()
-    assert not [row for row in rows if row["authority"] in PERSONAL or not row["summary"].endswith(".")]
+    assert not [row for row in rows if row["authority"] == "permits" or not row["summary"].endswith(".")]
     taken = {(row["name"], row["arguments"]) for row in rows}
     assert taken >= {("permissions", "ask"), ("config", "[NAME]"), ("resume", "[ID|WORDS] [--all] [--running]")}
     verbs = [verb for command in served_commands.values() for verb in command.verbs if verb.is_served]
@@ -322,7 +346,8 @@ ACTED = {
     "sessions rename tea coffee": SESSION,
     "export md talk.md": SESSION,
     "sessions export coffee": "01",
-    "sessions fork coffee": "01",
+    "sessions fork coffee --name brew": "01",
+    "sessions delete brew --yes": "01",
     "space create talk --agent helper": "space-1",
     "space join talk --as anna": "anna",
     "space leave talk --as anna": "anna",
@@ -332,7 +357,14 @@ ACTED = {
     "space mute talk helper": "helper",
     "runs": "run-1",
     "runs pause run-1": "run-1",
+    "runs resume run-1": "run-1",
     "runs cancel run-1": "run-1",
+    "schedule add say hello --in '1 hour'": "plan-1",
+    "schedule pause plan-1": "plan-1",
+    "schedule resume plan-1": "plan-1",
+    "schedule run plan-1": "run-2",
+    "schedule remove plan-1": "plan-1",
+    "sessions stop run-2": "run-2",
     "undo": "new.txt",
     "redo": "new.txt",
     "reflect": "waiting",
@@ -349,7 +381,7 @@ ACTED = {
 """Lines that act, and what names the thing that each makes or changes."""
 ACTED_ELSEWHERE = {
     *("agents review", "agents steer", "agents stop", "compact", "drops recall", "jobs open"),
-    *("memory accept", "uncompact", "worktree apply", "worktree remove"),
+    *("mcp test", "space enter", "memory accept", "uncompact", "worktree apply", "worktree remove"),
 }
 """Verbs whose value has its test where there are workers, long sessions, servers, proposals and worktrees."""
 
@@ -742,3 +774,51 @@ async def test_a_long_line_costs_what_it_is_long(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
         assert result["error"] and most < 60_000_000, f"{most:,} bytes; each word once held the rest of the line"
+
+
+async def test_a_schedule_of_a_client_has_no_level_above_that_of_the_server(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="auto") as served:
+        await served.client.create_agent("a")
+        added = (await run(served, "schedule add say hello --in '1 hour' --allow edit"))["value"]
+        assert added["plans"][0]["level"] == "edit"
+        for line in ("pause", "resume", "run"):
+            assert (await run(served, f"schedule {line} plan-1"))["error"] is None
+        ledger = served.pool.open_ledger()
+        (plan,) = ledger.plans.list_plans()
+        for options in ({"allow": "all"}, {"rules": ["bash(git push *)"]}):
+            own = ledger.plans.add("its person's", {**plan.options, **options}, "2026-01-01T00:00:00Z", next_at=4e9)
+            run_id = f"run-{fire_now(ledger, own)}"
+            for line in (f"schedule resume {own.id}", f"schedule run {own.id}", f"runs resume {run_id}"):
+                error = (await run(served, line))["error"]
+                assert error["kind"] == "denied" and "allows at most auto" in error["message"], (line, error)
+                assert error["hint"] == "To allow it: nexus serve --allow all"
+        error = (await run(served, "schedule add say hello --in '1 hour' --allow all"))["error"]
+        assert error["message"] == "--allow all: this server allows at most auto"
+        error = (await run(served, "space create talk --agent helper --allow all"))["error"]
+        assert error["message"] == "--allow all: this server allows at most auto"
+
+
+async def test_a_client_deletes_no_session_that_an_agent_has_open(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="auto") as served:
+        made = [await served.client.create_agent(name) for name in ("a", "b")]
+        for name in ("a", "b"):
+            await served.client.send(name, "hello")
+        error = (await run(served, f"sessions delete {made[1]['session']} --yes"))["error"]
+        assert "open in another process or agent" in error["message"]
+        await served.client.destroy_agent("b")
+        assert (await run(served, f"sessions delete {made[1]['session']} --yes"))["error"] is None
+        sessions = (await served.client.list_sessions())["sessions"]
+        assert [session["id"] for session in sessions] == [made[0]["session"]]
+
+
+async def test_a_shell_line_of_a_client_runs_by_the_level_of_the_session_and_goes_along(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="ask") as served:
+        await served.client.create_agent("a")
+        refused = await run(served, "! touch made")
+        assert refused["calls"] == [] and not (tmp_path / "made").exists(), "nobody listens who could allow it"
+        (attached,) = (await run(served, "! echo of-the-line"))["calls"]
+        assert attached["method"] == "attach" and "of-the-line\n" in attached["params"]["block"]
+        assert attached["params"]["what"] == "output of `echo of-the-line`"
+        assert (await run(served, "!! echo of-the-line"))["calls"] == []
+        assert (await served.client.send("a", "hello"))["text"] == "echo hello"
+        assert "of-the-line" not in str(await served.client.get_messages("a"))

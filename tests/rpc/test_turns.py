@@ -770,6 +770,7 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("unqueue", {"agent_id": "a"}),
         ("list_sessions", {"limit": 5}),
         ("list_workers", {"agent_id": "a"}),
+        ("release", {"agent_id": "a"}),
         ("worktree_list", {}),
         ("worktree_diff", {"name": "beside", "stat": True}),
         ("worktree_apply", {"name": "beside"}),

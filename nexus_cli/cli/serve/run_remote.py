@@ -16,11 +16,13 @@ from nexus_cli.commands import IS_CLIENT
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.ledger.sessions import SHOWN_ID
+from nexus_cli.rpc.jsonrpc import IN_USE
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
-TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
+OF_NEW = {"--model", "--cd", "--recipe", "--allow"}
+"""Options of an agent that is not open yet."""
+TAKEN = {*OF_NEW, "--resume", "--quiet", "--verbose"}
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
@@ -95,12 +97,12 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     """Return the id of the agent that --resume names, or of a new one, which continues the session that it names.
     Raises `NexusError` if it names neither, or a session that is in use."""
     wanted = shared.resume
-    sessions = {row["agent_id"]: row["session"] for row in await client.list_agents()} if wanted else {}
-    if wanted in sessions:
+    own = [option for option in shared.given if option in OF_NEW]
+    agents = [row["agent_id"] for row in await client.list_agents()] if wanted else []
+    if wanted in agents and own:
+        raise UsageError(f"{own[0]} and --resume {wanted}", "this agent is open", f"Omit {own[0]}")
+    if wanted in agents:
         return wanted
-    in_use = [agent_id for agent_id, session in sessions.items() if session.endswith(wanted.upper())]
-    if len(wanted) >= SHOWN_ID and len(in_use) == 1:
-        return in_use[0]
     try:
         agent = await client.create_agent(
             model=shared.model or None,
@@ -108,13 +110,16 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
             cwd=shared.directory or None,
             recipe=shared.recipe or None,
             session=wanted or None,
+            joins=bool(wanted and not own) or None,
         )
     except CallError as error:
         if not (wanted and error.data):
             raise
         refusal = NexusError.of(error.data)
-        if refusal.kind == "usage":
-            refusal.hint = ". ".join(filter(None, (refusal.hint, f"Agents: {', '.join(sessions) or 'none'}")))
+        if error.code == IN_USE and own:
+            refusal.hint = f"Omit {own[0]} to join the agent"
+        elif refusal.kind == "usage":
+            refusal.hint = ". ".join(filter(None, (refusal.hint, f"Agents: {', '.join(agents) or 'none'}")))
         raise refusal from error
     return agent["agent_id"]
 

@@ -26,7 +26,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
-from nexus_cli.ui.repl.command_context import TerminalContext
+from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
@@ -41,11 +41,10 @@ SHELL_OUTPUTS = 100
 """Most outputs of `!` lines that are kept for the transcript."""
 
 
-class LocalSession(TerminalContext):
+class LocalSession(AgentConnection):
     """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
-    lacks: Sequence[str] = ()
 
     def __init__(
         self,
@@ -55,8 +54,8 @@ class LocalSession(TerminalContext):
         reopen: Reopen,
         raw: TakeText,
     ) -> None:
-        """`raw` as in `TerminalContext`."""
-        super().__init__(raw)
+        """`raw` as in `AgentConnection`."""
+        self._raw = raw
         self.session, self.settings, self._reopen = session, settings, reopen
         self._options = self._begun = options
         self.leaves_unchosen = False
@@ -136,10 +135,8 @@ class LocalSession(TerminalContext):
         workers = self.session.workers
         return workers.running() if workers is not None else ()
 
-    def release_workers(self) -> list[str]:
-        self.session.engine.control.release_commands()
-        workers = self.session.workers
-        return workers.release() if workers is not None else []
+    async def release_workers(self) -> list[str]:
+        return self.session.release()
 
     async def run(self, trigger: Trigger) -> None:
         after, self.after_turn = self.after_turn, None

@@ -26,11 +26,10 @@ from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import refuse_elsewhere
+from nexus_cli.rpc.served_command import ACT
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
-from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
@@ -42,19 +41,16 @@ WAIT_SECONDS = 1.0
 """Seconds before the first attempt; each further wait is longer by as much."""
 TURNS = 20
 """Most turns that are shown on return."""
-AT_WORK = ("running", "asking")
-"""States of an agent in which a turn runs."""
 CALLS = ("say", "show", "fill", "attach", "start")
 """Actions at this terminal that a command of the server may request at any time."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
-class RemoteAgent(TerminalContext, AgentConnection):
+class RemoteAgent(AgentConnection):
     """Implements `AgentConnection`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
-    lacks = ("Ctrl+B", "!COMMAND")
     earlier_answer = ""
 
     def __init__(
@@ -68,8 +64,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         raw: TakeText,
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `raw` as in `TerminalContext`."""
-        super().__init__(raw)
+        `raw` as in `AgentConnection`."""
+        self._raw = raw
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)
         self._shown_session = self.status.session
@@ -80,7 +76,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._questions: dict[str, asyncio.Task[None]] = {}
         self._expected: list[str] = []
         """Texts of this client whose turn has not begun."""
-        self._in_turn = self.status.activity in AT_WORK
+        self._in_turn = self.status.in_turn
         self._steered: list[str] = []
         self._steering = asyncio.Lock()
         self._seen = self.status.next
@@ -221,6 +217,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 return False
         return True
 
+    async def release_workers(self) -> Sequence[str]:
+        return (await self._with_lines(self._client.release(self.agent_id)))["workers"]
+
     def cancel(self) -> bool:
         if not (self._in_turn or self._expected or self._is_calling):
             return False
@@ -311,7 +310,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:
-        raise refuse_elsewhere("a ! line", "Ask the agent to run the command")
+        await self._repeat(await self._call("!!" if line.private else "!", line.command))
 
     async def set_level(self, level: str) -> None:
         await self._call("permissions", level)
@@ -372,7 +371,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         that it is idle is news.
         """
         await self._read_figures()
-        at_work = self.status.activity in AT_WORK
+        at_work = self.status.in_turn
         if self._seen < self.status.next:
             self._seen, self._in_turn = self.status.next, at_work
         elif not at_work:
@@ -424,6 +423,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.hand_over.withdraw()
                 self.watch()
                 return
+        if isinstance(inner, e.Notice) and inner.text.startswith(ACT):
+            if self._is_calling:
+                return  # of this client
+            self.refresh()
         if isinstance(inner, e.Notice) and inner.undo.startswith("/"):
             inner = e.Notice(f"{inner.text}{ALLOWED_UNTIL}", inner.warning)
             event = replace(event, event=inner) if isinstance(event, e.AgentEvent) else inner

@@ -58,7 +58,7 @@ class Repl:
 
     def __init__(self, backend: AgentConnection, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.backend = backend
-        self.keys: Sequence[tuple[str, str]] = [row for row in KEYS if row[0] not in backend.lacks]
+        self.keys: Sequence[tuple[str, str]] = KEYS
         """The keys that `?` lists, each with what it does."""
         self.view = view
         self.renderer = renderer
@@ -118,7 +118,7 @@ class Repl:
             return text
         dot = self.theme.dot
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
-        if not work.stopped and self.renderer.runs_long and self.backend.ends_with_repl:
+        if not work.stopped and self.renderer.runs_long:
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
         room = self.view.width - cells(without_codes(text))
         return text + next((variant for variant in added if cells(variant) < room), "")
@@ -153,7 +153,8 @@ class Repl:
         elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
             self._queue(typed)
         elif shell:
-            self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
+            kind = "shell" if self.backend.ends_with_repl else "command"  # the session of a server runs it
+            self.jobs.start(kind, f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
             self._unsteered.append(typed)
             if len(self._unsteered) == 1:
@@ -246,7 +247,10 @@ class Repl:
 
     def release_workers(self) -> None:
         """Let the workers that the turn waits for work in the background; the turn goes on."""
-        if released := self.backend.release_workers():
+        self.jobs.start_background(self._release_workers())
+
+    async def _release_workers(self) -> None:
+        if released := await self.backend.release_workers():
             self.show_note(f"{', '.join(released)} moved to the background; /agents lists workers")
 
     def cycle_level(self) -> None:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import plural
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
-from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.view import ReplView
 
 LINES, MOST = 50, 100_000
@@ -71,21 +69,7 @@ class Shell:
         self._keep(f"! {line.command}", text)
         self._view.put(end_of(text))
         if not line.private:
-            await self._share(line, text, session)
-
-    async def _share(self, line: ShellLine, text: str, session: Session) -> None:
-        """Attach the part of a line that the model may see to the next message, without the values of keys."""
-        output, masked = session.mask_secrets(text)
-        command, further = session.mask_secrets(line.command)
-        if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
-            self._view.put(f"The model sees {names} instead of the value.\n")
-        drop_count = len(session.drops())
-        text = await session.share(command, output)
-        session.attached_texts.note_command(text, command, output)
-        cut = session.drops()[drop_count:]
-        omitted = plural(sum(drop.tokens for drop in cut), "token")
-        shortened = f", {omitted} left out: /drops {cut[0].id}" if cut else ""
-        self._attach(text, f"output of `{brief(command)}`{shortened}")
+            self._attach(*await session.share_line(line.command, text, lambda told: self._view.put(f"{told}\n")))
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

@@ -49,7 +49,7 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
             await served.client.create_agent("a")
             status = await served.client.get_status("a")
             if meanwhile:
-                status = {**status, "activity": "running"}
+                status = {**status, "in_turn": True}
                 await served.client.send("a", meanwhile)
             theme = choose_theme("dark", False)
             approver = PersonApprover(view, lambda question, number: "")
@@ -208,6 +208,10 @@ def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
                 assert await _find_agent(served.client, SharedOptions(resume=key)) == "a", "an agent has it open"
             with pytest.raises(NexusError, match="there is no such session"):  # as where a session is found otherwise
                 await _find_agent(served.client, SharedOptions(resume=session[-5:]))
+            for key in ("a", session):
+                with pytest.raises(NexusError) as refused:
+                    await _find_agent(served.client, SharedOptions(resume=key, directory="/"))
+                assert "Omit --cd" in refused.value.hint, "the agent keeps its folder"
             await served.client.destroy_agent("a")
             agent = await _find_agent(served.client, SharedOptions(resume=session[-6:]))
             assert (await served.client.get_status(agent))["session"] == session
@@ -291,7 +295,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
 
     async def looks_early(client: Client, agent: str) -> Any:
         status = await look(client, agent)
-        return {**status, "activity": "running"} if len(calls) > 1 else status
+        return {**status, "in_turn": True} if len(calls) > 1 else status
 
     monkeypatch.setattr(Client, "events", breaks_once)
     monkeypatch.setattr(Client, "get_status", looks_early)
@@ -448,8 +452,7 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
         for line in ("/help", "/help all"):
             say(repl, line)
             await idle(repl)
-        assert "!COMMAND" not in view.text and "Ctrl+B" not in view.text
-        for present in ("@FILE", "twice: goes back to", "/rewind", "/model [NAME", "/export"):
+        for present in ("!COMMAND", "Ctrl+B", "@FILE", "twice: goes back to", "/rewind", "/model [NAME", "/export"):
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
 
@@ -634,6 +637,61 @@ def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
             assert "not available over" not in view.text[before:], name
 
     play(tmp_path, scene, allow="edit")
+
+
+def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tmp_path: Path) -> None:
+    provider = Answering()
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        view.answers = ["y"]
+        say(repl, "!touch made && echo of-the-line")
+        await idle(repl)
+        assert (tmp_path / "made").exists() and len(view.asked) == 1, "the level of the session asks"
+        assert repl.queued() == ["attached: output of `touch made && echo of-the-line`"]
+        say(repl, "hello")
+        await until(lambda: provider.seen)
+        await idle(repl)
+        say(repl, "!sleep 60")
+        await until(lambda: any("sleep 60" in line for line in repl.live(9)))
+        repl.interrupt()
+        await idle(repl)
+        assert "! sleep 60: stopped." in view.text and repl.queued() == []
+
+    play(tmp_path, scene, provider)
+    assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
+
+
+def test_a_command_is_released_to_the_background_of_the_server(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        last = request.messages[-1]
+        return str(last["content"]) if last["role"] == "tool" else [("bash", {"command": "sleep 60"})]
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "begin")
+        await until(lambda: "sleep 60" in view.text or "sleep 60" in str(repl.live(9)))
+        while repl.jobs.current is not None:
+            repl.release_workers()
+            await asyncio.sleep(0.1)
+        assert repl.backend.status.jobs == ("j1",)
+        say(repl, "/jobs stop j1")
+        await idle(repl)
+
+    play(tmp_path, scene, Answering(script), allow="all")
+
+
+def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await idle(repl)
+        assert isinstance(repl.backend, RemoteAgent)
+        for line in ("pin list", "pin add keep this"):
+            await repl.backend._client.run_command("a", *line.split(" ", 1))
+        await until(lambda: "a client ran /pin add keep this" in view.text)
+        say(repl, "/pin add and that")
+        await idle(repl)
+        assert view.text.count("a client ran") == 1, "its own commands are no news"
+
+    play(tmp_path, scene)
 
 
 def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path) -> None:
