@@ -158,6 +158,15 @@ class RichRenderer:
         """Set the newest output to that of other work."""
         self._output = title_, text
 
+    @property
+    def folded_thought(self) -> Thought | None:
+        """The newest thought that was folded and not shown since."""
+        return self._folded
+
+    def keep_thought(self, thought: Thought) -> None:
+        """Set the thought that `toggle_thinking` shows to that of another renderer."""
+        self._folded = thought
+
     def forget(self) -> None:
         """Reset the last answer and output for another session."""
         self.last_answer, self._output, self._folded = "", None, None
@@ -217,7 +226,7 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if self._drop_batch.takes(event):
+        if self._drop_batch.takes(event) or (isinstance(event, e.SessionAct) and not event.line):
             return
         if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)
@@ -225,7 +234,7 @@ class RichRenderer:
             case e.Text():
                 self._text(event.text)
             case e.Thinking():
-                self._think(event.text)
+                self._think(event)
             case e.ToolQueue():
                 self._close()
                 for call, subject in zip(event.calls, event.subjects, strict=True):
@@ -262,6 +271,10 @@ class RichRenderer:
             case e.TurnEnd():
                 self._close()
                 self._ended(event.outcome)
+            case e.SessionAct(act="command", line=line, output=output):
+                if output:
+                    self._output = line, output
+                    self._scrollback.add_below(event_texts.end_of_output(output))
             case e.CompactionStart():
                 self._close()
                 self._spinner.phase(text := event_texts.describe_event(event))
@@ -391,13 +404,14 @@ class RichRenderer:
         if self._shows_text:
             self._scrollback.add_text(self._markdown.feed(text))
 
-    def _think(self, text: str) -> None:
+    def _think(self, event: e.Thinking) -> None:
         if self._thought is None:
             self._thought = Thought(self._clock)
         if not self._markdown.is_open:
             self._spinner.phase("thinking")
-        self._spinner.wrote(len(text))
-        lines = self._thought.feed(text)
+        self._spinner.wrote(len(event.text))
+        self._thought.seconds += event.seconds
+        lines = self._thought.feed(event.text)
         if self._show_thinking:
             self._scrollback.add_thought(lines)
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rpc.serving import until
-from session.played import MODEL, Played, opened, say
+from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, handing, run
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
+from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import Delta, OpaqueDelta, Request, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.export import session_pieces
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.page.session_page import session_page
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import describe_former_level
 from nexus_cli.session.options import Options
@@ -30,6 +36,7 @@ from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.last_turns import Screenful, describe_session, last_screenful
+from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 
 DARK, PLAIN = Theme(), Theme(colour=False)
 BAR = PLAIN.signs.person
@@ -142,6 +149,96 @@ def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path, 
     asyncio.run(resumed.aclose())
     assert sum("All is well." in row for row in seen) == 2 and any("2 steps" in row for row in seen)
     assert [re.sub(r"\d\.\d s", "x s", row) for row in again] == seen
+
+
+THOUGHTS = "The file is small.\nSo I read it whole."
+
+
+@dataclass
+class Thinking(Played):
+    """A provider that thinks before each answer; signed, if it is sent back."""
+
+    signed: bool = False
+    stops: bool = False
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        for piece in THOUGHTS.splitlines(keepends=True):
+            yield ThinkingDelta(piece)
+            if self.signed:
+                yield OpaqueDelta("thinking_blocks", [{"type": "thinking", "thinking": piece}])
+        if self.signed:
+            yield OpaqueDelta("thinking_blocks", [{"type": "thinking", "thinking": "", "signature": "s1"}])
+        if self.stops:
+            raise ProviderError("network", "the connection was lost", transient=False)
+        async for delta in super().stream(request):
+            yield delta
+
+
+@pytest.mark.parametrize(("signed", "stops"), [(False, False), (True, False), (False, True)])
+def test_thinking_is_shown_again_and_sent_only_if_it_was_signed(tmp_path: Path, signed: bool, stops: bool) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    steps: Iterator[Any] = iter([[("read_file", {"path": "a.py"})], "It sets x.", "Again."])
+    played = Thinking(lambda request: next(steps), signed=signed, stops=stops)
+    session = opened(played, tmp_path)
+    events = without_times(say(session, WORDS)[0])
+    resumed = opened(played, tmp_path, session.id)
+    again = last_screenful(map(without_times, newest_turns(resumed)), 200, 80, PLAIN, drawn=True)
+    assert list(again.lines) == rows_of(live(events, WORDS, 80, PLAIN))
+    assert again.thought and again.thought.text == THOUGHTS and any("9 words, Ctrl+T" in row for row in again.lines)
+    thoughts = THOUGHTS.replace("\n", "\n    ")
+    transcript = "\n".join(find_form("transcript")(session_transcript(resumed), 80).splitlines())
+    assert transcript.count(f"* thought (9 words)\n    {thoughts}") == (1 if stops else 2)
+    with the_ledger() as ledger:
+        pieces = [session_pieces(ledger.log(session.id), ledger.session(session.id), "md")]
+        pieces += [session_page(ledger, ledger.session(session.id), Settings())]
+        assert all("So I read it whole." in "".join(text) for text in pieces)
+        assert ledger.usage_sum(session.id).usage.output == (0 if stops else 20), "what the provider reported alone"
+    played.stops = False
+    say(resumed, "and now?")
+    assert ("So I read it whole" in str(played.seen[-1])) is signed
+
+
+@pytest.mark.matrix
+def test_shell_lines_are_shown_again_where_they_were_typed_with_the_same_end(tmp_path: Path) -> None:
+    played = Played(lambda request: "fine")
+    session = opened(played, tmp_path)
+    pieces: list[str] = []
+    renderer = RichRenderer(pieces.append, lambda: 80, PLAIN)
+    view = SimpleNamespace(put=pieces.append, invalidate=lambda: None)
+    attached: list[str] = []
+
+    def show_output(line: str, output: str) -> None:
+        renderer.feed(e.SessionAct("command", line, "person", line, output=output))
+
+    shell = Shell(cast(Any, view), show_output, lambda text, what: attached.append(text))
+
+    async def type_line(text: str) -> None:
+        renderer.show_user_message(text)
+        line = ShellLine.of(text)
+        assert line is not None
+        await shell.run(line, tmp_path, session)
+
+    async def scene() -> None:
+        await type_line("!echo before the first message")
+        for words in ("one", "two"):
+            renderer.show_user_message(words)
+            async for event in session.run("\n\n".join([words, *attached])):
+                renderer.feed(next(iter(without_times([event]))))
+            attached.clear()
+            await type_line(f"!seq 1 70; echo after {words}; exit 3")
+        session.attached_texts.store([{"text": text, "what": "output"} for text in attached], [])
+        await session.aclose()
+
+    asyncio.run(scene())
+    resumed = opened(played, tmp_path, session.id)
+    again = last_screenful(map(without_times, newest_turns(resumed)), 500, 80, PLAIN, drawn=True)
+    seen = "".join(pieces)
+    for part in ("before the first message", "[showing the end of 72 lines; all: /transcript]", "\n70\nafter two\n"):
+        assert part in seen
+    assert [row for row in again.lines if row] == [row for row in rows_of(seen) if row]
+    assert again.output and again.output[0] == "!seq 1 70; echo after two; exit 3"
+    assert "".join(session_pieces(resumed.record, resumed.record.session, "md")).count("seq 1 70; echo after two") == 1
+    asyncio.run(resumed.aclose())
 
 
 async def stopped(session: Session) -> list[e.Event]:
