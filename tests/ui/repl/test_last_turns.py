@@ -16,6 +16,7 @@ from rpc.serving import until
 from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, handing, run
 
+from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
 from nexus_cli.core.errors import ProviderError
@@ -25,7 +26,6 @@ from nexus_cli.core.request import Delta, OpaqueDelta, Request, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.export import session_pieces
-from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.page.session_page import session_page
 from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
