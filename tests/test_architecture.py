@@ -113,7 +113,7 @@ LAZY = {
     "config/load_settings.py": {"tomllib", "nexus_cli"},
     "provider/litellm_env.py": {"importlib"},
     "provider/light_import.py": {"pydantic"},  # a part of litellm
-    "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
+    "provider/litellm_backend.py": {"litellm", "openai", "nexus_cli"},  # the SDK under it; errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
     "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
