@@ -113,7 +113,7 @@ LAZY = {
     "config/load_settings.py": {"tomllib", "nexus_cli"},
     "provider/litellm_env.py": {"importlib"},
     "provider/light_import.py": {"pydantic"},  # a part of litellm
-    "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
+    "provider/litellm_backend.py": {"litellm", "openai", "nexus_cli"},  # the SDK under it; errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
     "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
@@ -481,13 +481,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_158, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_523, 0, 7),
-    "client": (2_281, 0, 2),
-    "commands": (58_215, 0, 47),
+    "cli": (47_158, 0, 7),
+    "client": (2_261, 0, 2),
+    "commands": (44_417, 0, 40),
     "config": (35_716, 0, None),
-    "context": (8_861, 0, 16),
-    "conversation": (44_850, 0, 42),
-    "core": (46_572, 0, None),
+    "context": (8_844, 0, 16),
+    "conversation": (44_950, 0, 42),
+    "core": (46_331, 0, None),
     "defaults": (0, 13_074, 0),
     "engine": (49_764, 0, 22),
     "guides": (4_591, 0, 19),
@@ -497,21 +497,21 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_555, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_939, 0, 61),
-    "reports": (74_840, 8_414, None),
-    "rpc": (18_043, 0, 19),
+    "provider": (29_705, 0, 61),
+    "reports": (87_777, 8_414, None),
+    "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
     "sandbox": (38_728, 0, 27),
     "sections": (36_354, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_186, 0, 27),
+    "session": (47_893, 0, 26),
     "spaces": (10_363, 0, 20),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
     "tools": (54_566, 26_394, 55),
     "tree undo worktrees": (67_863, 0, 64),
-    "ui": (95_564, 0, 46),
+    "ui": (95_671, 0, 46),
     "workers": (10_347, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_340, 48_919)
+SUM = (968_677, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -78,7 +78,7 @@ def test_what_others_note_while_a_session_is_opened_is_found_as_often_as_it_is_a
     ledger.close()
 
 
-def test_the_notes_in_a_file_are_read_again_only_after_somebody_has_noted_something(
+def test_the_notes_in_a_file_are_read_again_only_after_somebody_else_has_noted_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger.open(tmp_path / "ledger.db")
@@ -99,9 +99,32 @@ def test_the_notes_in_a_file_are_read_again_only_after_somebody_has_noted_someth
     ledger.rename_session(info.id, "no note")
     assert len(log.memos("pin")) == len(asked) == 1
     log.record_memo(note("pin", 2))
-    assert len(log.memos("pin")) == len(log.memos("pin")) == len(asked) == 2
+    assert len(log.memos("pin")) == len(log.memos("pin")) == 2
+    assert len(asked) == 1, "what was committed here is not read back"
     with closing(Ledger.open(tmp_path / "ledger.db")) as other:
         other.log(info.id).record_memo(note("pin", 3))
-    assert len(log.memos("pin")) == len(log.memos("pin")) == len(asked) == 3
+    assert len(log.memos("pin")) == len(log.memos("pin")) == 3
+    assert len(asked) == 2
+    log.close()
+    ledger.close()
+
+
+def test_notes_of_two_processes_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    assert log.memos("pin") == []
+    with closing(Ledger.open(tmp_path / "ledger.db")) as other:
+        other.log(info.id).record_memo(note("pin", 1))
+        log.record_memo(note("pin", 2))
+        other.log(info.id).record_memo(note("pin", 3))
+        log.record_memo(Memo("pin", AT, 1, {"number": 4, "words": ("a", "b")}))
+    assert [memo.value["number"] for memo in log.memos("pin")] == [1, 2, 3, 4]
+    assert log.memos("pin")[-1].value["words"] == ["a", "b"], "as another process reads it"
+    with pytest.raises(ZeroDivisionError), ledger.db.write():
+        lanes.record_note(ledger.db, log.lane, note("pin", 5))
+        raise ZeroDivisionError
+    log.record_memo(note("pin", 6))
+    assert [memo.value["number"] for memo in log.memos("pin")] == [1, 2, 3, 4, 6], "what was rolled back is no note"
     log.close()
     ledger.close()
