@@ -368,7 +368,7 @@ async def edit_message(
     entry, words, _ = messages[place]
     context.session.refuse_to_leave()
     before = await fork_to_edit(context, entry, words)
-    line = f"Edit the message and send it again. Files are not changed. Previous session: /resume {before}"
+    line = f"Edit the message and send it again. Files are not changed. To restore them too: /resume {before}, then /rewind"
     return print_act(line, context.session.id)
 
 

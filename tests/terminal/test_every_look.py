@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from terminal.golden import check, styled
+from terminal.golden import SHORT_ID, check, styled
 from terminal.repl import RESTS, SETTINGS, Place, Repl
 from terminal.stories import SHOP
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
@@ -40,7 +40,8 @@ COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context",
 REPORTS = ("context", "cost", "usage", "agents")
 """Screens that count tokens."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)|(?<=session )[0-9A-HJKMNP-TV-Z]{6}\b"), "......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
+    (SHORT_ID, "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),

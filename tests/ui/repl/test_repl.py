@@ -1466,7 +1466,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
-        assert stage.view.box == "first" and "Files are not changed" in stage.text
+        assert stage.view.box == "first" and re.search(r"too:\s/resume \w+, then /rewind", stage.text)
         stage.type("other")
         await stage.idle()
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
