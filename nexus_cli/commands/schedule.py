@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
 from nexus_cli.core.run import Plan
+
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
 
 Name = Annotated[str, Argument("ID", "Id of the schedule, such as plan-2, or its name.")]
 ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]
@@ -97,6 +100,8 @@ def add_scheduled(
 
         who = find_agent(ledger, settings, agent, folder)
     usual = source.live.model if source.live else ""
+    if model:
+        _check_model(model, settings)
     options = {
         "folder": str(folder),
         "model": model or (who.options.get("model", "") if who else usual),
@@ -116,6 +121,14 @@ def add_scheduled(
     if max_cost:
         _warn_unpriced(source, str(options["model"] or settings.model))
     return _changed(source, plan, "added")
+
+
+def _check_model(name: str, settings: Settings) -> None:
+    """Raise `UsageError` if `name`, a model or an alias, cannot be used: each run would fail."""
+    from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules name a model)
+    from nexus_cli.provider.model_table import check_model  # noqa: PLC0415
+
+    check_model(resolve_alias(name, settings))
 
 
 def _warn_unpriced(source: Source, model: str) -> None:
