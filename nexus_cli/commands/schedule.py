@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import level_of
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
@@ -19,6 +19,8 @@ from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line
 
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
 
 def plans_text(value: JsonObject) -> Blocks:
     """List the plans, sorted by their next time."""
@@ -89,6 +91,9 @@ def _last(plan: JsonObject) -> str:
 def _title(plan: JsonObject) -> str:
     return plan["name"] or cut_line(plan["prompt"], 200)
 
+
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
 
 Name = Annotated[str, Argument("ID", "Id of the schedule, such as plan-2, or its name.")]
 ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]
@@ -185,6 +190,8 @@ def add_scheduled(
 
         who = find_agent(ledger, settings, agent, folder)
     usual = source.live.model if source.live else ""
+    if model:
+        _check_model(model, settings)
     options = {
         "folder": str(folder),
         "model": model or (who.options.get("model", "") if who else usual),
@@ -205,6 +212,14 @@ def add_scheduled(
     if max_cost:
         _warn_unpriced(source, str(options["model"] or settings.model))
     return _changed(source, plan, "added")
+
+
+def _check_model(name: str, settings: Settings) -> None:
+    """Raise `UsageError` if `name`, a model or an alias, cannot be used: each run would fail."""
+    from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules name a model)
+    from nexus_cli.provider.model_table import check_model  # noqa: PLC0415
+
+    check_model(resolve_alias(name, settings))
 
 
 def _warn_unpriced(source: Source, model: str) -> None:

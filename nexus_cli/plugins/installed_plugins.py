@@ -108,7 +108,7 @@ switched_off: list[bool] = []
 
 def has_plugins() -> bool:
     """Return True if there is a record of plugin folders, and it is in effect."""
-    return not switched_off and PLUGIN_RECORD.path.exists()
+    return not switched_off and os.path.exists(PLUGIN_RECORD.path)  # also False in a folder that cannot be read
 
 
 def installed_plugins() -> list[InstalledPlugin]:

@@ -423,8 +423,8 @@ def read_rules(folders: Places, project: Path, tools: Mapping[str, Tool], cwd: P
     as `config.settings.read_values` does.
     """
     collected = _Collector(tools)
-    text = folders.settings.read_bytes().decode("utf-8-sig", "replace") if folders.settings.is_file() else ""
     values = read_values(folders.settings)
+    text = folders.settings.read_bytes().decode("utf-8-sig", "replace") if folders.settings.is_file() else ""
     source = find_source(project, folders)
     for folder in ("", *_folders_around(source, values)):
         collected.add_file(values, text, str(folders.settings), DECISIONS, folder)

@@ -82,6 +82,6 @@ def shown_places(project: Path, cwd: Path, git: Path | None, folders: Places, en
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
     always_shown = (*always, PACKAGE)
-    tools = (path for path in shown if not path.is_symlink() and path.is_dir())
+    tools = (path for path in shown if not os.path.islink(path) and os.path.isdir(path))
     paths = hidden_settings(path for path in tools if not is_below(path, *always_shown))
     return tuple(path for path in paths if not is_below(path, *always_shown))

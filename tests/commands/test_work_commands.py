@@ -305,6 +305,7 @@ def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -
         "--max-cost nan",
         "--max-cost inf",
         "--rule 'nope(x)'",
+        "--model nope/x",
         "--as x",
     ):
         with pytest.raises(NexusError):

@@ -177,3 +177,8 @@ def test_the_copies_of_a_whole_marketplace_are_read_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(plugin_folder, "read_plugin", read)
     assert [one.name for one in installed_plugins()] == [one.name for one in installed_plugins()] == sorted(names)
     assert read.call_count == len(names)
+
+
+def test_a_data_folder_that_cannot_be_looked_at_has_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / ("x" * 300)))  # as without permission, which root never lacks
+    assert not has_plugins() and installed_plugins() == []

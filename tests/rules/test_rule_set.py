@@ -616,3 +616,9 @@ def test_a_host_alone_names_its_pages_and_to_allow_it_means_tls(address: str, al
     for decision, fits in (("allow", allowed), ("deny", denied)):
         rules = RuleSet((parse_rule(decision, "fetch(docs.python.org)", TOOLS),))  # type: ignore[arg-type]
         assert (rules.find_for_text(TOOLS["fetch"], address) is not None) == fits
+
+
+def test_settings_that_cannot_be_looked_at_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / ("x" * 300)))  # as without permission, which root never lacks
+    with pytest.raises(NexusError, match=r"config\.toml"):
+        read_rules(places(), tmp_path, TOOLS)

@@ -23,6 +23,7 @@ from nexus_cli.core.event import Notice, ToolResultEvent
 from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.restricted_thread import RestrictedThread
+from nexus_cli.sandbox.visible_places import hidden_in_tools
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -191,3 +192,8 @@ def test_where_nothing_can_be_noted_a_command_says_which_folder_and_what_to_do(
     for text in (result, notices):
         assert f"nexus cannot write {folder}: " in text and hint in text
     assert not (tmp_path / "made").exists()
+
+
+def test_a_shown_place_that_cannot_be_looked_at_hides_nothing(tmp_path: Path) -> None:
+    unseen = tmp_path / ("x" * 300)  # as without permission, which root never lacks
+    assert hidden_in_tools([unseen], []) == ()
