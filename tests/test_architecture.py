@@ -480,9 +480,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_144, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_158, 0, 7),
+    "cli": (47_148, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (57_696, 0, 44),
+    "commands": (59_013, 0, 44),
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
     "conversation": (44_950, 0, 42),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_556, 0, 61),
-    "reports": (74_114, 8_414, None),
+    "reports": (72_775, 8_414, None),
     "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (967_776, 48_919)
+SUM = (967_744, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -11,11 +11,11 @@ from guide_files import SKILL, find_skills, read_guide
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.commands.skill import skill_guide, skills_report
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.guides.skills import LONGEST_LINE, LONGEST_NAME, find_guides
-from nexus_cli.reports.skills import list_skills, skill_guide
 from nexus_cli.text.front_matter import read_front_matter
 
 
@@ -178,7 +178,7 @@ def test_a_skill_in_a_folder_of_any_name_can_be_used(tmp_path: Path, name: str, 
         trust(tmp_path)
     [found] = find_skills(tmp_path)
     assert read_guide(found) == "Guide." and found.origin == origin
-    [shown] = list_skills(tmp_path)["skills"]
+    [shown] = skills_report(tmp_path)["skills"]
     assert shown["name"] == found.name and skill_guide(found.name, tmp_path) == "Guide."
     assert json.dumps(shown, ensure_ascii=False).encode() and not set(shown["path"]) & set("\x1b\t\n\u2028\udcff")
 
