@@ -482,7 +482,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_148, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (59_013, 0, 44),
+    "commands": (59_030, 0, 44),
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
     "conversation": (44_950, 0, 42),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (967_744, 48_919)
+SUM = (967_761, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

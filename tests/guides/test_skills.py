@@ -11,7 +11,8 @@ from guide_files import SKILL, find_skills, read_guide
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.commands.skill import skill_guide, skills_report
+from nexus_cli.commands.skill import skill_guide
+from nexus_cli.commands.skill import skills_report as list_skills
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
@@ -178,7 +179,7 @@ def test_a_skill_in_a_folder_of_any_name_can_be_used(tmp_path: Path, name: str, 
         trust(tmp_path)
     [found] = find_skills(tmp_path)
     assert read_guide(found) == "Guide." and found.origin == origin
-    [shown] = skills_report(tmp_path)["skills"]
+    [shown] = list_skills(tmp_path)["skills"]
     assert shown["name"] == found.name and skill_guide(found.name, tmp_path) == "Guide."
     assert json.dumps(shown, ensure_ascii=False).encode() and not set(shown["path"]) & set("\x1b\t\n\u2028\udcff")
 
