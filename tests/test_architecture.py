@@ -127,7 +127,6 @@ LAZY = {
     "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
     "reports/conversation.py": {"nexus_cli"},  # an event of a turn that no entry holds
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
-    "reports/decisions.py": {"nexus_cli"},  # the limits in force, of an open session
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
     "rpc/dispatcher.py": {"nexus_cli"},  # own commands: few clients ask for them
@@ -481,10 +480,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_158, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_158, 0, 7),
+    "cli": (47_148, 0, 7),
     "client": (2_261, 0, 2),
-    "commands": (44_417, 0, 40),
-    "config": (35_716, 0, None),
+    "commands": (59_030, 0, 44),
+    "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
     "conversation": (44_950, 0, 42),
     "core": (46_331, 0, None),
@@ -497,8 +496,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_555, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_705, 0, 61),
-    "reports": (87_777, 8_414, None),
+    "provider": (29_556, 0, 61),
+    "reports": (72_775, 8_414, None),
     "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
@@ -514,7 +513,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ui": (95_671, 0, 46),
     "workers": (10_347, 0, 1),
 }
-"""By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
+"""By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
+nodes with some `SLACK`.
 
 Nodes are everything that `ast.walk` yields. Data is every file but Python, Markdown and plain text: settings, schemas,
 recipes, style sheets. A name is a pair of module and name; every name of the rooms in `OPEN_ROOMS` is public.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (968_677, 48_919)
+SUM = (967_761, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
@@ -537,6 +537,10 @@ plugins that a session would not load, rows of the bench, and files that the san
 table, forks of editors, options of a slash command as in a shell, and what commands of a session may not change owe
 1,900. Parity has taken all of its allowance. Without what is owed the sum goes back to 952,200.
 """
+
+SLACK = 300
+"""Nodes by which a room, and the sum, may exceed their figures: a contribution of this size breaks no test. The figures
+are those of the tree again once `python tests/check.py renew budget` has run."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
 """Rooms of values, texts and reports: every name is public."""
@@ -637,13 +641,13 @@ def test_every_room_keeps_to_its_budget() -> None:
         f"{row}: {figure:,} {unit}, at most {limit:,}: {line_of(json.dumps(row))}"
         for row, figures in measured.items()
         for figure, limit, unit in zip(figures, BUDGET.get(row, ()), UNITS, strict=False)
-        if figure is not None and limit is not None and figure > limit
+        if figure is not None and limit is not None and figure > limit + SLACK * (unit == UNITS[0])
     ]
     sums = [sum(row[column] or 0 for row in measured.values()) for column in (0, 1)]
     over += [
         f"the sum: {figure:,} {unit}, at most {limit:,}: {line_of('SUM =')}"
         for figure, limit, unit in zip(sums, SUM, UNITS, strict=False)
-        if figure > limit
+        if figure > limit + SLACK * (unit == UNITS[0])
     ]
     why = (
         "take something out first; where a feature needs more, `python tests/test_architecture.py` writes the figures "

@@ -1,4 +1,4 @@
-"""`/agents`: the workers of the session. `workers/` runs them; `reports/` formats them."""
+"""`/agents`: the workers of the session, which `workers/` runs, and the agents that a worker can be."""
 
 from __future__ import annotations
 
@@ -11,21 +11,68 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import SessionSource, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
+from nexus_cli.commands.skill import describe_guide, describe_untrusted, list_agents, name_origin
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.option import Argument
-from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, describe_state
+from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, WorkerObject, describe_state
+from nexus_cli.guides.skills import Skill
 from nexus_cli.reports.sessions import SessionReport
-from nexus_cli.reports.skills import list_agents
-from nexus_cli.reports.workers import WorkersReport, recorded_workers
+from nexus_cli.reports.text.blocks import Blocks, Table
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
+NONE = "No workers in this session."
+DOING = 200
+"""Most cells of the activity of a worker."""
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
 WorkerId = Annotated[str, Argument("ID", "The worker's id, such as w1.")]
+
+
+class WorkersReport(ReportOfSession):
+    """The workers of a session."""
+
+    workers: list[WorkerObject]
+    """Each is followed by its own workers."""
+    agents: list[JsonOf[Skill]]
+    """The roles that a worker can have."""
+    untrusted: int
+    """Agents of the project that are not in effect."""
+
+
+def workers_text(value: JsonObject) -> Blocks:
+    """Return a line for each worker, the command that opens one, and a line for each agent."""
+    columns = {
+        "id": "id",
+        "state": lambda worker: describe_state(worker["state"]),
+        "steps": "steps",
+        "tokens": lambda worker: short(worker["tokens"]),
+        "cost": lambda worker: dollars(worker["cost_usd"]),
+        "task": _describe_task,
+    }
+    yield Table(columns, value["workers"], NONE)
+    if value["workers"]:
+        ways = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
+        yield from ["", name_commands(ways)]
+    if agents := value.get("agents"):
+        offered = "The model can delegate work to these agents; @NAME requests an agent:"
+        yield from ["", offered]
+        yield Table({"agent": lambda agent: f"@{agent['name']}", "from": name_origin, "what": describe_guide}, agents)
+    if value.get("untrusted"):
+        yield from ["", describe_untrusted(value["untrusted"], "agent")]
+
+
+def _describe_task(worker: JsonObject) -> str:
+    """Return the role and the task of a worker, and what it does now."""
+    role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
+    now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
+    return f"{role}{worker_title(worker['task'])}{now}"
 
 
 def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:

@@ -30,11 +30,12 @@ MODULES = tuple(
 
 @cache
 def find_form(name: str, noun: str = "") -> Callable[..., str]:
-    """Return a form, searching imported modules first, then those of its name or of the noun that it shows; raise
-    `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
+    """Return a form, searching imported modules first, then those whose name begins its name or that of the noun that
+    it shows; raise `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
 
     def distance(module: str) -> tuple[bool, bool]:
-        return module not in sys.modules, module.rpartition(".")[2] not in (name, noun)
+        stem = module.rpartition(".")[2].removesuffix("s")
+        return module not in sys.modules, not (name.startswith(stem) or noun.startswith(stem))
 
     for module in sorted(MODULES, key=distance):
         if form := forms_of(module).get(name):

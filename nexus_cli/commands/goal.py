@@ -10,7 +10,6 @@ from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
 from nexus_cli.commands.verb import Act, Noun, Report, Source, Verb, print_act
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.goals import list_goals, open_until
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
@@ -32,18 +31,6 @@ class SessionGoals(ReportOfSession):
     goals: list[GoalObject]
     until: str | None
     """The command of `--until` that the session works for; null without one."""
-
-
-def goals_report(source: MemoSource, session: str) -> SessionGoals:
-    """Return every goal of a session, except dropped ones."""
-    goals: dict[str, GoalObject] = {}
-    for goal in list_goals(source):
-        if goal.parent:
-            goals[goal.parent]["steps"].append(to_json_value(goal))
-        else:
-            goals[goal.id] = GoalObject(**to_json_value(goal), steps=[])
-    until = open_until(source, session).get("command")
-    return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 
 
 def goals_text(value: JsonObject) -> Blocks:
@@ -79,7 +66,15 @@ Ids = Annotated[list[str], Argument("ID", "Ids of goals or steps, such as g1 g2.
 
 def build_list(source: Source) -> Report[SessionGoals]:
     """List the goals of a session and their steps."""
-    return Report("goals", goals_report(read_log(source), source.session()))
+    goals: dict[str, GoalObject] = {}
+    log, session = read_log(source), source.session()
+    for goal in list_goals(log):
+        if goal.parent:
+            goals[goal.parent]["steps"].append(to_json_value(goal))
+        else:
+            goals[goal.id] = GoalObject(**to_json_value(goal), steps=[])
+    until = open_until(log, session).get("command")
+    return Report("goals", {"version": 1, "session": session, "goals": [*goals.values()], "until": until})
 
 
 async def set_goal(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
-from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
 from nexus_cli.reports.text.blocks import Blocks, Paragraph
@@ -17,11 +15,6 @@ class HooksReport(VersionedReport):
     """The hooks of a folder."""
 
     hooks: list[JsonOf[Hook]]
-
-
-def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hook]]:
-    """Return the hooks that count in `folder`. Blocks."""
-    return list(to_json_value(list_hooks(folder, personal)))
 
 
 def hooks_text(value: JsonObject) -> Blocks:
@@ -50,7 +43,8 @@ def build_list(source: Source) -> Report[HooksReport]:
 
     Your hooks are in config.toml; those of a project run only after you trust the project (`nexus docs hooks`).
     """
-    return Report("hooks", {"version": 1, "hooks": hooks_report(source.folder(), source.settings().hook)}, whole=True)
+    hooks = to_json_value(list_hooks(source.folder(), source.settings().hook))
+    return Report("hooks", {"version": 1, "hooks": hooks}, whole=True)
 
 
 NOUN = Noun(

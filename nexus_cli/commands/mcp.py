@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -59,16 +59,6 @@ LONGEST = 120
 NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `nexus mcp add NAME URL`"
 
 
-def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersReport:
-    """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
-    return {
-        "version": 1,
-        "servers": to_json_value(catalogue.describe_servers(failed)),
-        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
-        "problems": list(catalogue.files.problems),
-    }
-
-
 def mcp_servers_text(value: JsonObject) -> Blocks:
     """List the servers, each on one line where there is room, then problems and the cost."""
     columns = {"name": "name", "tools": "tools", "tokens": "tokens", "from": "source", "server": "target"}
@@ -104,7 +94,13 @@ def build_list(source: Source, directory: Directory = "") -> Report[ServersRepor
         failed = {entry.sha256: why[name] for name, entry in catalogue.entries.items() if name in why}
     elif waiting := describe_waiting(project_root(working_folder(directory))):
         source.say(waiting)
-    return Report("mcp_servers", servers_report(catalogue, failed))
+    value: ServersReport = {
+        "version": 1,
+        "servers": to_json_value(catalogue.describe_servers(failed)),
+        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
+        "problems": list(catalogue.files.problems),
+    }
+    return Report("mcp_servers", value)
 
 
 def add(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
@@ -71,22 +71,6 @@ class FactsReport(_Facts, total=False):
     forgotten: list[FactObject]
 
 
-def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:
-    """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
-    session."""
-    return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
-
-
-def search_facts(
-    ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot], here: str
-) -> FactsReport:
-    """Return the kept facts that fit `text`, the best first; raise `UsageError` if it is empty."""
-    if not text.strip():
-        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
-    facts = ledger.facts.search(text, project, slots, HITS + 1)
-    return facts_report(ledger, facts[:HITS], here, more=len(facts) > HITS, project=project, text=text, whole=True)
-
-
 def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:
     """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
@@ -112,11 +96,6 @@ def acceptance_report(ledger: Ledger, kept: Sequence[Fact], forgotten: Sequence[
     """Return the `kept` facts as JSON, with the facts `forgotten` for them."""
     gone = facts_report(ledger, forgotten, here, done="forgotten")
     return {**facts_report(ledger, kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
-
-
-def list_proposals(ledger: Ledger, project: str) -> list[str]:
-    """Return the ids of the proposals, oldest first."""
-    return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 
 
 def _typed(fact: Fact) -> str:
@@ -251,7 +230,8 @@ Everywhere = Annotated[bool, Option(help="Show facts of every project.", name="-
 def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") -> Report[FactsReport]:
     """List saved facts about this project, you and the agent; facts that wait for your approval come first."""
     project = None if everywhere else source.project
-    return Report("memory", list_facts(source.ledger, project, _slots(slot), source.session()), whole=True)
+    facts = source.ledger.facts.list_facts(project, _slots(slot))
+    return Report("memory", facts_report(source.ledger, facts, source.session(), project=project), whole=True)
 
 
 def build_search(
@@ -262,8 +242,11 @@ def build_search(
 ) -> Report[FactsReport]:
     """Search saved facts, best match first."""
     project = None if everywhere else source.project
-    facts_report = search_facts(source.ledger, text, project, _slots(slot), source.session())
-    return Report("memory", facts_report, whole=True)
+    if not text.strip():
+        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
+    facts = source.ledger.facts.search(text, project, _slots(slot), HITS + 1)
+    found = {"more": len(facts) > HITS, "project": project, "text": text, "whole": True}
+    return Report("memory", facts_report(source.ledger, facts[:HITS], source.session(), **found), whole=True)
 
 
 def add_fact(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import CommandContext, run_act
-from nexus_cli.commands.memory import list_proposals
 from nexus_cli.commands.verb import Authority, Noun, Report, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.memory import FactState
 from nexus_cli.reports.text.blocks import Blocks, paragraphs
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.session.acts.memory import reflection
@@ -52,12 +52,13 @@ async def reflect(context: CommandContext) -> Report[ReflectionReport]:
 
 
 def _list_proposals(context: CommandContext) -> list[str]:
-    """Return the ids of the proposed facts; none if the ledger fails."""
+    """Return the ids of the proposed facts, oldest first; none if the ledger fails."""
     ledger = context.session.ledger
     try:
-        return list_proposals(ledger, ledger.project_of(context.session.folder))
+        facts = ledger.facts.list_facts(ledger.project_of(context.session.folder), state=FactState.PROPOSED)
     except NexusError:
         return []
+    return [fact.id for fact in reversed(facts)]
 
 
 NOUN = Noun("reflect", "run", (Verb(reflect, authority=Authority.KEEPS),), is_idle=True)

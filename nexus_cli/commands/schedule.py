@@ -22,6 +22,7 @@ from nexus_cli.reports.text.lines import cut_line
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
 
+
 def plans_text(value: JsonObject) -> Blocks:
     """List the plans, sorted by their next time."""
     columns = {
@@ -91,9 +92,6 @@ def _last(plan: JsonObject) -> str:
 def _title(plan: JsonObject) -> str:
     return plan["name"] or cut_line(plan["prompt"], 200)
 
-
-if TYPE_CHECKING:
-    from nexus_cli.config.settings import Settings
 
 Name = Annotated[str, Argument("ID", "Id of the schedule, such as plan-2, or its name.")]
 ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nexus_cli import __version__
 from nexus_cli.commands.arguments import find_permission
-from nexus_cli.commands.hooks import count_hooks, hooks_report
+from nexus_cli.commands.hooks import count_hooks
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import working_folder
@@ -23,7 +23,7 @@ from nexus_cli.core.option import Option
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.guides.skills import may_have_skills
-from nexus_cli.hooks.hook_list import Hook
+from nexus_cli.hooks.hook_list import Hook, list_hooks
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, paragraphs
@@ -193,7 +193,7 @@ def build_status(
         capabilities = snapshot(folder, settings, model, list(_list_tools(source)))
         return Report("capabilities", {"version": 1, **capabilities}, whole=True)
     value = status(folder, settings, _list_tools(source))
-    value["hooks"] = hooks_report(folder, settings.hook)
+    value["hooks"] = to_json_value(list_hooks(folder, settings.hook))
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()
     if probe is not None:

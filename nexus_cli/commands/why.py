@@ -8,8 +8,15 @@ from typing import Annotated, Any
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.option import Argument
-from nexus_cli.reports.decisions import DecisionReport, DecisionsReport, decision_report, decisions_report
-from nexus_cli.reports.limits import NAMES, LimitsReport, limits_report
+from nexus_cli.reports.decisions import (
+    NAMES,
+    DecisionReport,
+    DecisionsReport,
+    LimitsReport,
+    decision_report,
+    decisions_report,
+    limits_report,
+)
 
 
 def explain(

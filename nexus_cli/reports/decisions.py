@@ -1,4 +1,5 @@
-"""Report the permission decisions on a session's calls: the rule, level or limit, its origin, and the sandbox profile.
+"""Report the permission decisions on a session's calls (the rule, level or limit, its origin, the sandbox profile) and
+the limits of a session, with the layers that set them.
 
 Reads the memos `DECISION` of the ledger. A call without one could not run, or was allowed by the level alone in an
 earlier version.
@@ -7,21 +8,25 @@ earlier version.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import ToolCallEvent
-from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
-from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, ReportOfSession, VersionedReport, to_json_value
+from nexus_cli.core.limits import ASK, LEVEL_LAYER, Bound, Decision, Limits
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.acts import PastEvent
 from nexus_cli.reports.conversation import Replay, results_by_call
-from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
-from nexus_cli.reports.text.lines import CONFINED, cut_line, when
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table, paragraphs
+from nexus_cli.reports.text.lines import CONFINED, cut_line, limit, plural, when
 from nexus_cli.text.cells import one_line
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 NEWEST = 20
 """Number of decisions that are listed if no id is given."""
@@ -36,6 +41,8 @@ ANSWERS = {
     "none": "nobody answered",
 }
 NO_DECISIONS = "No decisions yet."
+NAMES = tuple(f.name for f in fields(Limits))
+"""Names of the limits."""
 
 
 DecisionObject = TypedDict(
@@ -62,6 +69,26 @@ DecisionObject = TypedDict(
 )
 
 
+class SignalsObject(TypedDict):
+    """The state of a run that may restrict its next step."""
+
+    bind: bool
+    """True if it restricts this session."""
+    token_pressure: str
+    recent_errors: int
+    event_class: str
+
+
+class LimitsReport(VersionedReport):
+    """The limits in force, and the layers that set them."""
+
+    recipe: str
+    name: str
+    """The name of the limit; "" for all."""
+    limits: list[JsonOf[Bound]]
+    signals: SignalsObject
+
+
 class DecisionsReport(ReportOfSession):
     """The newest decisions on calls.
 
@@ -74,7 +101,7 @@ class DecisionsReport(ReportOfSession):
     decisions: list[DecisionObject]
     """Newest last."""
     more: int
-    in_force: NotRequired[Annotated[Any, "reports.limits.LimitsReport"]]
+    in_force: NotRequired[LimitsReport]
     """Of an open session."""
 
 
@@ -91,6 +118,25 @@ def decisions_report(log: LaneLog) -> DecisionsReport:
     newest_last = sorted(range(len(memos)), key=lambda at: (at >= recent or not _was_allowed_by_level(memos[at]), at))
     rows = [_decision_value(memos[place], limits) for place in sorted(newest_last[-NEWEST:])]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
+
+
+def limits_report(session: Session, name: str = "") -> LimitsReport:
+    """Return the limit `name`, or all."""
+    engine, dispatcher = session.engine, session.dispatcher
+    _, bounds = dispatcher.in_force(engine)
+    wanted = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]
+    return {
+        "version": 1,
+        "recipe": dispatcher.recipe.name,
+        "name": name,
+        "limits": wanted,
+        "signals": {
+            "bind": dispatcher.signals,
+            "token_pressure": engine.window_request().budget.pressure,
+            "recent_errors": dispatcher.errors,
+            "event_class": dispatcher.run_limits(engine).now.event_class,
+        },
+    }
 
 
 def _was_allowed_by_level(memo: Memo) -> bool:
@@ -186,8 +232,6 @@ def decisions_text(value: JsonObject, width: int) -> Blocks:
         }
         yield Table(columns, rows, NO_DECISIONS)
     if value.get("in_force"):
-        from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
-
         yield from [*([""] if rows else []), *why_text(value["in_force"])]
 
 
@@ -239,3 +283,25 @@ def _source(row: JsonObject) -> str:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
     return (row["from"] or "") + (f" (from {layer})" if layer else "")
+
+
+def why_text(value: JsonObject) -> Blocks:
+    """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
+    bind."""
+    limits = value["limits"]
+    if not limits:
+        yield f"{value['name']} has no limit." if value["name"] else "No limits are set."
+        return
+    for bound in limits:
+        name = bound["name"]
+        yield Paragraph(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", "  ")
+        layers = (f"{layer}: {limit(said)}" for layer, said in bound["said"].items())
+        yield from paragraphs(layers, " " * 6, "    ")
+    signals = value["signals"]
+    if not signals["bind"]:
+        return
+    failed = plural(signals["recent_errors"], "consecutive call")
+    state = f"Context window use: {signals['token_pressure']}. {failed} could not run"
+    state += f". Kind of turn: {signals['event_class']}" if signals["event_class"] else ""
+    ends = f"The recipe {value['recipe']} tightens its limits accordingly."
+    yield from ["", f"{state}. {ends}"]

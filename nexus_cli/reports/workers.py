@@ -1,4 +1,4 @@
-"""Report the workers of a session from its ledger, including those of earlier processes and nested workers."""
+"""Read the workers of a session from its ledger, including those of earlier processes and nested workers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from typing import TypedDict, cast
 
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject, describe_state
-from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
-from nexus_cli.reports.skills import describe_guide, describe_untrusted, name_origin
-from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
-from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title
+from nexus_cli.reports.text.blocks import Blocks, OneLine
 
 
 class WorkerList(TypedDict):
@@ -25,22 +21,6 @@ class WorkerList(TypedDict):
 
     workers: list[WorkerObject]
     """Each followed by its own workers."""
-
-
-class WorkersReport(ReportOfSession):
-    """The workers of a session."""
-
-    workers: list[WorkerObject]
-    """Each is followed by its own workers."""
-    agents: list[JsonOf[Skill]]
-    """The roles that a worker can have."""
-    untrusted: int
-    """Agents of the project that are not in effect."""
-
-
-NONE = "No workers in this session."
-DOING = 200
-"""Most cells of the activity of a worker."""
 
 
 def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
@@ -68,35 +48,6 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
                 row |= {"steps": ledger.log(worker_session).step(), "tokens": ledger.usage(worker_session).tokens}
         rows += [cast("WorkerObject", row), *below]
     return rows
-
-
-def workers_text(value: JsonObject) -> Blocks:
-    """Return a line for each worker, the command that opens one, and a line for each agent."""
-    columns = {
-        "id": "id",
-        "state": lambda worker: describe_state(worker["state"]),
-        "steps": "steps",
-        "tokens": lambda worker: short(worker["tokens"]),
-        "cost": lambda worker: dollars(worker["cost_usd"]),
-        "task": _describe_task,
-    }
-    yield Table(columns, value["workers"], NONE)
-    if value["workers"]:
-        ways = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
-        yield from ["", name_commands(ways)]
-    if agents := value.get("agents"):
-        offered = "The model can delegate work to these agents; @NAME requests an agent:"
-        yield from ["", offered]
-        yield Table({"agent": lambda agent: f"@{agent['name']}", "from": name_origin, "what": describe_guide}, agents)
-    if value.get("untrusted"):
-        yield from ["", describe_untrusted(value["untrusted"], "agent")]
-
-
-def _describe_task(worker: JsonObject) -> str:
-    """Return the role and the task of a worker, and what it does now."""
-    role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
-    now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
-    return f"{role}{worker_title(worker['task'])}{now}"
 
 
 def worker_lines(value: JsonObject) -> Blocks:

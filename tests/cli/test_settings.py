@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from search import sample
 from surroundings import with_variables
 
-from nexus_cli.cli.setup.edit_config import edit_settings
+from nexus_cli.cli.setup.config import edit_settings
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.load_settings import (
@@ -433,7 +433,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         write_setting(here, "effort", "low")
         return 'model = "mine"'
 
-    monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
+    monkeypatch.setattr("nexus_cli.ui.input.editor.edit_text", edit)
     with pytest.raises(NexusError, match="the file has changed in the meantime") as caught:
         edit_settings(here, lambda error: True)
     kept = here.config / "config.toml.rejected"

@@ -341,7 +341,11 @@ def test_prompt_and_commands_come_before_what_prints_answers_is_imported() -> No
 
 
 def test_reports_of_what_is_saved_load_no_engine() -> None:
-    program = "import sys, nexus_cli.commands.usage, nexus_cli.reports.permissions; print(*sys.modules)"
+    program = (
+        "import sys, nexus_cli.commands.usage, nexus_cli.reports.permissions;"
+        "from nexus_cli.commands.forms import find_form; find_form('space_messages', 'space');"
+        "print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "nexus_cli.reports.conversation" in loaded
     assert {"nexus_cli.session.session", "nexus_cli.engine.requests.engine"}.isdisjoint(loaded)

@@ -11,11 +11,12 @@ from guide_files import SKILL, find_skills, read_guide
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.commands.skill import skill_guide
+from nexus_cli.commands.skill import skills_report as list_skills
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.guides.skills import LONGEST_LINE, LONGEST_NAME, find_guides
-from nexus_cli.reports.skills import list_skills, skill_guide
 from nexus_cli.text.front_matter import read_front_matter
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.commands.hooks import hooks_report
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, UNTRUSTED, list_hooks
 
 
@@ -35,7 +35,7 @@ def write_claude(project: Path, *hooks: dict[str, object], matcher: str = "") ->
 def test_a_hook_with_an_impossible_time_limit_is_named_and_the_next_one_counts(project: Path, timeout: object) -> None:
     write_claude(project, {"type": "command", "command": "a", "timeout": timeout}, {"type": "command", "command": "b"})
     assert [hook.state for hook in list_hooks(project, ())] == [UNSUPPORTED, UNTRUSTED]
-    lines = find_form("hooks")({"hooks": hooks_report(project, ())}, 200).splitlines()
+    lines = find_form("hooks")({"hooks": to_json_value(list_hooks(project, ()))}, 200).splitlines()
     starts = [" ".join(line.split()[:2]) for line in lines if line.startswith("  ")]
     assert len(lines) == 4 and starts == ["not supported:", "not trusted:"] and lines[2].startswith("PreToolUse: b ")
 

@@ -14,7 +14,7 @@ from ledger.conftest import AT, drop, epoch, fixed, manifest, on, slot, user
 from ledger.postgres import Server
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.commands.memory import list_facts
+from nexus_cli.commands.memory import facts_report
 from nexus_cli.commands.usage import usage_report
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -220,9 +220,11 @@ def test_a_fact_says_whose_it_is_and_nobody_elses_words_are_ones_own(team: Any) 
     assert (typed.colleague, typed.source, typed.statement) == ("ana", "of ana", "ana: deploys on Friday")
     assert paraphrase.is_paraphrase and paraphrase.statement == 'ana: "never on Monday"', "what she did not accept"
     assert [fact.colleague for fact in own] == ["", ""] and own[1].source == "typed by the person"
-    listed = list_facts(team.ben, "/app")["facts"]
+    listed = facts_report(team.ben, team.ben.facts.list_facts("/app"))["facts"]
     assert [fact["place"] for fact in listed] == ["of ana, session 01S", "of ana"]
-    assert [fact["place"] for fact in list_facts(team.ana, "/app")["facts"]][1] == "typed by you"
+    assert [fact["place"] for fact in facts_report(team.ana, team.ana.facts.list_facts("/app"))["facts"]][
+        1
+    ] == "typed by you"
 
 
 def test_reports_say_who_did_what_and_what_it_cost(team: Any) -> None:

@@ -19,7 +19,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.permission.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
 from nexus_cli.reports.context import context_report, live_report
-from nexus_cli.reports.limits import limits_report
+from nexus_cli.reports.decisions import limits_report
 from nexus_cli.session.options import Options
 
 SINGLE = "single_action"

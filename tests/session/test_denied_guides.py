@@ -11,9 +11,9 @@ from search import sample
 from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.skill import skills_report
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.reports.skills import list_skills
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -49,7 +49,7 @@ def test_the_model_is_not_offered_what_it_may_not_use(tmp_path: Path, rules: lis
     session = open_session(options, SETTINGS, approver=None, provider=provider, services=(WORKERS,))
     say(session, "draw the sales charts")
     sent = json.dumps(provider.seen[0])
-    listed = list_skills(tmp_path)
+    listed = skills_report(tmp_path)
     for guide in (*listed["skills"], *listed["agents"]):
         is_hidden = guide["name"] in hidden
         assert (guide["description"] in sent) == (not is_hidden), guide

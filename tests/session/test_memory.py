@@ -205,7 +205,7 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert '"please sum up how we deploy"' in shown[0]
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
-        value = reports.list_facts(ledger, str(tmp_path))
+        value = reports.facts_report(ledger, ledger.facts.list_facts(str(tmp_path)), project=str(tmp_path))
         assert "the model proposes another (to accept: nexus memory accept m1): Deploy] without" in find_form("memory")(
             value, 400
         )
@@ -336,7 +336,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         texts = ("Use tabs", "Use tabs always")
         kept = [keep_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
         merged = made.merge([one.id for one in kept], "Tabs, always")
-        value = reports.list_facts(ledger, "/p", here="")
+        value = reports.facts_report(ledger, ledger.facts.list_facts("/p"), project="/p")
     assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from other facts"
     text = " ".join(find_form("memory")(value, 200).split())
     assert 'the model\'s reason: "I said that tests are slow"' in text
