@@ -504,7 +504,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_736, 0, 27),
     "sections": (36_354, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_186, 0, 27),
+    "session": (47_898, 0, 26),
     "spaces": (10_363, 0, 20),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (968_529, 48_919)
+SUM = (968_682, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -104,8 +104,6 @@ class BaseSession:
     ) -> None:
         """Take the parts of the factory's `opening`, or make those of provider, context, logger and registry."""
         self._opening = opening
-        self.is_bare = opening is None
-        """True for a session from parts: it has no ledger, record and options."""
         self.resumed = opening is not None and opening.resumed
         """True if an earlier opening began the session."""
         if opening is not None:
@@ -120,6 +118,11 @@ class BaseSession:
         """True if other sessions share ledger and provider, so that `aclose` leaves them open."""
         self.told = set[str]()
         """Lines that are shown once in a session, and were."""
+
+    @property
+    def is_bare(self) -> bool:
+        """True for a session from parts: it has no ledger, record and options."""
+        return self._opening is None
 
     @property
     def opening(self) -> Opening:
