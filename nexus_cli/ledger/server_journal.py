@@ -200,13 +200,12 @@ class ServerJournal(SessionJournal):
                     if not waits:
                         return True
                     if time.monotonic() >= deadline:
-                        self._take_back_starts(log)
                         hint = "Resume the session when the server responds"
                         why = f"{away.why}; nexus retried for {self.wait:,.0f} s"
                         raise NexusError("ledger", away.what, why, hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, NexusError):
             self._take_back_starts(log)
             raise
         return has_waited

@@ -33,6 +33,7 @@ class SessionLog(LaneLog):
         super().__init__(journal.db, journal.session, lane, clock, journal)
         self.known = journal.known
         self._last = last
+        journal.logs.add(self)
 
     @classmethod
     def for_session(
