@@ -479,20 +479,16 @@ class Ledger:
         model: str | None = None,
         recipe: str | None = None,
         front: str | None = None,
-        at: str | None = None,
     ) -> None:
-        """Record that a session continues with `model`, in `recipe` or in `front`, or was used at `at`."""
-        key, db = sessions.key_of(self.db, session), self.db
-        with db.write():
-            db.run(
+        """Record that a session continues with `model`, in `recipe` or in `front`."""
+        key = sessions.key_of(self.db, session)
+        with self.db.write():
+            self.db.run(
                 "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
-                f" front = coalesce(?, front), updated = {db.greatest}(updated, coalesce(?, updated)),"
-                f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
+                " front = coalesce(?, front) WHERE key = ?",
                 model,
                 recipe,
                 front,
-                at,
-                at is not None,
                 key,
             )
 
