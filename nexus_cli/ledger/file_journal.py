@@ -20,7 +20,6 @@ from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import SessionJournal
-from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.lanes import missing_session
 from nexus_cli.ledger.open_database import connect_memory
 
@@ -54,31 +53,31 @@ class FileJournal(SessionJournal):
         """False while the ledger fails, and if it is only read."""
         return not self.in_memory and super().is_saving
 
-    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+    def commit(self, write: Callable[[Database], T]) -> T:
         with self._lock:
             if time.monotonic() >= self._retry_at:
                 self._return_to_file()
             if self.is_saving:
                 try:
-                    return super().commit(log, write)
+                    return super().commit(write)
                 except NexusError as error:
                     self._fail_over(error)
             elif not self.in_memory:
                 self._continue_in_memory()
             put_off = tuple(self.db.pending)
-            result = super().commit(log, write)
+            result = super().commit(write)
             if self._file:
                 self._waiting.append((write, result))
                 self._put_off += put_off
             return result
 
-    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+    def notes(self, kind: str) -> list[Memo]:
         with self._lock:
             version = self.db.data_version() or object(), self.db.noted
             if version != self._version:
                 self.known_notes.add(self.known_notes.begin_later(self.db)())
                 self._version = version
-            return super().notes(log, kind)
+            return super().notes(kind)
 
     def close(self) -> None:
         self._return_to_file(waits=True)

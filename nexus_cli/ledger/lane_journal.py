@@ -59,7 +59,7 @@ class SessionJournal(Journal):
         """Begin or end a turn or an act."""
         self.defers = defers
 
-    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+    def notes(self, kind: str) -> list[Memo]:
         """Return the notes of the main lane of one kind; what others have noted since was read before."""
         with self._lock:
             return self.known_notes.of_kind(self.db, kind)

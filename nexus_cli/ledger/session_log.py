@@ -140,7 +140,7 @@ class SessionLog(LaneLog):
     def memos(self, *kinds: str, own: bool = False, first: int = 0) -> list[Memo]:
         if len(kinds) != 1 or own or first or self.lane != self._journal.main_lane:
             return super().memos(*kinds, own=own, first=first)
-        return self._without_failure(lambda: self._journal.notes(self, *kinds), list[Memo]())
+        return self._without_failure(lambda: self._journal.notes(*kinds), list[Memo]())
 
     @property
     def is_new(self) -> bool:
