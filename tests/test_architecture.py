@@ -486,7 +486,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (44_417, 0, 40),
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
-    "conversation": (44_945, 0, 42),
+    "conversation": (44_950, 0, 42),
     "core": (46_274, 0, None),
     "defaults": (0, 13_074, 0),
     "engine": (49_602, 0, 22),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (967_853, 48_919)
+SUM = (967_858, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -167,12 +167,12 @@ class FittedRecord(WorkRecord):
         return Drop(drop_id, what, count(text), cause, at, text=text)
 
 
-def fit_record(record: WorkRecord, room: int, count: Count) -> FittedRecord:
-    """Return the items that fit `room` tokens beside the line of those left out: goals, then files and commands, newest
+def fit_record(record: WorkRecord, room: int, count: Count, missing: str = LONGEST_MISSING) -> FittedRecord:
+    """Return the items that fit `room` tokens beside a line of `missing`: goals, then files and commands, newest
     first."""
     total = len(record.goals) + len(record.items)
     kinds = {item.kind == "file": item for item in record.items}
-    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, LONGEST_MISSING))
+    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
     costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
     fitting, free = 0, room - frame
     if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:

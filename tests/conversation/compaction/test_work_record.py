@@ -137,7 +137,7 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
         for n, (size, command) in enumerate(made)
     ]
     record = WorkRecord([f"- g{n}: {'y' * size}" for n, size in enumerate(goals)], items, "/p")
-    fitted = fit_record(record, room, COUNT)
+    fitted = fit_record(record, room, COUNT, "[99 older]")
     text = fitted.text(f"[{len(fitted.left)} older]")
     assert fitted.items == tuple(items[: len(fitted.items)]), "newest first"
     assert len(fitted.left) == len(items) + len(goals) - len(fitted.items) - sum(
@@ -150,7 +150,7 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
     assert (f"[{len(fitted.left)} older]" in text) == bool(fitted.left)
     assert COUNT(text) <= max(room, COUNT(RECORD) + COUNT("\n[99 older]"))
     lines = sum(COUNT(line) + 1 for line in (*record.goals, *(item.text for item in items)))
-    if max(lines, COUNT(fit_record(record, 1 << 30, COUNT).text())) <= room:
+    if max(lines, COUNT(fit_record(record, 1 << 30, COUNT, "").text())) <= room:
         assert not fitted.left
 
 
@@ -203,12 +203,12 @@ def test_files_and_commands_stand_in_the_order_in_which_they_changed_and_ran() -
         WorkItem(8, "- pytest -> exit 0", kind="command", at=(6, 0)),
         WorkItem(5, "- ls -> exit 0", kind="command", at=(5, 0)),
     ]
-    text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT).text()
+    text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT, "[9 older]").text()
     assert text.split("\n")[2:] == ["- ls -> exit 0", "- pytest -> exit 0", "- a.py (changed)", COMPLETE]
 
 
 def test_what_has_no_room_is_given_back_with_the_folder_of_its_files() -> None:
     items = [WorkItem(1, "- a.py (read)", path="/p/a.py")]
-    fitted = fit_record(WorkRecord([], items, "/p"), 0, COUNT)
+    fitted = fit_record(WorkRecord([], items, "/p"), 0, COUNT, "[9 older]")
     assert not fitted.items and fitted.left_text == "(Files are below /p.)\n- a.py (read)"
     assert COMPLETE not in fitted.text("[1 older]")
