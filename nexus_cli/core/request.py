@@ -31,9 +31,9 @@ class Request:
     """Reasoning effort, one of `EFFORTS`; "" for the model's default."""
     tool_choice: str = "auto"
     cache_key: str = ""
-    """Stable for a root lane and its forks."""
+    """Stable for a conversation and its forks."""
     previous_end: int = 0
-    """The number of `messages` in the previous request of this lane; 0 for the first."""
+    """The number of `messages` in the previous request of this conversation; 0 for the first."""
     stall_seconds: float = 120.0
     """Seconds without a byte after which the stream counts as stalled."""
     response_format: str = ""

@@ -40,7 +40,8 @@ COMPLETE = frozenset({"stop", "tool_calls", ""})
 
 
 class Log(Protocol):
-    """The durable log of one lane. Methods have committed when they return, or raise `NexusError("ledger", ...)`."""
+    """The durable log of one conversation. Methods have committed when they return, or raise `NexusError("ledger",
+    ...)`."""
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Record an entry together with its memos."""
@@ -54,7 +55,7 @@ class Log(Protocol):
         """
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """Return the entries from `first` to `last`, inclusive, of this lane and its ancestors."""
+        """Return the entries from `first` to `last`, inclusive, of this conversation and its ancestors."""
 
     def user_messages(self, last: int, *, members: bool = True) -> Iterator[tuple[int, str]]:
         """Yield id and text of people's messages (`is_person`) up to entry `last`, newest first, read lazily: the
@@ -70,10 +71,10 @@ class Log(Protocol):
         """Record a new epoch together with its drops and memos."""
 
     def next_epoch(self) -> int:
-        """Return the id for the next epoch: they count from 0 in a session, over all its lanes."""
+        """Return the id for the next epoch: they count from 0 in a session, over all its conversations."""
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """Return an epoch of this lane or an ancestor; raise `UsageError` if there is none."""
+        """Return an epoch of this conversation or an ancestor; raise `UsageError` if there is none."""
 
     def record_request(
         self,
@@ -111,7 +112,7 @@ class Log(Protocol):
 
     def record_memo(self, memo: Memo) -> None: ...
     def memos(self, kind: str) -> Sequence[Memo]:
-        """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
+        """Return all memos of one kind, of this conversation and of its ancestors before the fork, oldest first."""
 
     def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
         """Record that a call begins, together with its memos, before its tool runs."""

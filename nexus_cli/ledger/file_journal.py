@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
@@ -20,7 +20,6 @@ from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import SessionJournal
-from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
 
 RETRY_SECONDS = 5.0
@@ -31,15 +30,15 @@ RETRY_SECONDS = 5.0
 class FileJournal(SessionJournal):
     """A journal that continues in memory while commits to a file fail."""
 
-    _cut: set[object] = field(default_factory=set)
-    """The lanes that end in memory at their own last entry, and those that were opened there."""
     _file: Database | None = None
     """The file, while it may still take what waits."""
     _retry_at = 0.0
     """The time from which a commit tries to return to the file."""
-    _waiting: list[tuple[Callable[[Database], object], object, Sequence[Query]]] = field(default_factory=list)
-    """What was committed in memory and is not in the file: each call, the id of the lane that it opened, if it did, and
-    the statements that were put off until its transaction."""
+    _waiting: list[tuple[Callable[[Database], object], object]] = field(default_factory=list)
+    """What was committed in memory and is not in the file: each call, and the id of the lane that it opened, if it did.
+    """
+    _put_off: list[Query] = field(default_factory=list)
+    """The statements that ran in memory with these commits."""
 
     _version: object = None
     """The version of the ledger whose notes are known."""
@@ -48,67 +47,50 @@ class FileJournal(SessionJournal):
 
     in_memory = False
     """True while `db` is in memory."""
-    # The lock is held while something is committed or a lane is cut: nothing is committed between a failure and the
-    # copy, and what is committed in memory or in the file is not cut off.
+    # The lock is held while something is committed: nothing is committed between a failure and the copy.
 
     @property
     def is_saving(self) -> bool:
         """False while the ledger fails, and if it is only read."""
         return not self.in_memory and self.db.writes
 
-    def database_of(self, log: LaneLog) -> Database:
-        if self.in_memory:
-            with self._lock:
-                if self.in_memory and log.lane not in self._cut:
-                    from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
-
-                    put_off = tuple(self.db.pending)
-                    cut_lane(self.db, self.session, log.lane, log.last_id())
-                    self._cut.add(log.lane)
-                    if self._file:
-                        self._waiting.append((lambda db: None, None, put_off))
-        return self.db
-
-    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+    def commit(self, write: Callable[[Database], T]) -> T:
         with self._lock:
-            if self._file and time.monotonic() >= self._retry_at and not self._file.is_busy():
+            if time.monotonic() >= self._retry_at:
                 self._return_to_file()
             if self.is_saving:
                 try:
-                    return self._commit(log, write)
+                    return self._commit(write)
                 except NexusError as error:
                     self._fail_over(error)
             elif not self.in_memory:
-                self._copy_to_memory()
+                self._continue_in_memory()
             put_off = tuple(self.db.pending)
-            result = self._commit(log, write)
-            self._cut.add(result)
+            result = self._commit(write)
             if self._file:
-                self._waiting.append((write, result, put_off))
+                self._waiting.append((write, result))
+                self._put_off += put_off
             return result
 
-    def _commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+    def _commit(self, write: Callable[[Database], T]) -> T:
         """Run `write` in one transaction. Its notes of the main lane are known then, and not read back."""
-        db = self.database_of(log)
-        with db.write():
-            result = write(db)
-            notes = lanes.new_notes(db, self.main_lane)
+        with self.db.write():
+            result = write(self.db)
+            notes = lanes.new_notes(self.db, self.main_lane)
         self.known_notes.add_own(notes)
         self._own_notes += len(notes)
         return result
 
-    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+    def notes(self, kind: str) -> list[Memo]:
         with self._lock:
-            db = self.database_of(log)
-            version = db.data_version() or object(), db.noted - self._own_notes
+            version = self.db.data_version() or object(), self.db.noted - self._own_notes
             if version != self._version:
-                self.known_notes.add(self.known_notes.begin_later(db)())
+                self.known_notes.add(self.known_notes.begin_later(self.db)())
                 self._version = version
-            return self.known_notes.of_kind(db, kind)
+            return self.known_notes.of_kind(self.db, kind)
 
     def close(self) -> None:
-        with self._lock:
-            self._return_to_file()
+        self._return_to_file(waits=True)
         if self._file:
             self._file.unsaved.pop(self.session, None)
         if self.in_memory:
@@ -125,61 +107,58 @@ class FileJournal(SessionJournal):
         if self.require_save or problem.kind != "ledger":
             raise problem from error
         file = self.db
-        self._copy_to_memory()
-        if self.has_past and problem is error:  # nothing is added to a file that cannot be read
+        self._continue_in_memory()
+        if self.has_past:  # nothing is added to a file that cannot be read
             self._file = file
-            file.unsaved[self.session] = self._return_unless_busy
+            file.unsaved[self.session] = self._return_to_file
         self._retry_at = time.monotonic() + RETRY_SECONDS
         unless = ", unless the ledger can be written by then" if self._file else ""
         lost = f"is kept in memory only and will be lost on exit{unless}"
         self.warn(f"{problem.message}; {subject} {lost}; /export FILE saves a copy of an open chat")
 
-    def _copy_to_memory(self) -> None:
-        from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)
+    def _continue_in_memory(self) -> None:
+        from nexus_cli.ledger import memory_copy  # noqa: PLC0415  (the ledger failed)
 
         memory = Database(connect_memory())
         try:
-            copy_session(self.db, memory, self.session)
+            memory_copy.copy_session(self.db, memory, self.session)
         except NexusError:
-            memory.close()
-            memory = Database(connect_memory())
-            make_empty_session(memory, self.session, self.known.drops, self.known.epochs)
+            memory_copy.make_empty_session(memory, self.session, self.known.drops, self.known.epochs)
             self.has_past = False
-        with memory.write():  # other sessions may open lanes, in the file and in memory, before these are in the file
+        with memory.write():
+            for log in self.logs:
+                memory_copy.cut_lane(memory, self.session, log.lane, log.last_id())
+            # Other sessions may open lanes, in the file and in memory, before these are in the file.
             memory.set_last_number("lanes", time.time_ns() // 1000)
         memory.most_pending = sys.maxsize  # a commit keeps them for the file
         self.in_memory = True
         self._use(memory)
 
-    def _return_unless_busy(self) -> None:
+    def _return_to_file(self, *, waits: bool = False) -> None:
+        """Try to commit in the file what waits for it, and continue there; do nothing while another process writes
+        unless it `waits`. The file refuses numbers that another process has used, and then all of it."""
         with self._lock:
-            if self._file and not self._file.is_busy():
-                self._return_to_file()
-
-    def _return_to_file(self) -> None:
-        """Try to commit in the file what waits for it, and continue there. It refuses numbers that another process has
-        used, and then all of it."""
-        file, began = self._file, time.monotonic()
-        if not file:
-            return
-        try:
-            with file.write():
-                for write, lane, put_off in self._waiting:
-                    opened = write(file)
-                    if lane is not None:
-                        file.run("UPDATE lanes SET id = ? WHERE id = ?", lane, opened)
-                    for query in put_off:
+            file, began = self._file, time.monotonic()
+            if not file or (file.is_busy() and not waits):
+                return
+            try:
+                with file.write():
+                    for write, lane in self._waiting:
+                        opened = write(file)
+                        if lane is not None:
+                            file.run("UPDATE lanes SET id = ? WHERE id = ?", lane, opened)
+                    for query in self._put_off:
                         file.run(*query)
-        except Exception:  # whatever another process did to the session meanwhile leads to
-            ended = time.monotonic()
-            self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))
-            return
-        file.unsaved.pop(self.session, None)
-        self._file, self.in_memory = None, False
-        self._waiting.clear()
-        self._cut.clear()
-        self._use(file)
-        self.warn("the ledger can be written again, and the entire session is saved")
+            except Exception:  # whatever another process did to the session meanwhile leads to
+                ended = time.monotonic()
+                self._retry_at = ended + max(RETRY_SECONDS, 10 * (ended - began))
+                return
+            file.unsaved.pop(self.session, None)
+            self._file, self.in_memory = None, False
+            self._waiting.clear()
+            self._put_off.clear()
+            self._use(file)
+            self.warn("the ledger can be written again, and the entire session is saved")
 
     def _use(self, db: Database) -> None:
         db.pending += self.db.pending

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.shared_types import T, TakeText
@@ -31,6 +32,8 @@ class SessionJournal(Journal):
     """True if a failed commit is to be raised."""
     warn: TakeText
     main_lane: int
+    logs: WeakSet[LaneLog] = field(default_factory=WeakSet, init=False)
+    """The logs of the lanes, while they are in use."""
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     """Held while what is known or waits to be committed changes."""
 
@@ -56,7 +59,7 @@ class SessionJournal(Journal):
         """Begin or end a turn or an act."""
         self.defers = defers
 
-    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+    def notes(self, kind: str) -> list[Memo]:
         """Return the notes of the main lane of one kind; what others have noted since was read before."""
         with self._lock:
             return self.known_notes.of_kind(self.db, kind)

@@ -42,7 +42,7 @@ SEEN = (
 
 @dataclass(eq=False)
 class Journal:
-    """Commits what logs record; `log` is that of the lane in question."""
+    """Commits what logs record."""
 
     db: Database
     """The database in use."""
@@ -50,19 +50,19 @@ class Journal:
     has_past = True
     """False if the database lacks what the session recorded before."""
 
-    def database_of(self, log: LaneLog) -> Database:
+    def current_db(self) -> Database:
         """Return the database, with everything that was recorded."""
         return self.db
 
-    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+    def commit(self, write: Callable[[Database], T]) -> T:
         """Run `write` in one transaction."""
-        db = self.database_of(log)
+        db = self.current_db()
         with db.write():
             return write(db)
 
     def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
-        """Commit a call of the method `name` with `values`, which may be put off until `save`."""
-        self.commit(log, write)
+        """Commit a call of the method `name` of `log` with `values`, which may be put off until `save`."""
+        self.commit(write)
 
     async def save(self, log: LaneLog, error: NexusError | None, *, waits: bool) -> bool:
         """See `Log`."""
@@ -74,7 +74,7 @@ class Journal:
 class TransactionJournal(Journal):
     """Writes inside a transaction of its caller."""
 
-    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+    def commit(self, write: Callable[[Database], T]) -> T:
         return write(self.db)
 
 
@@ -117,7 +117,7 @@ class LaneLog:
     @property
     def db(self) -> Database:
         """The database that the lane is read from and written to."""
-        return self._journal.database_of(self)
+        return self._journal.current_db()
 
     @property
     def session(self) -> SessionInfo:
@@ -136,7 +136,7 @@ class LaneLog:
             parent = None if at_entry is None else self.lane
             return lanes.open_lane(db, sessions.key_of(db, self.session_id), agent, agent, parent, at_entry or 0)
 
-        log = self._log_of(self._journal.commit(self, insert))
+        log = self._log_of(self._journal.commit(insert))
         log.noted = self.noted
         return log
 
@@ -310,7 +310,7 @@ class LaneLog:
 
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
-        return self._journal.commit(self, lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
+        return self._journal.commit(lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
 
     def record_drop(self, drop: Drop) -> None:
         self._journal.record(self, "record_drop", (drop,), lambda db: drops.record(db, self.lane, drop))
@@ -325,7 +325,7 @@ class LaneLog:
 
     def count_recall(self, drop_id: str) -> None:
         """Count that the original was given, in a transaction of its own."""
-        self._journal.commit(self, lambda db: drops.count_recall(db, self._session_key(db), drop_id))
+        self._journal.commit(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
 
     # Notes of the lane
 

@@ -88,18 +88,12 @@ def make_empty_session(target: Database, session: str, drops: int, epochs: int) 
 
 
 def cut_lane(target: Database, session: str, lane: int, last: int) -> None:
-    """End `lane` at the entry `last`, because another process may have continued it; create the lane if it is missing.
+    """End `lane` at the entry `last`, because another process may have continued it; create the lane if it is missing;
+    inside a transaction.
 
     Notes stay: a note about the next message is recorded before that message.
     """
-    key = sessions.key_of(target, session)
-    with target.write():
-        target.run(
-            "INSERT INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)"
-            " ON CONFLICT DO NOTHING",
-            lane,
-            key,
-            last,
-        )
-        for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
-            target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)
+    insert = "INSERT INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)"
+    target.run(f"{insert} ON CONFLICT DO NOTHING", lane, sessions.key_of(target, session), last)
+    for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
+        target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)

@@ -65,7 +65,7 @@ class ServerJournal(SessionJournal):
         """False if the server is away, and what waits for it cannot be kept in a file either."""
         return super().is_saving and not (self.is_away and self.waiting and not self._file)
 
-    def database_of(self, log: LaneLog) -> Database:
+    def current_db(self) -> Database:
         if self.waiting:
             self.commit_waiting()
         return self.db
@@ -105,17 +105,17 @@ class ServerJournal(SessionJournal):
         """See `SessionJournal`; notes of other processes are read in each turn after the first."""
         return self._turns or 1, self.db.files_noted
 
-    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+    def notes(self, kind: str) -> list[Memo]:
         is_due = (self._is_old and not self.defers) or not self.known_notes.is_fresh
         if is_due and not (self.defers and is_for_screen.get() and self.known_notes.has(kind)):
             self.commit_waiting(is_asked=True)
         if not self.known_notes.has(kind):
             with self._holding_commits():  # of what waits a part may be committed
                 self.commit_waiting()
-                super().notes(log, kind)
+                super().notes(kind)
         with self._lock:
-            memos = super().notes(log, kind)
-            waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
+            memos = super().notes(kind)
+            waiting = (memo for call in self.waiting if call.lane == self.main_lane for memo in call.memos)
             return [*memos, *(memo for memo in waiting if memo.kind == kind)]
 
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
@@ -200,13 +200,12 @@ class ServerJournal(SessionJournal):
                     if not waits:
                         return True
                     if time.monotonic() >= deadline:
-                        self._take_back_starts(log)
                         hint = "Resume the session when the server responds"
                         why = f"{away.why}; nexus retried for {self.wait:,.0f} s"
                         raise NexusError("ledger", away.what, why, hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, NexusError):
             self._take_back_starts(log)
             raise
         return has_waited

@@ -35,6 +35,7 @@ class SessionLog(LaneLog):
         self.is_new = journal.known.is_new
         """True if this process began the session."""
         self._last = last
+        journal.logs.add(self)
 
     @classmethod
     def for_session(
@@ -141,7 +142,7 @@ class SessionLog(LaneLog):
     def memos(self, *kinds: str, own: bool = False, first: int = 0) -> list[Memo]:
         if len(kinds) != 1 or own or first or self.lane != self._journal.main_lane:
             return super().memos(*kinds, own=own, first=first)
-        return self._without_failure(lambda: self._journal.notes(self, *kinds), list[Memo]())
+        return self._without_failure(lambda: self._journal.notes(*kinds), list[Memo]())
 
     # What the journal does
 

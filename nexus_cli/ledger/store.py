@@ -62,22 +62,13 @@ _OPENING: Sequence[Query] = ((_MEMBER, AGENT_NAME), (calibrations.QUERY,), _ANY_
 """What every opening of a session asks."""
 
 
-class _ServerLock:
-    """The lock of a session on a server, with the methods of a `FileLock`."""
-
-    def __init__(self, db: Database, session: str) -> None:
-        self._db, self._session = db, session
-
-    def release(self, *, remove: bool = False) -> None:
-        self._db.unlock_session(self._session)
-
-
 class Ledger:
     """One open ledger. Use `open`."""
 
     def __init__(self, db: Database, place: LedgerPlace | None, notices: list[str]) -> None:
         self.db = db
-        self._locks: dict[str, FileLock | _ServerLock] = {}
+        self._locks: dict[str, FileLock | None] = {}
+        """The sessions and runs that it has locked; a server has their locks."""
         self._taken_over: set[str] = set()
         self.facts = FactTable(db)
         """Facts remembered over sessions."""
@@ -211,7 +202,7 @@ class Ledger:
         """Write pending statements, release all locks, close. May be called twice."""
         self.db.close()
         while self._locks:
-            self._locks.popitem()[1].release()
+            self._release(next(iter(self._locks)))
 
     # Projects
 
@@ -280,7 +271,7 @@ class Ledger:
         ((key, lane),) = rows()
         lanes.know_new_lane(self.db, lane, key)
         if locks and self.server:
-            self._locks[session.id] = _ServerLock(self.db, session.id)
+            self._locks[session.id] = None
         return replace(session, main_lane=lane)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
@@ -488,20 +479,16 @@ class Ledger:
         model: str | None = None,
         recipe: str | None = None,
         front: str | None = None,
-        at: str | None = None,
     ) -> None:
-        """Record that a session continues with `model`, in `recipe` or in `front`, or was used at `at`."""
-        key, db = sessions.key_of(self.db, session), self.db
-        with db.write():
-            db.run(
+        """Record that a session continues with `model`, in `recipe` or in `front`."""
+        key = sessions.key_of(self.db, session)
+        with self.db.write():
+            self.db.run(
                 "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
-                f" front = coalesce(?, front), updated = {db.greatest}(updated, coalesce(?, updated)),"
-                f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
+                " front = coalesce(?, front) WHERE key = ?",
                 model,
                 recipe,
                 front,
-                at,
-                at is not None,
                 key,
             )
 
@@ -515,8 +502,8 @@ class Ledger:
         locked = [one for one in every if self.is_locked(one)]
         if busy := next((one for one in every if not self.lock(one)), ""):
             for session_id in every:
-                if session_id in self._locks and session_id not in locked:
-                    self._locks.pop(session_id).release()
+                if session_id not in locked:
+                    self._release(session_id)
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
             raise UsageError(f"session {session} cannot be deleted", why, "Stop that process first")
         return sum(self._delete(one) for one in reversed(every))
@@ -526,8 +513,7 @@ class Ledger:
         if self.has_runs():
             self.runs.end_with_session(session)
         freed = self._purge(sessions.key_of(self.db, session))
-        if session in self._locks:
-            self._locks.pop(session).release(remove=True)
+        self._release(session, remove=True)
         return freed
 
     # Locks
@@ -538,39 +524,46 @@ class Ledger:
         if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
             self.save(session)
             return True
+        if self.path is None:
+            return self._lock_on_server(session)
         try:
-            lock = self._take_lock(session)
+            lock = take_lock(lock_folder(self.path) / f"{session}{SUFFIX}")
         except OSError as error:
             what = f"session {session} cannot be locked"
             raise NexusError("ledger", what, reason_of(error), "Check the permissions") from error
         if lock is not None:
+            lock.write(describe_process(is_busy=False))
             self._locks[session] = lock
-            if self.server:
-                from nexus_cli.ledger.unsaved_entries import save_kept_entries  # noqa: PLC0415  (as above)
-
-                try:
-                    self.notices += save_kept_entries(self.db, self.server, session)
-                except BaseException:
-                    self.unlock(session)
-                    raise
         return lock is not None
+
+    def _lock_on_server(self, session: str) -> bool:
+        if not self.db.lock_session(session):
+            return False
+        self._locks[session] = None
+        from nexus_cli.ledger.unsaved_entries import save_kept_entries  # noqa: PLC0415  (as above)
+
+        try:
+            self.notices += save_kept_entries(self.db, self.server, session)
+        except BaseException:
+            self.unlock(session)
+            raise
+        return True
 
     def save(self, session: str) -> None:
         """Commit what a log of this process has not saved yet."""
         if save := self.db.unsaved.get(session):
             save()
 
-    def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
-        if self.path is not None:
-            lock = take_lock(lock_folder(self.path) / f"{session}{SUFFIX}")
-            if lock is not None:
-                lock.write(describe_process(is_busy=False))
-            return lock
-        return _ServerLock(self.db, session) if self.db.lock_session(session) else None
+    def _release(self, name: str, *, remove: bool = False) -> None:
+        """Release the lock of a session or a run if this ledger has it, and `remove` its file."""
+        if name in self._locks:
+            if lock := self._locks.pop(name):
+                lock.release(remove=remove)
+            self.db.unlock_session(name)
 
     def mark_busy(self, session: str, is_busy: bool) -> None:
         """Tell other processes whether a turn runs in a session that this ledger has locked."""
-        if isinstance(lock := self._locks.get(session), FileLock):
+        if lock := self._locks.get(session):
             lock.write(describe_process(is_busy=is_busy))
 
     def find_owners(self) -> dict[str, LockOwner]:
@@ -602,8 +595,7 @@ class Ledger:
 
     def unlock(self, name: str) -> None:
         """Unlock a run, or a session that could not be opened, and delete its lock file."""
-        if (lock := self._locks.pop(name, None)) is not None:
-            lock.release(remove=True)
+        self._release(name, remove=True)
 
     def take_over(self, session: str) -> None:
         """Use a session that another process has locked, because that process lost its claim of the run."""
@@ -615,14 +607,12 @@ class Ledger:
 
     def release(self, session: str) -> None:
         """Unlock a session, and delete it if it is empty."""
-        lock = self._locks.pop(session, None)
         try:
             key = sessions.key_of(self.db, session)
             if not self.session(session).entries and sessions.is_empty(self.db, key):
                 self._purge(key)
         finally:
-            if lock is not None:
-                lock.release()
+            self._release(session)
 
     def _purge(self, key: int) -> int:
         from nexus_cli.ledger.purge import delete  # noqa: PLC0415

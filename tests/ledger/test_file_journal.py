@@ -1,4 +1,4 @@
-"""A session that continues in memory: what one thread records is not cut off by another one that reads."""
+"""A session that continues in memory: what one thread records is not lost where another one makes the copy."""
 
 from __future__ import annotations
 
@@ -15,30 +15,26 @@ from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.ledger import Ledger, SessionLog, memory_copy
 
 
-def test_a_reader_does_not_cut_off_what_is_recorded_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first look into the memory is held up, until another thread has tried to record."""
+def test_what_a_thread_records_while_another_copies_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is held up until another thread has tried to record."""
     ledger = Ledger.open(tmp_path / "ledger.db")
     info: Any = new(ledger)
     log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
     side: Any = log.open_lane("compact")
     log.append(user(1))
-    monkeypatch.setattr(ledger.db, "connection", Full(ledger.db.connection))
-    side.append(user(1))
-    asked, real = threading.Event(), memory_copy.cut_lane
-    recorder = threading.Thread(target=log.append, args=(user(2),))
+    recorder, real = threading.Thread(target=log.append, args=(user(2),)), memory_copy.copy_session
 
     def held_up(*values: Any) -> None:
-        if threading.current_thread() is not recorder and not asked.is_set():
-            asked.set()
-            recorder.start()
-            recorder.join(0.3)
+        recorder.start()
+        recorder.join(0.3)
         real(*values)
 
-    monkeypatch.setattr(memory_copy, "cut_lane", held_up)
-    assert log.files() == []
+    monkeypatch.setattr(memory_copy, "copy_session", held_up)
+    monkeypatch.setattr(ledger.db, "connection", Full(ledger.db.connection))
+    side.append(user(1))
     recorder.join()
     saved = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
-    assert saved.last_id() == 1 and log.last_id() == 2
+    assert saved.last_id() == 1 and log.last_id() == 2 and log.files() == []
     assert [row[0] for row in log.db.all("SELECT id FROM entries WHERE lane = ? ORDER BY id", log.lane)] == [1, 2]
     log.close()
     ledger.close()

@@ -83,10 +83,11 @@ def test_the_newest_session_of_a_folder_is_the_one_used_last(ledger: Ledger, mak
     assert ledger.newest_session("/p") == ledger.session(one.id), "in the other one nothing happened yet"
     ledger.log(two.id).append(make.user(1))
     assert ledger.newest_session("/p") == ledger.session(two.id)
-    ledger.touch_session(one.id, at="2027-01-01T00:00:00.000Z", model="other/m")
+    ledger.touch_session(one.id, model="other/m")
+    ledger.log(one.id).append(replace(make.user(2), at="2027-01-01T00:00:00.000Z"))
     assert ledger.newest_session("/p") == ledger.session(one.id)
     assert ledger.session(one.id).model == "other/m"
-    ledger.touch_session(one.id, at="2020-01-01T00:00:00.000Z")
+    ledger.log(one.id).append(replace(make.user(3), at="2020-01-01T00:00:00.000Z"))
     assert ledger.session(one.id).updated == "2027-01-01T00:00:00.000Z"
     assert [info.id for info in ledger.sessions("/p")] == [one.id, two.id]
     assert len(ledger.sessions()) == 3 and len(ledger.sessions(limit=2)) == 2
@@ -185,7 +186,7 @@ def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_s
         ledger.log(session.id).append(replace(make.user(1, "words"), at=session.created))
     newest = ledger.newest_session(first.folder)
     assert newest is not None and newest.id == second.id
-    ledger.touch_session(first.id, at="2026-11-18T08:00:00.000Z")
+    ledger.log(first.id).append(replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
     assert [one.id for one in ledger.sessions(first.folder)] == [first.id, second.id]
     ledger.touch_session(second.id, model="openai/other")
     assert [one.id for one in ledger.sessions()] == [first.id, second.id], "to look into one is not to use it"

@@ -197,14 +197,14 @@ def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list
     history = read_requests(ledger.log(session))
     main = [*history.source, *next(iter(history.lanes.values()))]
     conversations: list[ConversationRequests] = []
-    for conversation, rows in history.lanes.items():
-        lane = ConversationRequests(ledger, settings, ledger.log(session, conversation), proven=history.proven)
+    for lane, rows in history.lanes.items():
+        conversation = ConversationRequests(ledger, settings, ledger.log(session, lane), proven=history.proven)
         before = None if conversations else _newest(history.source)
         for row in rows:
             before = before or (_forked_from(row, main) if conversations else None)
-            lane.requests.append(RequestPair(lane, row, before, _last_use(before, row, history.used)))
+            conversation.requests.append(RequestPair(conversation, row, before, _last_use(before, row, history.used)))
             before = row if row.reported_tokens else before
-        conversations.append(lane)
+        conversations.append(conversation)
     return [conversations[0], *(conversation for conversation in conversations[1:] if conversation.requests)]
 
 
@@ -250,7 +250,7 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
     if not newest:
         return history
     last, conversation, info = next(reversed(newest)), context.conversation, context.model.info
-    lane = ConversationRequests(
+    stored = ConversationRequests(
         ledger,
         settings,
         log,
@@ -260,12 +260,12 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
     )
     for epoch in list(newest)[-history.most_epochs :]:
         try:
-            begins = (like := lane.epoch(epoch)).prefix_hash
-            small = lane.smallest_like(rows, like)
+            begins = (like := stored.epoch(epoch)).prefix_hash
+            small = stored.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
             if epoch == last or not _is_expired(context, history.uses.get(epoch)):
-                request = lane.sent(newest[epoch])
+                request = stored.sent(newest[epoch])
                 history.earlier[epoch] = replace(request, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # as above
