@@ -365,17 +365,10 @@ class RemoteAgent(AgentConnection):
         self._begin(self._synchronize())
 
     async def _synchronize(self) -> None:
-        """Read the agent's figures again: what happened before the connection is no event of this stream.
-
-        An agent is at work until a moment after the last event of a turn, so of one whose events were all seen only
-        that it is idle is news.
-        """
+        """Read the agent's figures again: what happened before the connection is no event of this stream."""
         await self._read_figures()
-        at_work = self.status.in_turn
-        if self._seen < self.status.next:
-            self._seen, self._in_turn = self.status.next, at_work
-        elif not at_work:
-            self._in_turn = False
+        if self._seen <= self.status.next:  # else the events are newer than this answer
+            self._seen, self._in_turn = self.status.next, self.status.in_turn
         self._news.set()
         self._connected.set()
         self.watch()
@@ -385,8 +378,6 @@ class RemoteAgent(AgentConnection):
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
             self.repl.show_note(f"{'1 event was' if missed == 1 else f'{missed} events were'} missed", "warn")
-        elif line["type"] == "result":  # of a turn whose end came before this connection
-            self._in_turn = False
         elif (event := _event_of(line)) is not None:
             if isinstance(event, e.TurnEnd):
                 await self._refresh()
