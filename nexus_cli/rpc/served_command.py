@@ -70,7 +70,8 @@ class ServedContext:
         self.paused = asyncio.Event()
         """Set while a choice is open, and at the end."""
         self.act = ""
-        """The line of a command that has changed something, "" for any other."""
+        """The line of a command that has changed something and had no events, "" for any other."""
+        self._has_events = False
 
     def take_calls(self) -> list[TerminalCall]:
         """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""
@@ -100,10 +101,11 @@ class ServedContext:
         self._call("show", form=form, value=to_json_value(value))
 
     def feed(self, event: Event) -> None:
+        self._has_events = True
         self._publish(event)
 
     def note_act(self, line: str) -> None:
-        self.act = line
+        self.act = "" if self._has_events else line
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
