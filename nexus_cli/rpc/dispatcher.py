@@ -309,7 +309,8 @@ class AgentDispatcher:
         """Send an event to all listeners, and to the caller of the turn."""
         self.heard(event)
         kind, value = event_value(event)
-        self._in_turn = kind == TurnStart.kind or (self._in_turn and kind != TurnEnd.kind)
+        if isinstance(event, TurnStart | TurnEnd):  # of the session, not of a worker
+            self._in_turn = isinstance(event, TurnStart)
         item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self.approver.expect(value["id"], item)

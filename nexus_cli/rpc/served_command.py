@@ -18,7 +18,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ASK, AUTO, EDIT
+from nexus_cli.core.limits import AUTO, EDIT
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.sessions import describe_opened
@@ -210,5 +210,6 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         raise refuse_elsewhere(what)
-    refuse_above(highest_level(context.session), NEEDED_LEVELS.get(authority, ASK), what)
+    if authority in NEEDED_LEVELS:
+        refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], what)
     return command
