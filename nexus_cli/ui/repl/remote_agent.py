@@ -30,6 +30,7 @@ from nexus_cli.rpc.served_command import ACT
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
+from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
@@ -47,7 +48,7 @@ ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
-class RemoteAgent(AgentConnection):
+class RemoteAgent(TerminalContext, AgentConnection):
     """Implements `AgentConnection`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
@@ -64,8 +65,8 @@ class RemoteAgent(AgentConnection):
         raw: TakeText,
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `raw` as in `AgentConnection`."""
-        self._raw = raw
+        `raw` as in `TerminalContext`."""
+        super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)
         self._shown_session = self.status.session
