@@ -679,8 +679,8 @@ def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: 
         say(repl, "hello")
         await idle(repl)
         assert isinstance(repl.backend, RemoteAgent)
-        for line in ("pin list", "pin add keep this"):
-            await repl.backend._client.run_command("a", *line.split(" ", 1))
+        for arguments in ("list", "add keep this"):
+            await repl.backend._client.run_command("a", "pin", arguments)
         await until(lambda: "a client ran /pin add keep this" in view.text)
         say(repl, "/pin add and that")
         await idle(repl)
