@@ -11,7 +11,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import ALL, ASK, Limits
+from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Limits, parse_level
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,8 @@ def refuse_above(highest: Limits, level: str, what: str) -> None:
 
 def level_of(options: JsonObject) -> str:
     """Return the level at which a run or schedule with these options works. Its own rules may run any command."""
-    return ALL if options.get("rules") else str(options.get("allow") or ASK)
+    level = parse_level(str(options.get("allow") or ASK))
+    return ALL if options.get("rules") or level not in (PLAN, *LEVELS) else level
 
 
 def read_log(source: Source) -> LaneLog:

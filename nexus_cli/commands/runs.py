@@ -228,10 +228,11 @@ def resume_run(
     if report := source.drive(target_run):
         return report
     now = ledger.runs.get(target_run.key)
-    if asks_approval(target_run):
+    if asks_approval(target_run) and source.approver():
         source.work_beside(partial(_drive, ledger, now))
         return Report("", run_report(ledger, now))
-    return Report("run", run_report(ledger, now, f"continues{' with `nexus serve`' * (target_run.state == FAILED)}"))
+    is_left = target_run.state == FAILED or asks_approval(target_run)
+    return Report("run", run_report(ledger, now, f"continues{' with `nexus serve`' * is_left}"))
 
 
 def _signal(source: Source, run: Run, answer: str) -> bool:
@@ -267,7 +268,8 @@ def _answer(source: Source, run: Run, answer: str, resume: str) -> bool:
         return True
     approver = source.approver()
     if approver is None:
-        why = f"needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
+        nobody = "nobody can be asked here" if source.live else "stdin or stderr is not a terminal"
+        why = f"needs an answer ({run.waits.why.removeprefix('approval: ')}), but {nobody}"
         raise UsageError(run.id, why, f"Answer with: {resume} --answer yes (or no)")
     asker = f"{run.id} ({name_origin(describe_run(ledger, run))})" if source.live else run.id
     return bool(source.wait(ask_person(ledger, run, approver, name, asker)))

@@ -6,7 +6,7 @@ Each `rpc_method` is a method of the server. The agent never waits for its liste
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from nexus_cli.core.event import (
     Outcome,
     PersonAsked,
     TurnEnd,
+    TurnStart,
     WorkerState,
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
@@ -117,8 +118,8 @@ class AgentDispatcher:
         session.listen(self.publish)
         self._works: set[asyncio.Task[Any]] = set()
         """The turns."""
-        self._beside: set[asyncio.Task[None]] = set()
-        """Work that commands have begun and that goes on."""
+        self._in_turn = False
+        """True between the first and the last event of a turn."""
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
         self._commands: dict[asyncio.Task[None], ServedContext] = {}
@@ -215,13 +216,8 @@ class AgentDispatcher:
         task.add_done_callback(self._end_work)
         return task
 
-    def _work_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        self._beside.add(task := asyncio.create_task(work))
-        task.add_done_callback(self._end_work)
-
     def _end_work(self, task: asyncio.Task[Any]) -> None:
         self._works.discard(task)
-        self._beside.discard(task)
         self._queued.pop(task, None)
         if not task.cancelled() and (bug := task.exception()) is not None and not isinstance(bug, RpcError):
             self.publish(Notice(report_bug(bug).message))
@@ -313,6 +309,8 @@ class AgentDispatcher:
         """Send an event to all listeners, and to the caller of the turn."""
         self.heard(event)
         kind, value = event_value(event)
+        if isinstance(event, TurnStart | TurnEnd):  # of the session, not of a worker
+            self._in_turn = isinstance(event, TurnStart)
         item = self._add(kind, value, own_feed)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self.approver.expect(value["id"], item)
@@ -414,7 +412,7 @@ class AgentDispatcher:
         asks: True: its last call may be `choose`, and it waits for that method.
         """
         self._refuse_at_end()
-        context = ServedContext(lambda: self.session, self.publish, self._reopen, self._work_beside, asks=asks)
+        context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         rest = arguments.strip()
         command = find_served(name, rest, context)
         waits = command.idle and not command.at_once(rest)
@@ -423,7 +421,7 @@ class AgentDispatcher:
             context.holds_turns = True
         task = asyncio.create_task(self._invoke(command, context, rest, set(self._works) if waits else set()))
         self._commands[task] = context
-        task.add_done_callback(lambda task: self._commands.pop(task).end())
+        task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)
 
     @rpc_method()
@@ -529,7 +527,7 @@ class AgentDispatcher:
             waits=run.waits.why if run and run.waits else "",
             asking=asking,
             activity=self.state,
-            in_turn=bool(self._works),
+            in_turn=self._in_turn,
             changes=self._changes,
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
@@ -605,11 +603,11 @@ class AgentDispatcher:
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
         self._begin_end()
-        for command in (*self._commands, *self._beside):
+        for command in self._commands:
             command.cancel()
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
-        if tasks := [*self._works, *self._commands, *self._beside]:
+        if tasks := [*self._works, *self._commands]:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
         self.feed.end()
 

@@ -220,7 +220,8 @@ class PoolMethods(ServerMethods):
         if any(value is not None and not 0 < value < math.inf for value in (bounds.max_cost, bounds.timeout)):
             raise RpcError(INVALID_PARAMS, "limits.max_cost and limits.timeout must be above 0 and finite")
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, bounds, effort, strict=True)
-        agent = (self.pool.find_agent(session) if joins else None) or await self.pool.create(agent_id, config)
+        joined = self.pool.find_agent(session) if joins and session else None
+        agent = joined or await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
         agent_limits = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})
         return {

@@ -16,9 +16,9 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.event import Event, Notice, ToolResultEvent
+from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ASK, AUTO, EDIT
+from nexus_cli.core.limits import AUTO, EDIT
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.sessions import describe_opened
@@ -52,15 +52,12 @@ class ServedContext:
         session: Callable[[], Session],
         publish: Callable[[Event], None],
         reopen: Callable[[Options], Awaitable[None]],
-        work_beside: Callable[[Coroutine[Any, Any, None]], None],
         *,
         asks: bool = False,
     ) -> None:
-        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one;
-        `work_beside` is that of `CommandContext`. With `asks` the client is offered choices: the command waits for
-        `answer` after a call `choose`."""
+        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. With
+        `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
         self._session, self._publish, self._reopen = session, publish, reopen
-        self.work_beside = work_beside
         self.can_choose = asks
         self.reported: JsonObject | None = None
         self._calls: list[TerminalCall] = []
@@ -72,9 +69,9 @@ class ServedContext:
         self._choice: asyncio.Future[str | None]
         self.paused = asyncio.Event()
         """Set while a choice is open, and at the end."""
-        self._has_ended = False
         self.act = ""
-        """The line of a command that has changed something, "" for any other."""
+        """The line of a command that has changed something and had no events, "" for any other."""
+        self._has_events = False
 
     def take_calls(self) -> list[TerminalCall]:
         """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""
@@ -97,25 +94,18 @@ class ServedContext:
     def commands(self) -> Mapping[str, Command]:
         return discover()
 
-    def end(self) -> None:
-        """Note that the command has ended: what is said from now on goes to all clients."""
-        self._has_ended = True
-        self.paused.set()
-
     def say(self, text: str) -> None:
-        if self._has_ended:
-            self._publish(Notice(text, warning=False))
-        else:
-            self._call("say", text=text)
+        self._call("say", text=text)
 
     def show(self, form: str, value: JsonObject) -> None:
         self._call("show", form=form, value=to_json_value(value))
 
     def feed(self, event: Event) -> None:
+        self._has_events = True
         self._publish(event)
 
     def note_act(self, line: str) -> None:
-        self.act = line
+        self.act = "" if self._has_events else line
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
@@ -220,5 +210,6 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         raise refuse_elsewhere(what)
-    refuse_above(highest_level(context.session), NEEDED_LEVELS.get(authority, ASK), what)
+    if authority in NEEDED_LEVELS:
+        refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], what)
     return command

@@ -70,7 +70,7 @@ class Status:
     activity: str = "idle"
     """`idle`, `running`, `asking` or `waiting`, set by the server of the session."""
     in_turn: bool = False
-    """True if a turn of the session runs, set by its server."""
+    """True from the first to the last event of a turn, set by the server of the session."""
     next: int = 0
     """The number of the session's next event, set by its server."""
     is_cut_short: bool = False

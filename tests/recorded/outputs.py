@@ -85,6 +85,7 @@ CHANGING = {
     "steer",
     "answer",
     "unqueue",
+    "release",
     "cancel",
     "approve",
     "compact",

@@ -195,7 +195,7 @@ async def test_each_verb_works_from_the_level_of_the_server_that_it_needs(tmp_pa
         async def reopen(options: Options) -> None:
             raise AssertionError("nothing is opened")
 
-        context = ServedContext(lambda: agent.session, lambda event: None, reopen, lambda work: work.close())
+        context = ServedContext(lambda: agent.session, lambda event: None, reopen)
         for command in discover().values():
             for verb in command.verbs if command.is_served else ():
                 if not verb.name and verb is not command.verbs[0]:

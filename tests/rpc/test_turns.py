@@ -409,6 +409,27 @@ async def test_a_question_of_a_worker_is_answered_under_its_name(tmp_path: Path)
         assert (await served.client.list_agents())[0]["state"] == "idle"
 
 
+@pytest.mark.matrix
+async def test_a_worker_that_a_client_releases_reports_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        newest = request.messages[-1]
+        if "hand over" in str(newest["content"]):
+            return [("agent", {"task": "make it"})]
+        return "went on" if newest["role"] == "tool" else f"echo {words(request)}"
+
+    provider = Answering(script)
+    provider.gates["make it"] = asyncio.Event()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        handing = asyncio.create_task(served.client.send("a", "hand over"))
+        await until(lambda: any("make it" in asked for asked in provider.asked))
+        assert await served.client.release("a") == {"workers": ["w1"]}
+        assert (await handing)["text"] == "went on"
+        for gate in provider.gates.values():
+            gate.set()
+        await until(lambda: any("worker w1 has ended" in str(sent[-1]["content"]) for sent in provider.seen))
+
+
 def hand_over_and_go_on(request: Request) -> Reply:
     """Hands a task to a worker in the background."""
     newest = request.messages[-1]

@@ -26,7 +26,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
-from nexus_cli.ui.repl.agent_connection import AgentConnection
+from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
@@ -41,7 +41,7 @@ SHELL_OUTPUTS = 100
 """Most outputs of `!` lines that are kept for the transcript."""
 
 
-class LocalSession(AgentConnection):
+class LocalSession(TerminalContext):
     """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
@@ -54,8 +54,8 @@ class LocalSession(AgentConnection):
         reopen: Reopen,
         raw: TakeText,
     ) -> None:
-        """`raw` as in `AgentConnection`."""
-        self._raw = raw
+        """`raw` as in `TerminalContext`."""
+        super().__init__(raw)
         self.session, self.settings, self._reopen = session, settings, reopen
         self._options = self._begun = options
         self.leaves_unchosen = False

@@ -30,6 +30,7 @@ from nexus_cli.rpc.served_command import ACT
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
+from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.repl import Repl
@@ -47,7 +48,7 @@ ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
-class RemoteAgent(AgentConnection):
+class RemoteAgent(TerminalContext, AgentConnection):
     """Implements `AgentConnection`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
@@ -64,8 +65,8 @@ class RemoteAgent(AgentConnection):
         raw: TakeText,
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `raw` as in `AgentConnection`."""
-        self._raw = raw
+        `raw` as in `TerminalContext`."""
+        super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)
         self._shown_session = self.status.session
@@ -365,17 +366,10 @@ class RemoteAgent(AgentConnection):
         self._begin(self._synchronize())
 
     async def _synchronize(self) -> None:
-        """Read the agent's figures again: what happened before the connection is no event of this stream.
-
-        An agent is at work until a moment after the last event of a turn, so of one whose events were all seen only
-        that it is idle is news.
-        """
+        """Read the agent's figures again: what happened before the connection is no event of this stream."""
         await self._read_figures()
-        at_work = self.status.in_turn
-        if self._seen < self.status.next:
-            self._seen, self._in_turn = self.status.next, at_work
-        elif not at_work:
-            self._in_turn = False
+        if self._seen <= self.status.next:  # else the events are newer than this answer
+            self._seen, self._in_turn = self.status.next, self.status.in_turn
         self._news.set()
         self._connected.set()
         self.watch()
@@ -385,8 +379,6 @@ class RemoteAgent(AgentConnection):
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
             self.repl.show_note(f"{'1 event was' if missed == 1 else f'{missed} events were'} missed", "warn")
-        elif line["type"] == "result":  # of a turn whose end came before this connection
-            self._in_turn = False
         elif (event := _event_of(line)) is not None:
             if isinstance(event, e.TurnEnd):
                 await self._refresh()

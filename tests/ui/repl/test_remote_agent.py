@@ -284,7 +284,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    real, look, calls = Client.events, Client.get_status, list[Any]()
+    real, calls = Client.events, list[Any]()
 
     async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
         calls.append(given)
@@ -293,12 +293,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
             if len(calls) == 1 and event["type"] == last:
                 raise ConnectionError("the connection was lost")
 
-    async def looks_early(client: Client, agent: str) -> Any:
-        status = await look(client, agent)
-        return {**status, "in_turn": True} if len(calls) > 1 else status
-
     monkeypatch.setattr(Client, "events", breaks_once)
-    monkeypatch.setattr(Client, "get_status", looks_early)
 
     async def scene(repl: Repl, view: Kept) -> None:
         await until(lambda: calls)
