@@ -104,6 +104,8 @@ class Thinking:
 
     kind: ClassVar[str] = "thinking.delta"
     text: str
+    seconds: float = 0.0
+    """The time that thinking of the past took, which is whole; 0 in a running turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,9 @@ UNTIL = "until"
 WAIT = "wait"
 """Memo of the tool result after which the session's run waits: `wait` (see `core.run.Wait`), and for a session without
 a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
+THINKING = "thinking"
+"""Memo of a reply's thinking that people were shown: the `text` of which the reply's message keeps none, and the
+`seconds` that it took. It is `alone` if the reply has no entry: it stands at the one before."""
 COMMAND_DID = "a command"
 """Author of a change during a command of the model."""
 WORK = "work"
@@ -141,5 +144,5 @@ OPENING_KINDS = (
 )
 """The kinds that the opening of a session or every turn asks for: they are read together. None has a note for each
 call, of which a long session has very many."""
-TURN_KINDS = (CUT_ANSWER, EVENT, RESULT, UNDONE_FILES, WORKER)
+TURN_KINDS = (CUT_ANSWER, EVENT, RESULT, THINKING, UNDONE_FILES, WORKER)
 """The kinds that the replay of every turn asks for."""

@@ -309,6 +309,17 @@ class Opaque:
     among them `id`).
     """
 
+    @property
+    def thinking(self) -> str:
+        """The readable thinking that is sent back, without signatures."""
+        try:
+            message = json.loads(self.data).get("message", {})
+            blocks = message.get("thinking_blocks") or []
+            texts = [message.get("reasoning_content"), *(block.get("thinking") for block in blocks)]
+        except (ValueError, AttributeError, TypeError):
+            return ""
+        return "\n".join(text for text in texts if isinstance(text, str))
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -1,13 +1,14 @@
 """Fold the deltas of one stream into a message, its usage and its outcome.
 
 The session interprets the outcome. Pieces are collected in lists and joined once.
-Thinking without a signature is only shown to people: Anthropic refuses it.
+Thinking without a signature is only shown to people, now and in a replay: Anthropic refuses it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -109,8 +110,36 @@ NO_BLOCKS = frozenset({"mistral", "codestral", "gemini"})
 """Providers whose thinking blocks litellm invents (Mistral) or carries elsewhere (Gemini, in the call's id)."""
 
 
+LONGEST_THINKING = 200_000
+"""Most characters of the thinking of one reply that are kept for showing it again."""
+
+
+class ShownThinking:
+    """The thinking of one reply as people are shown it."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._began = self._ended = 0.0
+
+    def feed(self, text: str) -> None:
+        """Add a fragment."""
+        self._ended = time.monotonic()
+        self._began = self._began if self._texts else self._ended
+        self._texts.append(text)
+
+    def note(self, opaque: Opaque | None) -> JsonObject:
+        """Return the memo `THINKING` of a reply, of whose entry `opaque` may have the text; empty if it has nothing to
+        add."""
+        text, seconds = "".join(self._texts), round(self._ended - self._began, 1)
+        is_sent = opaque is not None and opaque.thinking.replace("\n", "") == text.replace("\n", "")
+        if not text.strip() or (is_sent and seconds < 1):
+            return {}
+        cut = "\n[thinking truncated: too long to keep]" if len(text) > LONGEST_THINKING else ""
+        return {**({} if is_sent else {"text": text[:LONGEST_THINKING] + cut}), "seconds": seconds}
+
+
 class ThinkingFold:
-    """The thinking of one reply."""
+    """The thinking of one reply that is sent back."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -188,6 +217,7 @@ class ReplyFold:
         self._text: list[str] = []
         self._drafts: list[CallDraft] = []
         self._thoughts = ThinkingFold(provider)
+        self.shown_thinking = ShownThinking()
         self._usage: Usage | None = None
         self._reason: str | None = None
         self._sent = ""
@@ -206,7 +236,9 @@ class ReplyFold:
                 self._reason = reason
             case SentDelta(body):
                 self._sent = body
-            case ThinkingDelta() | RetryDelta():
+            case ThinkingDelta(text):
+                self.shown_thinking.feed(text)
+            case RetryDelta():
                 pass
             case _:
                 assert_never(delta)

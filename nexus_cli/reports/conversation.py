@@ -30,6 +30,7 @@ from nexus_cli.core.memo_kinds import (
     PIN,
     RESULT,
     SHOWN_TEXT,
+    THINKING,
     TURN_KINDS,
     UNDONE_FILES,
     WAIT,
@@ -221,6 +222,7 @@ class Replay:
                 entry_events.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
                 events = self.calls_of(entry)
+                entry_events += self._thinking_of(entry)
                 calls |= {tool_call_event.call.id: tool_call_event.call for tool_call_event in events}
                 if entry.message.content:
                     entry_events.append(event.Text(entry.message.content))
@@ -233,6 +235,13 @@ class Replay:
                 entry_events += self._events_of_call(call, entry) if call else ()
         return (PastEvent(replayed, entry.at, entry) for replayed in entry_events)
 
+    def _thinking_of(self, entry: Entry) -> Iterator[event.Thinking]:
+        """Yield the thinking of a reply that its entry or memo keeps."""
+        opaque, notes = entry.message.opaque, self._notes(THINKING, entry.id)
+        note = next((memo.value for memo in notes if "alone" not in memo.value), {})
+        if text := note.get("text") or (opaque.thinking if opaque else ""):
+            yield event.Thinking(text, note.get("seconds", 0.0))
+
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
         result, seconds = self.result_of(entry)
         if call.name == RECALL and result.ran and not result.error:
@@ -242,6 +251,9 @@ class Replay:
     def _events_after(self, entry: int, answer: str) -> Iterator[PastEvent]:
         """Return the events after an entry that are in none; `answer` is the newest one so far."""
         yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops.get(entry, ())]
+        for memo in self._notes(THINKING, entry):
+            if "alone" in memo.value:
+                yield PastEvent(event.Thinking(memo.value["text"], memo.value["seconds"]), memo.at)
         for memo in self._notes(CUT_ANSWER, entry):
             yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
             yield PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at)

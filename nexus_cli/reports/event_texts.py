@@ -92,6 +92,11 @@ def describe_figures(event: Event) -> str:
     return ""
 
 
+def describe_thought(text: str) -> str:
+    """Return the title of thinking that is folded or whole."""
+    return f"thought ({plural(len(text.split()), 'word')})"
+
+
 def describe_outcome(result: ToolResult) -> str:
     """Return the outcome of a call in a word or two, with what it left undone."""
     if result.waits:

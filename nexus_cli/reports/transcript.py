@@ -16,7 +16,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
-from nexus_cli.reports.event_texts import describe_event
+from nexus_cli.reports.event_texts import describe_event, describe_thought
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
 from nexus_cli.reports.text.lines import dollars, plural, when
 from nexus_cli.reports.workers import worker_lines
@@ -86,6 +86,8 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Block
     match event:
         case e.TurnStart(text) | e.SteeringMessage(text):
             return _message(text.strip("\n"), line) if line["entry"] else []
+        case e.Thinking(text):
+            return _output(describe_thought(text), text)
         case e.Text(text):
             return [Wrapped(text.strip("\n"))]
         case e.ToolCallEvent(call, subject):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import threading
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from nexus_cli.core.attachment import IMAGE_TOKENS
-from nexus_cli.core.message import Message, Opaque, replace_surrogates
+from nexus_cli.core.message import Message, replace_surrogates
 from nexus_cli.core.services import Counts
 
 OVERHEAD_PER_MESSAGE = 4
@@ -95,7 +94,7 @@ class _Counting(ABC):
             texts = [message.content, *filter(None, [message.tool_call_id])]
             for call in message.tool_calls:
                 texts += [call.sent_name, call.id, call.sent_arguments]
-            texts += [_thinking_text(message.opaque)] if message.opaque else []
+            texts += [message.opaque.thinking] if message.opaque else []
             tokens += OVERHEAD_PER_MESSAGE + IMAGE_TOKENS * len(message.parts) + sum(map(self.count, texts))
         return tokens
 
@@ -282,14 +281,3 @@ def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[s
     # The core alone, where there is one: the object around it keeps `ranks`, 30 MB.
     encode: Callable[[str], list[int]] = getattr(encoder, "_core_bpe", encoder).encode_ordinary
     return encode
-
-
-def _thinking_text(opaque: Opaque) -> str:
-    """Return the readable thinking that is sent back with a message; signatures are not counted."""
-    try:
-        message = json.loads(opaque.data).get("message", {})
-        blocks = message.get("thinking_blocks") or []
-        texts = [message.get("reasoning_content"), *(block.get("thinking") for block in blocks)]
-    except (ValueError, AttributeError, TypeError):
-        return ""
-    return "\n".join(text for text in texts if isinstance(text, str))

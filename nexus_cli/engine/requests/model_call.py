@@ -17,7 +17,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Kind, Manifest
 from nexus_cli.core.errors import PARTIAL_KEPT, NexusError, ProviderError
 from nexus_cli.core.event import CacheResult
-from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
+from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT, THINKING
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta, close_if_closable
@@ -110,7 +110,7 @@ async def _request_reply(
     reply = fold.finish()
     if may_repeat and reply.is_cut:
         raise _keep_cut(engine, fold, "none", reply.problem, plan, reply.usage)
-    accepted = _accept_reply(engine, reply, main, plan, before)
+    accepted = _accept_reply(engine, reply, main, plan, before, fold)
     await engine.conversation.log.save()
     return accepted
 
@@ -154,7 +154,9 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     return request
 
 
-def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str) -> Reply:
+def _accept_reply(
+    engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str, fold: ReplyFold
+) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
     usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)
@@ -177,6 +179,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     else:
         conversation.log.record_reply(None, *outcome)
     if main:
+        _keep_thinking(engine, fold, message)
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
@@ -282,10 +285,12 @@ def _keep_partial(
         engine.partial_reply = before
     outcome = engine.step, usage, why, False, ""
     if message.content:
-        engine.conversation.append(Kind.ASSISTANT, _with_mark(message, mark), "agent", outcome=outcome)
+        message = _with_mark(message, mark)
+        engine.conversation.append(Kind.ASSISTANT, message, "agent", outcome=outcome)
     else:
         engine.conversation.log.record_reply(None, *outcome)
     if main:
+        _keep_thinking(engine, fold, message)
         engine.control.emit(event.StepEnd(engine.step, why, usage))
 
 
@@ -296,12 +301,20 @@ def _keep_cut(
     message, conversation = fold.partial(), engine.conversation
     engine.partial_reply = message.content
     usage, _, is_reported = _spend(engine, plan, message, reported)
+    _keep_thinking(engine, fold, message)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
     conversation.log.record_reply(None, engine.step, usage, finish, is_reported)
     engine.control.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
+
+
+def _keep_thinking(engine: Engine, fold: ReplyFold, message: Message) -> None:
+    """Record the thinking of the reply `message`, for a replay: the window has only what is sent back."""
+    has_entry = any(item.message is message for item in engine.conversation.tail[-1:])
+    if note := fold.shown_thinking.note(message.opaque if has_entry else None):
+        engine.conversation.memo(THINKING, note if has_entry else {**note, "alone": True})
 
 
 def _with_mark(message: Message, mark: str) -> Message:

@@ -15,6 +15,7 @@ from nexus_cli.core.event import (
     Notice,
     SteeringMessage,
     Text,
+    Thinking,
     ToolCallEvent,
     ToolResultEvent,
     TurnEnd,
@@ -24,7 +25,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.conversation import PastEvent, describe_between, results_by_call
-from nexus_cli.reports.event_texts import describe_outcome
+from nexus_cli.reports.event_texts import describe_outcome, describe_thought
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
 from nexus_cli.reports.text.lines import name_cause, plural
@@ -86,6 +87,8 @@ class Talk:
             match past_event.event:
                 case TurnStart(text) | SteeringMessage(text) if past_event.entry:
                     block += self._words(entry, text)
+                case Thinking(text) if past_event.entry:
+                    block.append(self._fold(describe_thought(text), self._markup.pre(text)))
                 case Text(text) if past_event.entry:
                     block.append(self._markup.prose(text))
                 case ToolCallEvent(call, subject):

@@ -134,6 +134,8 @@ class Thought:
         self.tail = ""
         """The open line."""
         self._words = 0
+        self.seconds = 0.0
+        """The time that thinking of the past took."""
 
     def feed(self, text: str) -> list[str]:
         """Return the lines that `text` finishes."""
@@ -166,7 +168,7 @@ class Thought:
 
     def summary(self, shows: str = "") -> str:
         """Return the duration and size of the thought; `shows` is the key that shows it, if there is one."""
-        seconds = self._clock() - self._began
+        seconds = self.seconds or self._clock() - self._began
         time = f" for {format_elapsed(seconds)}" if seconds >= 1 else ""
         return f"thought{time} ({plural(self.words, 'word')}{', ' if shows else ''}{shows})"
 

@@ -158,6 +158,15 @@ class RichRenderer:
         """Set the newest output to that of other work."""
         self._output = title_, text
 
+    @property
+    def folded_thought(self) -> Thought | None:
+        """The newest thought that was folded and not shown since."""
+        return self._folded
+
+    def keep_thought(self, thought: Thought) -> None:
+        """Set the thought that `toggle_thinking` shows to that of another renderer."""
+        self._folded = thought
+
     def forget(self) -> None:
         """Reset the last answer and output for another session."""
         self.last_answer, self._output, self._folded = "", None, None
@@ -225,7 +234,7 @@ class RichRenderer:
             case e.Text():
                 self._text(event.text)
             case e.Thinking():
-                self._think(event.text)
+                self._think(event)
             case e.ToolQueue():
                 self._close()
                 for call, subject in zip(event.calls, event.subjects, strict=True):
@@ -391,13 +400,14 @@ class RichRenderer:
         if self._shows_text:
             self._scrollback.add_text(self._markdown.feed(text))
 
-    def _think(self, text: str) -> None:
+    def _think(self, event: e.Thinking) -> None:
         if self._thought is None:
             self._thought = Thought(self._clock)
         if not self._markdown.is_open:
             self._spinner.phase("thinking")
-        self._spinner.wrote(len(text))
-        lines = self._thought.feed(text)
+        self._spinner.wrote(len(event.text))
+        self._thought.seconds += event.seconds
+        lines = self._thought.feed(event.text)
         if self._show_thinking:
             self._scrollback.add_thought(lines)
 

@@ -11,6 +11,7 @@ from nexus_cli.core.event import Event, Notice, StepStart, TurnStart
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
+from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 
@@ -32,6 +33,8 @@ class Screenful:
     """Number of turns that are shown at least in part."""
     output: tuple[str, str] | None
     """Title and text of the newest tool result, if there is one."""
+    thought: Thought | None
+    """The newest thought that was folded, if there is one."""
 
 
 def last_screenful(
@@ -39,13 +42,14 @@ def last_screenful(
 ) -> Screenful:
     """Return the newest `turns` that fit `rows`, or both ends of a long one, as `drawn` for `folder`."""
     room, count, output = max(rows, LEAST), 0, None
+    thought: Thought | None = None
     lines: list[str] = []
     for events in turns:
         pieces: list[str] = []
         renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
         words, rest = _draw(events, renderer, pieces)
         newest = renderer.last_output
-        output = output or newest
+        output, thought = output or newest, thought or renderer.folded_thought
         if len(words) + len(rest) > room:
             if count:
                 break
@@ -57,7 +61,7 @@ def last_screenful(
         room -= len(words) + len(rest) + 1
         if room < 1:
             break
-    return Screenful(tuple(lines), count, output)
+    return Screenful(tuple(lines), count, output, thought)
 
 
 def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -317,6 +317,8 @@ class Repl:
             self.view.put("\n".join(["", *end.lines]) + "\n")
         if end.output:
             self.renderer.keep_output(*end.output)
+        if end.thought:
+            self.renderer.keep_thought(end.thought)
         for line in describe_open_calls(value):
             self.show_note(line, "warn")
         if goes_on:

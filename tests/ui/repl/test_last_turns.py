@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rpc.serving import until
-from session.played import MODEL, Played, opened, say
+from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, handing, run
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
+from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import Delta, OpaqueDelta, Request, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.export import session_pieces
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.page.session_page import session_page
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import describe_former_level
 from nexus_cli.session.options import Options
@@ -142,6 +147,53 @@ def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path, 
     asyncio.run(resumed.aclose())
     assert sum("All is well." in row for row in seen) == 2 and any("2 steps" in row for row in seen)
     assert [re.sub(r"\d\.\d s", "x s", row) for row in again] == seen
+
+
+THOUGHTS = "The file is small.\nSo I read it whole."
+
+
+@dataclass
+class Thinking(Played):
+    """A provider that thinks before each answer; signed, if it is sent back."""
+
+    signed: bool = False
+    stops: bool = False
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        for piece in THOUGHTS.splitlines(keepends=True):
+            yield ThinkingDelta(piece)
+            if self.signed:
+                yield OpaqueDelta("thinking_blocks", [{"type": "thinking", "thinking": piece}])
+        if self.signed:
+            yield OpaqueDelta("thinking_blocks", [{"type": "thinking", "thinking": "", "signature": "s1"}])
+        if self.stops:
+            raise ProviderError("network", "the connection was lost", transient=False)
+        async for delta in super().stream(request):
+            yield delta
+
+
+@pytest.mark.parametrize(("signed", "stops"), [(False, False), (True, False), (False, True)])
+def test_thinking_is_shown_again_and_sent_only_if_it_was_signed(tmp_path: Path, signed: bool, stops: bool) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    steps = iter([[("read_file", {"path": "a.py"})], "It sets x.", "Again."])
+    played = Thinking(lambda request: next(steps), signed=signed, stops=stops)
+    session = opened(played, tmp_path)
+    events = without_times(say(session, WORDS)[0])
+    resumed = opened(played, tmp_path, session.id)
+    again = last_screenful(map(without_times, newest_turns(resumed)), 200, 80, PLAIN, drawn=True)
+    assert list(again.lines) == rows_of(live(events, WORDS, 80, PLAIN))
+    assert again.thought and again.thought.text == THOUGHTS and any("9 words, Ctrl+T" in row for row in again.lines)
+    thoughts = THOUGHTS.replace("\n", "\n    ")
+    transcript = "\n".join(find_form("transcript")(session_transcript(resumed), 80).splitlines())
+    assert transcript.count(f"* thought (9 words)\n    {thoughts}") == (1 if stops else 2)
+    with the_ledger() as ledger:
+        pieces = [session_pieces(ledger.log(session.id), ledger.session(session.id), "md")]
+        pieces += [session_page(ledger, ledger.session(session.id), Settings())]
+        assert all(THOUGHTS in "".join(text) for text in pieces)
+        assert ledger.usage_sum(session.id).usage.output == (0 if stops else 20), "what the provider reported alone"
+    played.stops = False
+    say(resumed, "and now?")
+    assert ("So I read it whole" in str(played.seen[-1])) is signed
 
 
 async def stopped(session: Session) -> list[e.Event]:
