@@ -300,6 +300,28 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionAct:
+    """Something happened in the session beside its messages and calls; only recorded sessions have most of these."""
+
+    kind: ClassVar[str] = "session.act"
+    act: str
+    """`command` (a `!` command, or `/continue`), `files` (an undo, a redo or an applied worktree), `pin`, `goal`,
+    `hook`, `level`, `job` (a background command has ended), `waiting`, `claimed` and `resumed` (an unattended run),
+    `rewrite` and `compaction` (of the window, by `facts.epoch`), `compaction_failed`."""
+    text: str
+    by: str = "nexus"
+    """`person`, `agent` or `nexus`."""
+    line: str = ""
+    """The line that a conversation shows of it, if it does."""
+    why: str = ""
+    seconds: float | None = None
+    output: str = ""
+    """The output of a `!` command."""
+    facts: JsonObject = field(default_factory=dict)
+    """Further facts by name, such as the `epoch` of a rewrite."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnd:
     """A request has ended, with a complete reply or without."""
 
@@ -475,6 +497,7 @@ LineEvent = (
     | CompactionDone
     | Retry
     | Notice
+    | SessionAct
     | StepEnd
     | TurnEnd
     | WorkerState

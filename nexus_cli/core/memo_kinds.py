@@ -144,5 +144,19 @@ OPENING_KINDS = (
 )
 """The kinds that the opening of a session or every turn asks for: they are read together. None has a note for each
 call, of which a long session has very many."""
-TURN_KINDS = (CUT_ANSWER, EVENT, RESULT, THINKING, UNDONE_FILES, WORKER)
+ACT_KINDS = (
+    WORKER,
+    CUT_ANSWER,
+    UNDONE_FILES,
+    SHELL_LINE,
+    GOAL,
+    HOOK,
+    CLAIMED_RUN,
+    WAIT,
+    COMPACTION,
+    REWRITE,
+    EVENT,
+)
+"""The kinds of which each memo is an event by itself, in the order of those of one moment."""
+TURN_KINDS = (*ACT_KINDS, RESULT, THINKING)
 """The kinds that the replay of every turn asks for."""

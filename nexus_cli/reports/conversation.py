@@ -8,66 +8,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from html import unescape
-from itertools import groupby
+from itertools import chain, groupby
 from sys import maxsize
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core import event
-from nexus_cli.core.elide import RECALL, plural
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
+from nexus_cli.core.elide import RECALL
+from nexus_cli.core.entry import Cause, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
 from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import (
+    ACT_KINDS,
     CLIPPED_MESSAGE,
-    CUT_ANSWER,
-    EVENT,
     IMPORTED_SESSION,
-    PIN,
     RESULT,
     SHOWN_TEXT,
     THINKING,
     TURN_KINDS,
-    UNDONE_FILES,
     WAIT,
-    WORKER,
+    WAITING_TEXTS,
 )
 from nexus_cli.core.message import ToolCall, ToolResult, restore_result
 from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import GO_ON, NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.reports.event_texts import describe_event, read_notice_text
+from nexus_cli.reports.acts import PastEvent, read_acts, session_acts
+from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
 
-LONGEST = 200
+LONGEST = 1_000
 """Most entries of one turn that are shown, the newest ones."""
-NOT_SHOWN = ("report", "spawner", "untold", "failed")
-"""Keys of a worker's record that its events do not have."""
 SHELL_BLOCK = re.compile(r'^<shell command="([^"]*)">\n(.*?)\n</shell>$', re.DOTALL | re.MULTILINE)
 """The attached output of a `!` line."""
-SHELL_LINES = 20
-"""Most lines of it that are shown."""
 CONTINUED = "continued"
 """Text shown to people for a message of ours in a turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastEvent:
-    """An event of the past."""
-
-    event: Event
-    at: str
-    """ISO 8601, UTC."""
-    entry: Entry | None = None
-    """The entry that holds it; None if another record does."""
 
 
 def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
@@ -94,10 +76,17 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
 
 
 def describe_between(past: PastEvent) -> str:
-    """Return the words of an event that is in no entry: its line, or the text of a reply that was cut off; else ""."""
+    """Return the words of an event that is in no entry: its line, or the text and thinking of a reply that was cut off;
+    else ""."""
     if past.entry is not None:
         return ""
-    return past.event.text if isinstance(past.event, event.Text) else describe_event(past.event)
+    match past.event:
+        case event.Text(text) | event.Thinking(text):
+            return text
+        case event.SessionAct(act="job", text=how):
+            return f"job {how}"
+        case _:
+            return describe_event(past.event)
 
 
 def results_by_call(events: Iterable[PastEvent]) -> dict[str, tuple[PastEvent, event.ToolResultEvent]]:
@@ -163,12 +152,15 @@ class Replay:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
         longest = maxsize if self._reads_all else LONGEST
+        later = [] if self._is_whole else self._unsent_lines()
         for entry in read_backwards(self._read_entries, self.record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
             if entry.kind is Kind.USER or entry.id == 1:
-                yield list(self._turn(turn[::-1]))
-                turn = []
+                yield [*self._turn(turn[::-1]), *later]
+                turn, later = [], self._shell_lines(entry)
+        if later:  # before the first message
+            yield later
 
     def _read_entries(self, first: int, last: int) -> Sequence[Entry]:
         """Read entries, and from now on also the memos since the first of them."""
@@ -196,17 +188,31 @@ class Replay:
             newest = max(recorded.id for recorded in run)
             for entry in run:  # what workers reported during the calls comes before their first result
                 if entry.id != newest:
-                    yield from self._reports_after(entry.id)
+                    yield from (past for past in self.between(entry.id) if isinstance(past.event, event.AgentEvent))
             for entry in run:
                 if entry.kind is Kind.ASSISTANT:
                     answer = entry.message.content or answer
                 yield from self._events_of(entry, calls)
-                reports = self._reports_after(entry.id) if entry.id == newest else []
-                yield from sorted((*reports, *self._events_after(entry.id, answer)), key=lambda past: past.at)
+                for past in self.between(entry.id):
+                    if entry.id == newest or not isinstance(past.event, event.AgentEvent):
+                        yield from self._as_shown(past, answer)
+
+    def _as_shown(self, past: PastEvent, answer: str) -> Iterator[PastEvent]:
+        """Yield an event that no entry holds: the end of a turn with its `answer`; a `!` command only if no message has
+        its output."""
+        match past.event:
+            case event.TurnEnd(outcome) if answer:
+                yield replace(past, event=event.TurnEnd(replace(outcome, text=answer)))
+            case event.SessionAct(act="command", text=text) if not self._is_whole and text.startswith("!"):
+                pass
+            case _:
+                yield past
 
     def between(self, entry: int) -> list[PastEvent]:
         """Return the events after an entry that are in none, in their order; the end of a turn without its answer."""
-        return sorted((*self._reports_after(entry), *self._events_after(entry, "")), key=lambda past: past.at)
+        acts = [act for kind in (THINKING, *ACT_KINDS) for memo in self._notes(kind, entry) for act in read_acts(memo)]
+        told = (*self._drops.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
+        return sorted(told, key=lambda past: past.at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
@@ -214,15 +220,15 @@ class Replay:
         match entry.kind:
             case Kind.USER:
                 entry_events.append(event.TurnStart(self.shown_text(entry)))
-                entry_events += [] if self._is_whole else _shell_lines(entry.message.content)
             case Kind.STEER if entry.actor == "nexus":
                 text = _describe_own(entry.message.content)
                 entry_events += [event.Notice(text, warning=False)] if text else []
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
+                yield from self._shell_lines(entry)
                 entry_events.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
                 events = self.calls_of(entry)
-                entry_events += self._thinking_of(entry)
+                entry_events += self.thinking_of(entry)
                 calls |= {tool_call_event.call.id: tool_call_event.call for tool_call_event in events}
                 if entry.message.content:
                     entry_events.append(event.Text(entry.message.content))
@@ -233,9 +239,24 @@ class Replay:
                 if call is None and self._is_whole:
                     call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
                 entry_events += self._events_of_call(call, entry) if call else ()
-        return (PastEvent(replayed, entry.at, entry) for replayed in entry_events)
+        yield from (PastEvent(replayed, entry.at, entry) for replayed in entry_events)
 
-    def _thinking_of(self, entry: Entry) -> Iterator[event.Thinking]:
+    def _shell_lines(self, entry: Entry) -> list[PastEvent]:
+        """Return the `!` commands of the person whose output a message has attached, unless that is shown with it."""
+        attached = "" if self._is_whole else split_attachments(entry.message.content)[1]
+        return _read_shell_lines(attached, entry.at, entry.id)
+
+    def _unsent_lines(self) -> list[PastEvent]:
+        """Return the `!` commands whose output waits for the next message."""
+        memos = [memo for memo in self.record.memos(WAITING_TEXTS) if memo.value["session"] == self.record.session_id]
+        if not memos or not memos[-1].value["texts"]:
+            return []
+        at, after, value = memos[-1].at, memos[-1].entry, memos[-1].value
+        sent = "".join(entry.message.content for entry in self._read(after + 1, self.record.last_id()))
+        texts = "\n".join(text["text"] for text in value["texts"] if text["text"] not in sent)
+        return _read_shell_lines(texts, at, after)
+
+    def thinking_of(self, entry: Entry) -> Iterator[event.Thinking]:
         """Yield the thinking of a reply that its entry or memo keeps."""
         opaque, notes = entry.message.opaque, self._notes(THINKING, entry.id)
         note = next((memo.value for memo in notes if "alone" not in memo.value), {})
@@ -248,39 +269,11 @@ class Replay:
             yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
 
-    def _events_after(self, entry: int, answer: str) -> Iterator[PastEvent]:
-        """Return the events after an entry that are in none; `answer` is the newest one so far."""
-        yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops.get(entry, ())]
-        for memo in self._notes(THINKING, entry):
-            if "alone" in memo.value:
-                yield PastEvent(event.Thinking(memo.value["text"], memo.value["seconds"]), memo.at)
-        for memo in self._notes(CUT_ANSWER, entry):
-            yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
-            yield PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at)
-        pins = [memo for memo in self._pins if memo.entry == entry]
-        for memo in (*self._notes(UNDONE_FILES, entry), *pins):
-            if shown := memo.value.get("shown"):
-                yield PastEvent(event.Notice(shown, warning=False), memo.at)
-        for memo in self._notes(EVENT, entry):
-            if restored := _restore_event(memo, answer):
-                yield PastEvent(restored, memo.at)
-
-    def _reports_after(self, entry: int) -> Iterator[PastEvent]:
-        """Return the states of workers that were recorded after an entry, each with the worker's report."""
-        for memo in self._notes(WORKER, entry):
-            row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
-            report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
-            states = (
-                event.AgentEvent(row["id"], row["session"], worker_event)
-                for worker_event in (report, event.WorkerState(row))
-            )
-            yield from [PastEvent(state, memo.at) for state in states]
-
     @cached_property
-    def recorded(self) -> Sequence[tuple[Memo, Event]]:
-        """All events of the session that a memo holds, with it; the ends of turns without their answers."""
-        restored = ((memo, _restore_event(memo, "")) for memo in self.record.memos(EVENT))
-        return [(memo, past) for memo, past in restored if past]
+    def acts(self) -> Sequence[PastEvent]:
+        """All events of the session that no entry holds; the ends of turns without their answers."""
+        acts = chain(*map(read_acts, self.record.memos(*ACT_KINDS)))
+        return [*chain(*self._drops.values()), *acts, *chain(*self._session_acts.values())]
 
     def has_no_end(self, newest: Entry | None) -> bool:
         """Return True if the turn with this newest entry had more to do, and has no recorded end: it runs, or its
@@ -293,7 +286,7 @@ class Replay:
     @cached_property
     def _ended(self) -> Collection[int]:
         """The entries at which turns have ended."""
-        return {memo.entry for memo, past in self.recorded if isinstance(past, event.TurnEnd)}
+        return {past.after for past in self.acts if isinstance(past.event, event.TurnEnd)}
 
     @cached_property
     def _imported(self) -> int:
@@ -301,15 +294,17 @@ class Replay:
         return max((memo.entry for memo in self.record.memos(IMPORTED_SESSION)), default=0)
 
     @cached_property
-    def _pins(self) -> Sequence[Memo]:
-        """All pins: their numbers depend on those before."""
-        return number_pins(self.record.memos(PIN))
+    def _session_acts(self) -> Mapping[int, Sequence[PastEvent]]:
+        """The events that memos hold together, by the entry after which they were recorded."""
+        return group_pairs((act.after, act) for act in session_acts(self.record))
 
     @cached_property
-    def _drops(self) -> Mapping[int, Sequence[Drop]]:
+    def _drops(self) -> Mapping[int, Sequence[PastEvent]]:
         """All drops by the entry after which they were recorded; of a message it is recorded before its entry."""
-        drops = self.record.drops()
-        return group_pairs((drop.after + (drop.cause is Cause.INPUT_CAP or not drop.after), drop) for drop in drops)
+        drops = (PastEvent(event.ContextDrop(drop), drop.at, None, drop.after) for drop in self.record.drops())
+        return group_pairs(
+            (past.after + (past.event.drop.cause is Cause.INPUT_CAP or not past.after), past) for past in drops
+        )
 
     def _notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
@@ -356,15 +351,6 @@ class Replay:
         return [event.ToolCallEvent(call, describe_past_subject(call, most)) for call in translated]
 
 
-def _shell_lines(message: str) -> Iterator[event.Notice]:
-    """Yield each `!` line of the person whose output a message has attached, with the end of that output."""
-    for match in SHELL_BLOCK.finditer(split_attachments(message)[1]):
-        lines = match[2].split("\n")
-        if (more := len(lines) - SHELL_LINES) > 0:
-            lines = [f"... {plural(more, 'line')} before: /transcript", *lines[more:]]
-        yield event.Notice("\n".join([f"! {unescape(match[1])}", *lines]), warning=False)
-
-
 def _describe_own(text: str) -> str:
     """Return the text that people see for a message of ours in a turn: how the command of `--until` ended, or that an
     unfinished reply goes on; "" for another one, whose reason has an event of its own."""
@@ -374,13 +360,8 @@ def _describe_own(text: str) -> str:
     return CONTINUED if first == GO_ON else ""
 
 
-def _restore_event(memo: Memo, answer: str) -> Event | None:
-    """Return the event of a memo, the end of a turn with its `answer`, which the memo lacks."""
-    from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
-
-    restored = read_event(memo.value)
-    if answer and isinstance(restored, event.TurnEnd):
-        return event.TurnEnd(replace(restored.outcome, text=answer))
-    if isinstance(restored, event.Notice):
-        return event.Notice(read_notice_text(memo.value), restored.warning)
-    return restored
+def _read_shell_lines(text: str, at: str, after: int) -> list[PastEvent]:
+    """Return the `!` commands whose outputs a text has."""
+    lines = ((f"!{unescape(match[1])}", match[2]) for match in SHELL_BLOCK.finditer(text))
+    acts = (event.SessionAct("command", line, "person", line, output=output) for line, output in lines)
+    return [PastEvent(act, at, None, after) for act in acts]

@@ -17,7 +17,8 @@ from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
-from nexus_cli.reports.conversation import PastEvent, Replay, results_by_call
+from nexus_cli.reports.acts import PastEvent
+from nexus_cli.reports.conversation import Replay, results_by_call
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.lines import CONFINED, cut_line, when
 from nexus_cli.text.cells import one_line

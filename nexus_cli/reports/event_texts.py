@@ -9,7 +9,7 @@ from itertools import islice
 from typing import assert_never
 
 from nexus_cli.core import event as e
-from nexus_cli.core.elide import cut_at_word, name_first
+from nexus_cli.core.elide import clip_text, cut_at_word, last_states, name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -19,6 +19,7 @@ from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line
+from nexus_cli.text.terminal_sanitizer import sanitize_output
 
 _UNDO = " \N{MIDDLE DOT} undo: "
 NAMED, SUBJECT = 2, 40
@@ -35,6 +36,8 @@ def describe_event(event: Event) -> str:
             return f"cut off: {event.why.rstrip('.')}; retrying"
         case e.Retry():
             return f"retry {event.attempt} in {event.wait:.0f} s: {event.why}"
+        case e.SessionAct():
+            return describe_act(event)
         case e.ContextDrop():
             return describe_drop(event.drop) if event.drop.is_missed else ""
         case e.ContextRecall():
@@ -95,6 +98,32 @@ def describe_figures(event: Event) -> str:
 def describe_thought(text: str) -> str:
     """Return the title of thinking that is folded or whole."""
     return f"thought ({plural(len(text.split()), 'word')})"
+
+
+def first_line(text: str) -> str:
+    """Return the first non-blank line of `text`, at most `LONGEST` characters; of a line that was overwritten, its last
+    state."""
+    line = next((line for line in last_states(text.rstrip("\r"))[0].splitlines() if line.strip()), "")
+    return clip_text(line[: 4 * LONGEST].strip(), LONGEST)
+
+
+SHELL_LINES, SHELL_CHARACTERS = 50, 100_000
+"""Most lines and characters of the output of a `!` command that are shown."""
+
+
+def end_of_output(text: str) -> str:
+    """Return the shown part of the output of a `!` command: the end of a long one, ready for a terminal."""
+    tail = text[-SHELL_CHARACTERS:]
+    lines = sanitize_output(tail).rstrip("\n").split("\n")
+    if len(tail) < len(text) or len(lines) > SHELL_LINES:
+        shown = lines[-SHELL_LINES:]
+        lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *shown]
+    return "\n".join(lines)
+
+
+def describe_act(act: e.SessionAct) -> str:
+    """Return the line of an act that a conversation shows, with the output of a command; "" for any other."""
+    return "\n".join(filter(None, (act.line, act.output and end_of_output(act.output))))
 
 
 def describe_outcome(result: ToolResult) -> str:
@@ -233,7 +262,7 @@ def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> Counter[str
 
 
 LONGEST = 400
-"""Most characters of a worker's error or line."""
+"""Most characters of a worker's error, or of a first line."""
 
 
 def worker_figures(row: JsonObject) -> list[str]:

@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
-from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
@@ -22,9 +21,7 @@ from typing import TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import DropObject, Entry, Kind
 from nexus_cli.core.errors import UsageError, reason_of
-from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
-from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.core.message import Role
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.usage import Usage
@@ -32,7 +29,7 @@ from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.conversation import Replay, describe_between
-from nexus_cli.reports.jobs import job_ends
+from nexus_cli.reports.event_texts import describe_thought
 from nexus_cli.text.cells import one_line
 
 
@@ -195,28 +192,28 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    acts = [(memo, str(memo.value["shown"])) for memo in record.memos(SHELL_LINE) if "shown" in memo.value]
-    acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
-    behind = group_pairs((memo.entry, (memo.at, text)) for memo, text in acts)
     replay = Replay(record)
     before: Entry | None = None
     for entry in _entries(record):
         yield CUT_OFF if entry.kind is Kind.USER and replay.has_no_end(before) else ""
-        yield from _entry(entry)
-        between = [(past.at, describe_between(past)) for past in replay.between(entry.id)]
-        for at, text in sorted([*between, *behind.get(entry.id, ())], key=itemgetter(0)):
-            yield f"\n*{format_local_minute(at, LOCAL)}: {one_line(text)}*\n" if text else ""
+        yield from _entry(entry, *(thinking.text for thinking in replay.thinking_of(entry)))
+        for past in replay.between(entry.id):
+            text = describe_between(past)
+            yield f"\n*{format_local_minute(past.at, LOCAL)}: {one_line(text)}*\n" if text else ""
         before = entry
     yield CUT_OFF if replay.has_no_end(before) else ""
 
 
-def _entry(entry: Entry) -> Iterator[str]:
+def _entry(entry: Entry, thinking: str = "") -> Iterator[str]:
     message = entry.message
     speaker = SPEAKERS.get(entry.actor, entry.actor)
     if entry.actor.startswith("tool:"):
         speaker = f"Result of {entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
     shown_time = format_local_minute(entry.at, LOCAL)
     yield f"\n## {speaker}\n\n*[{entry.id}] {shown_time}*\n"
+    if thinking:
+        quoted = "\n".join(f"> {line}".rstrip() for line in thinking.splitlines())
+        yield f"\n*{describe_thought(thinking)}*\n\n{quoted}\n"
     if message.content:
         yield f"\n{fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

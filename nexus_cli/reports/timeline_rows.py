@@ -7,54 +7,47 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
-from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.conversation.compaction.work_log import read_replies
-from nexus_cli.core.clock import format_moment, recorded_seconds
-from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
-from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
+from nexus_cli.core.clock import recorded_seconds
+from nexus_cli.core.elide import RECALL, one_line
+from nexus_cli.core.entry import Entry, Kind, members_of
+from nexus_cli.core.event import (
+    AgentEvent,
+    CompactionDone,
+    ContextDrop,
+    Notice,
+    SessionAct,
+    TurnEnd,
+    WorkerState,
+)
 from nexus_cli.core.front_ends import RUN, SERVED
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
-from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
-    CLAIMED_RUN,
-    COMPACTION,
     DECISION,
-    GOAL,
-    HOOK,
-    LIMITS_IN_FORCE,
-    PIN,
     RECALLED_DROP,
     RESULT,
-    REWRITE,
-    SHELL_LINE,
     SPACE_HISTORY,
     TRIGGER,
-    UNDONE_FILES,
-    WAIT,
-    WORKER,
 )
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.reports.acts import PastEvent
 from nexus_cli.reports.conversation import Replay, waiting_entry
-from nexus_cli.reports.event_texts import describe_event, describe_outcome
-from nexus_cli.reports.jobs import job_ends
+from nexus_cli.reports.event_texts import describe_event, describe_outcome, first_line
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.tools.registry import find_tool
 
-LONGEST = 400
-"""Most characters of a text in a row."""
 _LOOK_BACK = 50
 """Entries that are read in one batch to find the calls of the first results."""
 _TYPES = {"agent": "worker", "space": "space_message"}
 """Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages from the person."""
-ACTS = {UNDONE_FILES: "files", SHELL_LINE: "command"}
-"""Kind of the row of an act of the person, which its record has only if it says how it is shown."""
+_REWRITES = ("compaction", "rewrite")
+"""Acts that tell the time and the reason of an epoch; the later of these counts."""
 _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
 
 
@@ -180,13 +173,6 @@ def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "",
     return cast("TimelineRow", row)
 
 
-def first_line(text: str) -> str:
-    """Return the first non-blank line of `text`, at most `LONGEST` characters; of a line that was overwritten, its last
-    state."""
-    line = next((line for line in last_states(text.rstrip("\r"))[0].splitlines() if line.strip()), "")
-    return clip_text(line[: 4 * LONGEST].strip(), LONGEST)
-
-
 def _actor(name: str) -> dict[str, str]:
     """Return the author of an entry, from its recorded actor."""
     if members := members_of(name):
@@ -206,7 +192,7 @@ def _epoch_row(
     epoch: EpochRow,
     before: EpochRow,
     requests: Sequence[RequestRow],
-    priced: Memo | None,
+    why: str,
     ending: CompactionDone | None,
 ) -> TimelineRow:
     """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
@@ -218,7 +204,7 @@ def _epoch_row(
         epoch.cause,
         NEXUS,
         text,
-        why=priced.value.get("why", "") if priced else "",
+        why=why,
         epoch=epoch.id,
         model=epoch.model,
         before=ending.before if ending else _input(earlier[-1]) if earlier else None,
@@ -229,43 +215,6 @@ def _epoch_row(
 def _input(row: RequestRow) -> int:
     """Return the tokens of a request as reported, else as estimated."""
     return row.reported_usage.input if row.reported_usage else row.manifest.estimate
-
-
-def _drop_row(drop: Drop) -> TimelineRow:
-    return make_row(
-        drop.at, "drop", NEXUS, drop.what, why=str(drop.cause), tokens=drop.tokens, drop=drop.id, recalls=drop.recalls
-    )
-
-
-def _pin_row(memo: Memo) -> TimelineRow:
-    value = memo.value
-    text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
-    return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
-
-
-def _goal_row(memo: Memo) -> TimelineRow:
-    value = memo.value
-    goals, steps = list(value.get("goals", ())), ""
-    if len(goals) > 1:
-        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
-    text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
-    for name in ("done", "dropped"):
-        if ids := value.get(name):
-            text = f"{', '.join(map(str, ids))} {name}"
-    return make_row(memo.at, "goal", NEXUS, text)
-
-
-def _hook_row(memo: Memo) -> TimelineRow:
-    value = memo.value
-    text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
-    text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
-    return make_row(memo.at, "hook", NEXUS, text, why=value["why"], seconds=value["seconds"])
-
-
-def _wait_row(memo: Memo) -> TimelineRow:
-    wait = memo.value["wait"]
-    until = format_moment(wait["until"]) or ""
-    return make_row(memo.at, "waiting", AGENT, wait["why"], why=wait["kind"], until=until)
 
 
 def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
@@ -311,32 +260,11 @@ class SessionRecord:
 
     def rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
-        log = self._log
         yield self._start_row()
         yield from ((entry.id, self._row(entry)) for entry in self.entries.values())
         yield from self._epoch_rows()
         yield from self._request_rows()
-        yield from ((drop.after, _drop_row(drop)) for drop in self._drops)
-        yield from ((memo.entry, _pin_row(memo)) for memo in number_pins(log.memos(PIN)))
-        makers = {
-            GOAL: _goal_row,
-            WAIT: _wait_row,
-            HOOK: _hook_row,
-            CLAIMED_RUN: self._taken_row,
-            UNDONE_FILES: self._act_row,
-            SHELL_LINE: self._act_row,
-        }
-        for memo in log.memos(*makers):
-            if memo.kind not in ACTS or "shown" in memo.value:
-                yield memo.entry, makers[memo.kind](memo)
-        for memo, event in self._replay.recorded:
-            if isinstance(event, Notice) and event.warning:
-                yield memo.entry, make_row(memo.at, "notice", NEXUS, event.text)
-            elif isinstance(event, TurnEnd) and (line := describe_event(event)):
-                yield memo.entry, make_row(memo.at, "ended", NEXUS, one_line(line))
-        for memo, how in job_ends(log):  # its call is its start
-            yield memo.entry, make_row(memo.at, "job", NEXUS, how)
-        yield from self._level_rows()
+        yield from ((past.after, row) for past in self._replay.acts if (row := self._act_row(past)))
         yield from self._worker_rows()
         yield from map(self._lane_row, self._logs[1:])
 
@@ -482,58 +410,59 @@ class SessionRecord:
         )
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
-        """Yield a row for each rewrite of the window, and for each failed compaction."""
-        log, requests = self._log, self._requests[self._log.lane]
-        priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
-        tried = log.memos(COMPACTION)
-        begun = {memo.value["epoch"]: memo for memo in tried}
-        recorded = self._replay.recorded
-        ended = [(memo, event) for memo, event in recorded if isinstance(event, CompactionDone) and event.ok]
+        """Yield a row for each rewrite of the window."""
+        log, requests, acts = self._log, self._requests[self._log.lane], self._replay.acts
+        rewrites: dict[object, tuple[str, str]] = {}
+        for name in _REWRITES:
+            found = ((past.at, past.event) for past in acts if isinstance(past.event, SessionAct))
+            rewrites |= {act.facts["epoch"]: (at, act.why) for at, act in found if act.act == name}
+        ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
         for before, epoch in pairwise(log.epochs()):
-            memo = priced.get(epoch.id) or begun.get(epoch.id)
-            at = memo.at if memo else self.entries[epoch.after].at if epoch.after in self.entries else ""
+            entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
+            at, why = rewrites.get(epoch.id, (entry_at, ""))
+            is_known = epoch.id in rewrites
             ending = next(
-                (event for end, event in ended if end.entry == epoch.after and memo and end.at >= memo.at),
-                None,
+                (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
             )
-            yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), ending)
-        for memo in tried:
-            if memo.value["epoch"] is None:
-                row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])
-                yield memo.entry, row
+            yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
 
-    def _act_row(self, memo: Memo) -> TimelineRow:
-        shown = str(memo.value["shown"])
-        extra_fields: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
-        return make_row(memo.at, ACTS[memo.kind], PERSON, shown, **extra_fields)
+    def _act_row(self, past: PastEvent) -> TimelineRow | None:
+        """Return the row of an event that no entry holds; None if it has none, or one with other figures."""
+        match past.event:
+            case SessionAct(act=act) as event if act not in _REWRITES:
+                facts = dict(event.facts)
+                if act == "resumed":
+                    facts["signals"] = self._name_signals(facts)
+                if event.text == "/continue" and self._is_cut_off(past.after):
+                    facts["cut_off"] = True
+                why = ", ".join(facts.get("signals", ())) or event.why
+                return make_row(past.at, act, _actor(event.by), event.text, why=why, seconds=event.seconds, **facts)
+            case ContextDrop(drop):
+                facts = {"tokens": drop.tokens, "drop": drop.id, "recalls": drop.recalls}
+                return make_row(past.at, "drop", NEXUS, drop.what, why=str(drop.cause), **facts)
+            case Notice(text, warning=True):
+                return make_row(past.at, "notice", NEXUS, text)
+            case TurnEnd() as end if line := describe_event(end):
+                return make_row(past.at, "ended", NEXUS, one_line(line))
+        return None
 
-    def _taken_row(self, memo: Memo) -> TimelineRow:
-        """Return the row of a run that was claimed, or resumed after a wait."""
-        number, keys = memo.value["run"], memo.value["signals"]
-        name = f"run-{number}"
-        if not keys:
-            return make_row(memo.at, "claimed", NEXUS, name, run=name)
-        kinds = [signal.kind for signal in self._ledger.runs.signals(number, taken=True) if signal.key in keys]
-        return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
-
-    def _level_rows(self) -> Iterator[PlacedRow]:
-        """Yield a row for each request that was sent at another permission level than the one before it."""
-        for before, memo in pairwise(self._log.memos(LIMITS_IN_FORCE)):
-            level, now = read_level(before.value), read_level(memo.value)
-            if level != now:
-                yield memo.entry, make_row(memo.at, "level", NEXUS, f"{level} to {now}")
+    def _name_signals(self, facts: JsonObject) -> list[str]:
+        """Return the kinds of the events with which a run was resumed."""
+        signals = self._ledger.runs.signals(int(facts["run"].removeprefix("run-")), taken=True)
+        return [signal.kind for signal in signals if signal.key in facts["signals"]]
 
     def _worker_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""
-        reached: dict[str, Memo] = {}
-        for memo in self._log.memos(WORKER, own=True):
-            name = memo.value["id"]
-            if name not in reached or reached[name].value["state"] != memo.value["state"]:
-                reached[name] = memo
+        reached: dict[str, tuple[PastEvent, JsonObject]] = {}
+        for past in self._replay.acts:
+            match past.event:
+                case AgentEvent(name, event=WorkerState(worker)) if past.after > self._log.forked_at:
+                    if name not in reached or reached[name][1]["state"] != worker["state"]:
+                        reached[name] = past, worker
         if reached:
             workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id))}
-            for name, memo in reached.items():
-                yield memo.entry, _worker_row(memo.at, workers[name])
+            for name, (past, _) in reached.items():
+                yield past.after, _worker_row(past.at, workers[name])
 
     def _lane_row(self, log: LaneLog) -> PlacedRow:
         """Return the row of a side conversation at its beginning."""

@@ -15,7 +15,8 @@ from nexus_cli.core.event_json import event_value
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
-from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
+from nexus_cli.reports.acts import PastEvent
+from nexus_cli.reports.conversation import CONTINUED, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event, describe_thought
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
 from nexus_cli.reports.text.lines import dollars, plural, when
@@ -84,6 +85,8 @@ def _head(value: JsonObject) -> Blocks:
 def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Blocks:
     """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
     match event:
+        case e.SessionAct(act="command", text=text) if text.startswith("!"):
+            return []  # its message has the output
         case e.TurnStart(text) | e.SteeringMessage(text):
             return _message(text.strip("\n"), line) if line["entry"] else []
         case e.Thinking(text):

@@ -13,7 +13,7 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice, TurnStart
+from nexus_cli.core.event import SessionAct, TurnStart
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -45,12 +45,11 @@ def test_a_replay_shows_the_lines_of_the_shell_that_a_message_took_along(tmp_pat
     first, second = (asyncio.run(session.share(*one)) for one in (("a > b", "x"), ("seq 30", counted)))
     assert say(session, f"the words\n\n{first}\n{second}")[1].ok
     resumed = opened(Played(lambda request: "x"), tmp_path, session.id)
-    began, *shown = next(newest_turns(resumed))[:3]
+    newest, before = newest_turns(resumed)
     asyncio.run(resumed.aclose())
-    assert began == TurnStart("the words")
-    end = "\n".join(map(str, range(10, 30)))
-    texts = ["! a > b\nx", f"! seq 30\n... 10 lines before: /transcript\n{end}"]
-    assert shown == [Notice(text, warning=False) for text in texts]
+    assert newest[0] == TurnStart("the words")
+    lines = ("!a > b", "x"), ("!seq 30", counted)
+    assert before == [SessionAct("command", line, "person", line, output=output) for line, output in lines]
 
 
 def test_a_session_without_words_is_empty(tmp_path: Path) -> None:

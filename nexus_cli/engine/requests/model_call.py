@@ -154,9 +154,7 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     return request
 
 
-def _accept_reply(
-    engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str, fold: ReplyFold
-) -> Reply:
+def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str, fold: ReplyFold) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
     usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)

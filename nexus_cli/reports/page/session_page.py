@@ -64,8 +64,8 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
             blocks += [block for _, block in sorted(between, key=itemgetter(0))]
             blocks += talk.blocks(by_id[row["entry"]])
             between = talk.notes(row["entry"])
-        elif row["kind"] != "request" and (block := talk.event(row)):
-            between.append((row["at"], block))
+        elif row["kind"] != "request":
+            between.append((row["at"], talk.event(row)))
     blocks += [block for _, block in sorted(between, key=itemgetter(0))]
     origins = log.memos(IMPORTED_SESSION)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""

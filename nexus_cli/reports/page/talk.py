@@ -13,6 +13,7 @@ from nexus_cli.core.event import (
     CompactionDone,
     ContextDrop,
     Notice,
+    SessionAct,
     SteeringMessage,
     Text,
     Thinking,
@@ -24,7 +25,8 @@ from nexus_cli.core.event import (
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.reports.conversation import PastEvent, describe_between, results_by_call
+from nexus_cli.reports.acts import PastEvent
+from nexus_cli.reports.conversation import describe_between, results_by_call
 from nexus_cli.reports.event_texts import describe_outcome, describe_thought
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
@@ -37,10 +39,8 @@ SHOWN_DIFF = 40
 """Most lines of a diff that is open at first."""
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 SPEAKERS = {"agent": "nexus", "person": "You", "nexus": "nexus (program)", "client": "Client"}
-IN_ROWS = (AgentEvent, CompactionDone, ContextDrop, TurnEnd)
-"""Events that have a row in the timeline."""
-NOTED = ("files", "notice", "pin")
-"""Kinds of rows that the conversation has as notices too."""
+IN_ROWS = (AgentEvent, CompactionDone, ContextDrop, SessionAct, TurnEnd)
+"""Events that have a row in the timeline; so has a warning."""
 CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 
@@ -71,12 +71,8 @@ class Talk:
         """Events by the entry that holds them, or after which they happened."""
         self._results = results_by_call(past)
         """The results of calls that are not shown yet."""
-        self._noted: set[str] = set()
-        """Times of the notices among the events."""
         place = 0
         for past_event in past:
-            if isinstance(past_event.event, Notice):
-                self._noted.add(past_event.at)
             place = past_event.entry.id if past_event.entry else place
             self._held.setdefault(place, []).append(past_event)
 
@@ -107,14 +103,14 @@ class Talk:
         return [
             (past.at, [self._note(past.at, "notice", "", text)])
             for past in self._held.get(entry, ())
-            if not isinstance(past.event, IN_ROWS) and (text := describe_between(past))
+            if not (isinstance(past.event, IN_ROWS) or (isinstance(past.event, Notice) and past.event.warning))
+            and (text := describe_between(past))
         ]
 
     def event(self, row: JsonObject) -> Block:
-        """Return the block of an event that is not an entry; empty if a notice says it."""
-        if row["kind"] in NOTED and row["at"] in self._noted:
-            return []
-        name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
+        """Return the block of an event that is not an entry."""
+        row_name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
+        name = "" if row["kind"] == "notice" else row_name
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
         return [self._note(row["at"], row["kind"].split("_")[0], name, text, ends)]
 

@@ -226,7 +226,7 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if self._drop_batch.takes(event):
+        if self._drop_batch.takes(event) or (isinstance(event, e.SessionAct) and not event.line):
             return
         if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)
@@ -271,6 +271,10 @@ class RichRenderer:
             case e.TurnEnd():
                 self._close()
                 self._ended(event.outcome)
+            case e.SessionAct(act="command", line=line, output=output):
+                if output:
+                    self._output = line, output
+                    self._scrollback.add_below(event_texts.end_of_output(output))
             case e.CompactionStart():
                 self._close()
                 self._spinner.phase(text := event_texts.describe_event(event))

@@ -104,6 +104,12 @@ class Scrollback:
             lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 
+    def add_below(self, text: str) -> None:
+        """Output the lines of a command of the person below what they typed."""
+        self._before()
+        if self._put:
+            self._put(f"{text}\n")
+
     def _prose_width(self) -> int:
         return min(self._width(), PROSE)
 

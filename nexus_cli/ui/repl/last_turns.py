@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.event import Event, Notice, StepStart, TurnStart
+from nexus_cli.core.event import Event, Notice, SessionAct, StepStart, TurnStart
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
@@ -71,6 +71,8 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
         if isinstance(event, TurnStart) and event.text:
             renderer.show_user_message(event.text)
             message_end = message_end or len(pieces)
+        if isinstance(event, SessionAct) and event.act == "command":
+            renderer.show_user_message(event.line)
         if isinstance(event, Notice):
             renderer.feed(StepStart(0))  # a text of the past has ended
         renderer.feed(event)

@@ -70,7 +70,7 @@ class LocalSession(TerminalContext):
     def connect(self, repl: Repl) -> None:
         """Serve `repl`, which was made with this backend."""
         self.repl = repl
-        self._shell = Shell(repl.view, self._keep_output, self.attach)
+        self._shell = Shell(repl.view, self._show_output, self.attach)
         self._sleeping = SleepingRun(lambda: self.session, repl, self.run)
         self.share_queue(loads=True)
         self._runs = WaitingRuns(lambda: self.session, repl)
@@ -238,9 +238,9 @@ class LocalSession(TerminalContext):
         self.session.set_level(level)
         self._status = None
 
-    def _keep_output(self, title: str, text: str) -> None:
-        """Keep the output of a `!` line for Ctrl+O and the transcript."""
-        self.repl.renderer.keep_output(title, text)
+    def _show_output(self, title: str, text: str) -> None:
+        """Show the output of a `!` line, and keep it for Ctrl+O and the transcript."""
+        self.repl.renderer.feed(e.SessionAct("command", title, "person", title, output=text))
         after = self.session.record.last_id()
         self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 

@@ -11,13 +11,10 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import plural
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
-from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.view import ReplView
 
-LINES, MOST = 50, 100_000
-"""Most lines and characters of an output that are printed."""
 STOPPED = "[stopped by the person]"
 OUTPUT = 4096
 """Characters of a running command's output that are kept for display."""
@@ -41,12 +38,15 @@ class ShellLine:
 
 
 class Shell:
-    """Runs one line after the other, prints the outputs and attaches them to the next message."""
+    """Runs one line after the other, shows the outputs and attaches them to the next message."""
 
-    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[str, str], None]) -> None:
-        """`keep` gets a title and the whole output, `attach` the text for the next message and its description."""
+    def __init__(
+        self, view: ReplView, show_output: Callable[[str, str], None], attach: Callable[[str, str], None]
+    ) -> None:
+        """`show_output` gets the line and its whole output, `attach` the text for the next message and its
+        description."""
         self._view = view
-        self._keep = keep
+        self._show_output = show_output
         self._attach = attach
         self.output = ""
         """The newest output of the running line."""
@@ -68,8 +68,7 @@ class Shell:
         await self._show(line, result.text, session)
 
     async def _show(self, line: ShellLine, text: str, session: Session) -> None:
-        self._keep(f"! {line.command}", text)
-        self._view.put(end_of(text))
+        self._show_output(f"!{line.command}", text)
         if not line.private:
             await self._share(line, text, session)
 
@@ -90,12 +89,3 @@ class Shell:
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]
         self._view.invalidate()
-
-
-def end_of(text: str) -> str:
-    """Return the printed part of an output: the end of a long one, ready for a terminal."""
-    tail = text[-MOST:]
-    lines = sanitize_output(tail).rstrip("\n").split("\n")
-    if len(tail) < len(text) or len(lines) > LINES:
-        lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
-    return "\n".join(lines) + "\n"

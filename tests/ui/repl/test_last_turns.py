@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rpc.serving import until
@@ -35,6 +36,7 @@ from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.last_turns import Screenful, describe_session, last_screenful
+from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 
 DARK, PLAIN = Theme(), Theme(colour=False)
 BAR = PLAIN.signs.person
@@ -175,7 +177,7 @@ class Thinking(Played):
 @pytest.mark.parametrize(("signed", "stops"), [(False, False), (True, False), (False, True)])
 def test_thinking_is_shown_again_and_sent_only_if_it_was_signed(tmp_path: Path, signed: bool, stops: bool) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
-    steps = iter([[("read_file", {"path": "a.py"})], "It sets x.", "Again."])
+    steps: Iterator[Any] = iter([[("read_file", {"path": "a.py"})], "It sets x.", "Again."])
     played = Thinking(lambda request: next(steps), signed=signed, stops=stops)
     session = opened(played, tmp_path)
     events = without_times(say(session, WORDS)[0])
@@ -189,11 +191,54 @@ def test_thinking_is_shown_again_and_sent_only_if_it_was_signed(tmp_path: Path, 
     with the_ledger() as ledger:
         pieces = [session_pieces(ledger.log(session.id), ledger.session(session.id), "md")]
         pieces += [session_page(ledger, ledger.session(session.id), Settings())]
-        assert all(THOUGHTS in "".join(text) for text in pieces)
+        assert all("So I read it whole." in "".join(text) for text in pieces)
         assert ledger.usage_sum(session.id).usage.output == (0 if stops else 20), "what the provider reported alone"
     played.stops = False
     say(resumed, "and now?")
     assert ("So I read it whole" in str(played.seen[-1])) is signed
+
+
+@pytest.mark.matrix
+def test_shell_lines_are_shown_again_where_they_were_typed_with_the_same_end(tmp_path: Path) -> None:
+    played = Played(lambda request: "fine")
+    session = opened(played, tmp_path)
+    pieces: list[str] = []
+    renderer = RichRenderer(pieces.append, lambda: 80, PLAIN)
+    view = SimpleNamespace(put=pieces.append, invalidate=lambda: None)
+    attached: list[str] = []
+
+    def show_output(line: str, output: str) -> None:
+        renderer.feed(e.SessionAct("command", line, "person", line, output=output))
+
+    shell = Shell(cast(Any, view), show_output, lambda text, what: attached.append(text))
+
+    async def type_line(text: str) -> None:
+        renderer.show_user_message(text)
+        line = ShellLine.of(text)
+        assert line is not None
+        await shell.run(line, tmp_path, session)
+
+    async def scene() -> None:
+        await type_line("!echo before the first message")
+        for words in ("one", "two"):
+            renderer.show_user_message(words)
+            async for event in session.run("\n\n".join([words, *attached])):
+                renderer.feed(next(iter(without_times([event]))))
+            attached.clear()
+            await type_line(f"!seq 1 70; echo after {words}; exit 3")
+        session.attached_texts.store([{"text": text, "what": "output"} for text in attached], [])
+        await session.aclose()
+
+    asyncio.run(scene())
+    resumed = opened(played, tmp_path, session.id)
+    again = last_screenful(map(without_times, newest_turns(resumed)), 500, 80, PLAIN, drawn=True)
+    seen = "".join(pieces)
+    for part in ("before the first message", "[showing the end of 72 lines; all: /transcript]", "\n70\nafter two\n"):
+        assert part in seen
+    assert [row for row in again.lines if row] == [row for row in rows_of(seen) if row]
+    assert again.output and again.output[0] == "!seq 1 70; echo after two; exit 3"
+    assert "".join(session_pieces(resumed.record, resumed.record.session, "md")).count("seq 1 70; echo after two") == 1
+    asyncio.run(resumed.aclose())
 
 
 async def stopped(session: Session) -> list[e.Event]:

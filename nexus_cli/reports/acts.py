@@ -1,0 +1,169 @@
+"""The events that the memos of a session hold: what happened beside its messages and calls, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+from nexus_cli.conversation.compaction.pins import number_pins
+from nexus_cli.core import event as e
+from nexus_cli.core.clock import format_moment
+from nexus_cli.core.entry import Entry, Memo
+from nexus_cli.core.event import Event, SessionAct
+from nexus_cli.core.grouping import group_pairs
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.limits import read_level
+from nexus_cli.core.memo_kinds import (
+    CLAIMED_RUN,
+    COMPACTION,
+    CUT_ANSWER,
+    EVENT,
+    GOAL,
+    HOOK,
+    LIMITS_IN_FORCE,
+    PIN,
+    REWRITE,
+    SHELL_LINE,
+    THINKING,
+    UNDONE_FILES,
+    WAIT,
+    WORKER,
+)
+from nexus_cli.ledger import LaneLog
+from nexus_cli.reports.event_texts import first_line, read_notice_text
+from nexus_cli.reports.jobs import job_ends
+
+NOT_SHOWN = ("report", "spawner", "untold", "failed")
+"""Keys of a worker's record that its events do not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    """An event of the past."""
+
+    event: Event
+    at: str
+    """ISO 8601, UTC."""
+    entry: Entry | None = None
+    """The entry that holds it; None if another record does."""
+    after: int = 0
+    """The entry after which it happened, if no entry holds it."""
+
+
+def read_acts(memo: Memo) -> list[PastEvent]:
+    """Return the events that a memo of `ACT_KINDS`, or `THINKING`, holds; the end of a turn without its answer."""
+    return [PastEvent(event, memo.at, None, memo.entry) for event in _READERS[memo.kind](memo.value)]
+
+
+def session_acts(log: LaneLog) -> list[PastEvent]:
+    """Return the events of a session that its memos hold together: pins, changes of the level, ends of jobs."""
+    memos = group_pairs((memo.kind, memo) for memo in log.memos(PIN, LIMITS_IN_FORCE))
+    acts = [(memo, _describe_pin(memo.value)) for memo in number_pins(memos.get(PIN, ()))]
+    for before, memo in pairwise(memos.get(LIMITS_IN_FORCE, ())):
+        levels = read_level(before.value), read_level(memo.value)
+        if levels[0] != levels[1]:
+            acts.append((memo, SessionAct("level", " to ".join(levels))))
+    acts += [(memo, SessionAct("job", how)) for memo, how in job_ends(log)]  # its call is its start
+    return [PastEvent(act, memo.at, None, memo.entry) for memo, act in acts]
+
+
+def _describe_pin(value: JsonObject) -> SessionAct:
+    text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
+    line = f"{value['id']} {'removed' if value.get('off') else text}"
+    return SessionAct("pin", line, "person", value["shown"])
+
+
+def _read_event(value: JsonObject) -> Iterator[Event]:
+    from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
+
+    restored = read_event(value)
+    if isinstance(restored, e.Notice):
+        yield e.Notice(read_notice_text(value), restored.warning)
+    elif restored is not None:
+        yield restored
+
+
+def _read_thinking(value: JsonObject) -> Iterator[Event]:
+    if "alone" in value:
+        yield e.Thinking(value["text"], value["seconds"])
+
+
+def _read_cut_answer(value: JsonObject) -> Iterator[Event]:
+    yield e.Text(str(value["text"]))
+    yield e.Retry(1, 0.0, str(value["why"]), cut=True)
+
+
+def _read_worker(value: JsonObject) -> Iterator[Event]:
+    """Yield the state of a worker, with its report before it."""
+    row = {name: fact for name, fact in value.items() if name not in NOT_SHOWN}
+    for event in (e.TurnEnd(e.Outcome(text=value.get("report") or "")), e.WorkerState(row)):
+        yield e.AgentEvent(row["id"], row["session"], event)
+
+
+def _read_line(act: str) -> Callable[[JsonObject], Iterator[Event]]:
+    """Return the reader of an act of the person whose record says how it is shown."""
+
+    def read(value: JsonObject) -> Iterator[Event]:
+        if "shown" in value:
+            yield SessionAct(act, str(value["shown"]), "person", str(value["shown"]))
+
+    return read
+
+
+def _read_goal(value: JsonObject) -> Iterator[Event]:
+    goals, steps = list(value.get("goals", ())), ""
+    if len(goals) > 1:
+        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
+    text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
+    for name in ("done", "dropped"):
+        if ids := value.get(name):
+            text = f"{', '.join(map(str, ids))} {name}"
+    yield SessionAct("goal", text)
+
+
+def _read_hook(value: JsonObject) -> Iterator[Event]:
+    text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
+    text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
+    yield SessionAct("hook", text, why=value["why"], seconds=value["seconds"])
+
+
+def _read_wait(value: JsonObject) -> Iterator[Event]:
+    wait = value["wait"]
+    facts = {"until": format_moment(wait["until"]) or ""}
+    yield SessionAct("waiting", str(wait["why"]), "agent", why=wait["kind"], facts=facts)
+
+
+def _read_claim(value: JsonObject) -> Iterator[Event]:
+    name, keys = f"run-{value['run']}", list(value["signals"])
+    yield SessionAct("resumed" if keys else "claimed", name, facts={"run": name, **({"signals": keys} if keys else {})})
+
+
+def _read_rewrite(value: JsonObject) -> Iterator[Event]:
+    yield SessionAct("rewrite", "", why=value.get("why", ""), facts={"epoch": value.get("epoch")})
+
+
+def _read_compaction(value: JsonObject) -> Iterator[Event]:
+    if value["epoch"] is None:
+        yield SessionAct("compaction_failed", "no compaction", why=value["why"])
+    else:
+        yield SessionAct("compaction", "", facts={"epoch": value["epoch"]})
+
+
+_READERS: Mapping[str, Callable[[JsonObject], Iterator[Event]]] = MappingProxyType(
+    {
+        CLAIMED_RUN: _read_claim,
+        COMPACTION: _read_compaction,
+        CUT_ANSWER: _read_cut_answer,
+        EVENT: _read_event,
+        GOAL: _read_goal,
+        HOOK: _read_hook,
+        REWRITE: _read_rewrite,
+        SHELL_LINE: _read_line("command"),
+        THINKING: _read_thinking,
+        UNDONE_FILES: _read_line("files"),
+        WAIT: _read_wait,
+        WORKER: _read_worker,
+    }
+)
