@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
     "conversation": (44_850, 0, 42),
-    "core": (46_386, 0, None),
+    "core": (46_499, 0, None),
     "defaults": (0, 13_074, 0),
     "engine": (49_726, 0, 22),
     "guides": (4_591, 0, 19),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_790, 0, 61),
-    "reports": (88_020, 8_414, None),
+    "reports": (88_583, 8_414, None),
     "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
@@ -511,7 +511,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_566, 26_394, 55),
     "tree undo worktrees": (67_863, 0, 64),
-    "ui": (95_782, 0, 46),
+    "ui": (95_776, 0, 46),
     "workers": (10_347, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (968_890, 48_919)
+SUM = (969_560, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

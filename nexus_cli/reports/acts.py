@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from types import MappingProxyType
+from itertools import chain, pairwise
 
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core import event as e
+from nexus_cli.core import memo_kinds
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.entry import Entry, Memo
 from nexus_cli.core.event import Event, SessionAct
 from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import read_level
-from nexus_cli.core.memo_kinds import (
-    CLAIMED_RUN,
-    COMPACTION,
-    CUT_ANSWER,
-    EVENT,
-    GOAL,
-    HOOK,
-    LIMITS_IN_FORCE,
-    PIN,
-    REWRITE,
-    SHELL_LINE,
-    THINKING,
-    UNDONE_FILES,
-    WAIT,
-    WORKER,
-)
+from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PIN
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.event_texts import first_line, read_notice_text
 from nexus_cli.reports.jobs import job_ends
@@ -54,7 +39,71 @@ class PastEvent:
 
 def read_acts(memo: Memo) -> list[PastEvent]:
     """Return the events that a memo of `ACT_KINDS`, or `THINKING`, holds; the end of a turn without its answer."""
-    return [PastEvent(event, memo.at, None, memo.entry) for event in _READERS[memo.kind](memo.value)]
+    events = chain(_read_events(memo.kind, memo.value), _read_session_act(memo.kind, memo.value))
+    return [PastEvent(event, memo.at, None, memo.entry) for event in events]
+
+
+def _read_events(kind: str, value: JsonObject) -> Iterator[Event]:
+    """Yield the events of a turn that a memo holds."""
+    match kind:
+        case memo_kinds.EVENT:
+            from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
+
+            restored = read_event(value)
+            if isinstance(restored, e.Notice):
+                yield e.Notice(read_notice_text(value), restored.warning)
+            elif restored is not None:
+                yield restored
+        case memo_kinds.THINKING if "alone" in value:
+            yield e.Thinking(value["text"], value["seconds"])
+        case memo_kinds.CUT_ANSWER:
+            yield e.Text(str(value["text"]))
+            yield e.Retry(1, 0.0, str(value["why"]), cut=True)
+        case memo_kinds.WORKER:
+            row = {name: fact for name, fact in value.items() if name not in NOT_SHOWN}
+            for event in (e.TurnEnd(e.Outcome(text=value.get("report") or "")), e.WorkerState(row)):
+                yield e.AgentEvent(row["id"], row["session"], event)
+
+
+def _read_session_act(kind: str, value: JsonObject) -> Iterator[SessionAct]:
+    """Yield what a memo says beside a turn's events; an act of the person only if it says how it is shown."""
+    match kind:
+        case memo_kinds.SHELL_LINE | memo_kinds.UNDONE_FILES if "shown" in value:
+            act = "command" if kind == memo_kinds.SHELL_LINE else "files"
+            yield SessionAct(act, str(value["shown"]), "person", str(value["shown"]))
+        case memo_kinds.GOAL:
+            yield SessionAct("goal", _describe_goals(value))
+        case memo_kinds.HOOK:
+            about = f" on {value['about']}" if value["about"] else ""
+            text = f"{value['event']} {value['hook']} ({value['source']}){about}"
+            text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
+            yield SessionAct("hook", text, why=value["why"], seconds=value["seconds"])
+        case memo_kinds.WAIT:
+            wait = value["wait"]
+            facts = {"until": format_moment(wait["until"]) or ""}
+            yield SessionAct("waiting", str(wait["why"]), "agent", why=wait["kind"], facts=facts)
+        case memo_kinds.CLAIMED_RUN:
+            run, keys = {"run": f"run-{value['run']}"}, list(value["signals"])
+            yield SessionAct(
+                "resumed" if keys else "claimed", run["run"], facts={**run, "signals": keys} if keys else run
+            )
+        case memo_kinds.REWRITE:
+            yield SessionAct("rewrite", "", why=value.get("why", ""), facts={"epoch": value.get("epoch")})
+        case memo_kinds.COMPACTION if value["epoch"] is None:
+            yield SessionAct("compaction_failed", "no compaction", why=value["why"])
+        case memo_kinds.COMPACTION:
+            yield SessionAct("compaction", "", facts={"epoch": value["epoch"]})
+
+
+def _describe_goals(value: JsonObject) -> str:
+    goals, steps = list(value.get("goals", ())), ""
+    if len(goals) > 1:
+        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
+    text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
+    for name in ("done", "dropped"):
+        if ids := value.get(name):
+            text = f"{', '.join(map(str, ids))} {name}"
+    return text
 
 
 def session_acts(log: LaneLog) -> list[PastEvent]:
@@ -73,97 +122,3 @@ def _describe_pin(value: JsonObject) -> SessionAct:
     text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     line = f"{value['id']} {'removed' if value.get('off') else text}"
     return SessionAct("pin", line, "person", value["shown"])
-
-
-def _read_event(value: JsonObject) -> Iterator[Event]:
-    from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
-
-    restored = read_event(value)
-    if isinstance(restored, e.Notice):
-        yield e.Notice(read_notice_text(value), restored.warning)
-    elif restored is not None:
-        yield restored
-
-
-def _read_thinking(value: JsonObject) -> Iterator[Event]:
-    if "alone" in value:
-        yield e.Thinking(value["text"], value["seconds"])
-
-
-def _read_cut_answer(value: JsonObject) -> Iterator[Event]:
-    yield e.Text(str(value["text"]))
-    yield e.Retry(1, 0.0, str(value["why"]), cut=True)
-
-
-def _read_worker(value: JsonObject) -> Iterator[Event]:
-    """Yield the state of a worker, with its report before it."""
-    row = {name: fact for name, fact in value.items() if name not in NOT_SHOWN}
-    for event in (e.TurnEnd(e.Outcome(text=value.get("report") or "")), e.WorkerState(row)):
-        yield e.AgentEvent(row["id"], row["session"], event)
-
-
-def _read_line(act: str) -> Callable[[JsonObject], Iterator[Event]]:
-    """Return the reader of an act of the person whose record says how it is shown."""
-
-    def read(value: JsonObject) -> Iterator[Event]:
-        if "shown" in value:
-            yield SessionAct(act, str(value["shown"]), "person", str(value["shown"]))
-
-    return read
-
-
-def _read_goal(value: JsonObject) -> Iterator[Event]:
-    goals, steps = list(value.get("goals", ())), ""
-    if len(goals) > 1:
-        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
-    text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
-    for name in ("done", "dropped"):
-        if ids := value.get(name):
-            text = f"{', '.join(map(str, ids))} {name}"
-    yield SessionAct("goal", text)
-
-
-def _read_hook(value: JsonObject) -> Iterator[Event]:
-    text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
-    text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
-    yield SessionAct("hook", text, why=value["why"], seconds=value["seconds"])
-
-
-def _read_wait(value: JsonObject) -> Iterator[Event]:
-    wait = value["wait"]
-    facts = {"until": format_moment(wait["until"]) or ""}
-    yield SessionAct("waiting", str(wait["why"]), "agent", why=wait["kind"], facts=facts)
-
-
-def _read_claim(value: JsonObject) -> Iterator[Event]:
-    name, keys = f"run-{value['run']}", list(value["signals"])
-    yield SessionAct("resumed" if keys else "claimed", name, facts={"run": name, **({"signals": keys} if keys else {})})
-
-
-def _read_rewrite(value: JsonObject) -> Iterator[Event]:
-    yield SessionAct("rewrite", "", why=value.get("why", ""), facts={"epoch": value.get("epoch")})
-
-
-def _read_compaction(value: JsonObject) -> Iterator[Event]:
-    if value["epoch"] is None:
-        yield SessionAct("compaction_failed", "no compaction", why=value["why"])
-    else:
-        yield SessionAct("compaction", "", facts={"epoch": value["epoch"]})
-
-
-_READERS: Mapping[str, Callable[[JsonObject], Iterator[Event]]] = MappingProxyType(
-    {
-        CLAIMED_RUN: _read_claim,
-        COMPACTION: _read_compaction,
-        CUT_ANSWER: _read_cut_answer,
-        EVENT: _read_event,
-        GOAL: _read_goal,
-        HOOK: _read_hook,
-        REWRITE: _read_rewrite,
-        SHELL_LINE: _read_line("command"),
-        THINKING: _read_thinking,
-        UNDONE_FILES: _read_line("files"),
-        WAIT: _read_wait,
-        WORKER: _read_worker,
-    }
-)

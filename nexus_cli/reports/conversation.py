@@ -210,7 +210,7 @@ class Replay:
 
     def between(self, entry: int) -> list[PastEvent]:
         """Return the events after an entry that are in none, in their order; the end of a turn without its answer."""
-        acts = [act for kind in (THINKING, *ACT_KINDS) for memo in self._notes(kind, entry) for act in read_acts(memo)]
+        acts = [act for kind in (THINKING, *ACT_KINDS) for memo in self.notes(kind, entry) for act in read_acts(memo)]
         told = (*self._drops.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
         return sorted(told, key=lambda past: past.at)
 
@@ -258,7 +258,7 @@ class Replay:
 
     def thinking_of(self, entry: Entry) -> Iterator[event.Thinking]:
         """Yield the thinking of a reply that its entry or memo keeps."""
-        opaque, notes = entry.message.opaque, self._notes(THINKING, entry.id)
+        opaque, notes = entry.message.opaque, self.notes(THINKING, entry.id)
         note = next((memo.value for memo in notes if "alone" not in memo.value), {})
         if text := note.get("text") or (opaque.thinking if opaque else ""):
             yield event.Thinking(text, note.get("seconds", 0.0))
@@ -301,12 +301,16 @@ class Replay:
     @cached_property
     def _drops(self) -> Mapping[int, Sequence[PastEvent]]:
         """All drops by the entry after which they were recorded; of a message it is recorded before its entry."""
-        drops = (PastEvent(event.ContextDrop(drop), drop.at, None, drop.after) for drop in self.record.drops())
+        drops = self.record.drops()
         return group_pairs(
-            (past.after + (past.event.drop.cause is Cause.INPUT_CAP or not past.after), past) for past in drops
+            (
+                drop.after + (drop.cause is Cause.INPUT_CAP or not drop.after),
+                PastEvent(event.ContextDrop(drop), drop.at, None, drop.after),
+            )
+            for drop in drops
         )
 
-    def _notes(self, kind: str, entry: int) -> list[Memo]:
+    def notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
         kinds = TURN_KINDS if kind in TURN_KINDS else (kind,)
         first, memos = self._memos.get(kinds, (maxsize, {}))
@@ -318,7 +322,7 @@ class Replay:
 
     def note(self, kind: str, entry: int) -> JsonObject:
         """Return the newest memo of one kind at an entry, empty if there is none."""
-        notes = self._notes(kind, entry)
+        notes = self.notes(kind, entry)
         return notes[-1].value if notes else {}
 
     def result_of(self, entry: Entry) -> tuple[ToolResult, float]:

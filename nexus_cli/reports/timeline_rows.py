@@ -244,7 +244,6 @@ class SessionRecord:
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
-        self._recalled = log.memos(RECALLED_DROP, first=first)
         self._read_calls()
 
     def facts(self) -> JsonObject:
@@ -337,7 +336,7 @@ class SessionRecord:
         actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         text = self._history_words(entry) or self._replay.shown_text(entry)
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
+        recalled = [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)]
         files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
         extra_fields = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
         extra_fields |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
