@@ -125,7 +125,7 @@ LAZY = {
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
-    "reports/conversation.py": {"nexus_cli"},  # an event of a turn that no entry holds
+    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/decisions.py": {"nexus_cli"},  # the limits in force, of an open session
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (44_850, 0, 42),
     "core": (46_499, 0, None),
     "defaults": (0, 13_074, 0),
-    "engine": (49_726, 0, 22),
+    "engine": (49_730, 0, 22),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
     "imports": (14_499, 0, 10),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
     "provider": (29_790, 0, 61),
-    "reports": (88_583, 8_414, None),
+    "reports": (88_477, 8_414, None),
     "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_560, 48_919)
+SUM = (969_458, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
