@@ -152,7 +152,7 @@ class Replay:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
         longest = maxsize if self._reads_all else LONGEST
-        later = [] if self._is_whole else self._unsent_lines()
+        later = self._unsent_lines()
         for entry in read_backwards(self._read_entries, self.record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
