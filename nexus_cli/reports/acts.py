@@ -105,9 +105,14 @@ def _describe_goals(value: JsonObject) -> str:
     return text
 
 
+def pin_acts(log: LaneLog) -> list[PastEvent]:
+    """Return the pins of a session, of which the numbers depend on those before."""
+    return [PastEvent(_describe_pin(memo.value), memo.at, None, memo.entry) for memo in number_pins(log.memos(PIN))]
+
+
 def session_acts(log: LaneLog) -> list[PastEvent]:
-    """Return the events of a session that its memos hold together: pins, changes of the level, ends of jobs."""
-    acts = [(memo, _describe_pin(memo.value)) for memo in number_pins(log.memos(PIN))]
+    """Return the events of a session that its memos hold together: changes of the level, ends of jobs."""
+    acts: list[tuple[Memo, SessionAct]] = []
     for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
         levels = read_level(before.value), read_level(memo.value)
         if levels[0] != levels[1]:

@@ -86,8 +86,8 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Block
     """Return the lines of an event; none if a person does not see it. `titles` are those of the calls, and of
     outputs that are shown apart."""
     match event:
-        case e.SessionAct(act="command", line=line, output=output) if line.startswith("!"):
-            return _output(line, output) if output and line not in titles else []  # else its message has the output
+        case e.SessionAct(act="command", line=typed, output=output) if typed.startswith("!"):
+            return _output(typed, output) if output and typed not in titles else []  # else its message has the output
         case e.TurnStart(text) | e.SteeringMessage(text):
             return _message(text.strip("\n"), line) if line["entry"] else []
         case e.Thinking(text):
