@@ -125,7 +125,7 @@ LAZY = {
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
-    "reports/conversation.py": {"nexus_cli"},  # an event of a turn that no entry holds
+    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
@@ -485,10 +485,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (44_839, 0, 43),
     "config": (35_667, 0, None),
     "context": (8_844, 0, 16),
-    "conversation": (44_950, 0, 42),
-    "core": (46_290, 0, None),
+    "conversation": (44_850, 0, 42),
+    "core": (46_499, 0, None),
     "defaults": (0, 13_074, 0),
-    "engine": (49_640, 0, 22),
+    "engine": (49_730, 0, 22),
     "guides": (4_591, 0, 19),
     "hooks": (7_752, 0, 21),
     "imports": (14_499, 0, 10),
@@ -496,9 +496,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_555, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_125, 0, 22),
-    "provider": (29_556, 0, 61),
-    "reports": (87_777, 8_414, None),
-    "rpc": (17_936, 0, 19),
+    "provider": (29_790, 0, 61),
+    "reports": (88_547, 8_414, None),
+    "rpc": (17_380, 0, 18),
     "rules": (31_573, 0, 20),
     "runs": (23_193, 0, 40),
     "sandbox": (38_736, 0, 27),
@@ -510,7 +510,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_566, 26_394, 55),
     "tree undo worktrees": (67_863, 0, 64),
-    "ui": (95_471, 0, 46),
+    "ui": (95_776, 0, 46),
     "workers": (10_347, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_305, 48_919)
+SUM = (969_528, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -12,7 +12,6 @@ from nexus_cli.core import memo_kinds
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.entry import Entry, Memo
 from nexus_cli.core.event import Event, SessionAct
-from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PIN
@@ -66,7 +65,7 @@ def _read_events(kind: str, value: JsonObject) -> Iterator[Event]:
 
 
 def _read_session_act(kind: str, value: JsonObject) -> Iterator[SessionAct]:
-    """Yield what a memo says beside a turn's events; an act of the person only if it says how it is shown."""
+    """Yield the act that a memo records; an act of the person only if it says how it is shown."""
     match kind:
         case memo_kinds.SHELL_LINE | memo_kinds.UNDONE_FILES if "shown" in value:
             act = "command" if kind == memo_kinds.SHELL_LINE else "files"
@@ -106,11 +105,15 @@ def _describe_goals(value: JsonObject) -> str:
     return text
 
 
+def pin_acts(log: LaneLog) -> list[PastEvent]:
+    """Return the pins of a session, of which the numbers depend on those before."""
+    return [PastEvent(_describe_pin(memo.value), memo.at, None, memo.entry) for memo in number_pins(log.memos(PIN))]
+
+
 def session_acts(log: LaneLog) -> list[PastEvent]:
-    """Return the events of a session that its memos hold together: pins, changes of the level, ends of jobs."""
-    memos = group_pairs((memo.kind, memo) for memo in log.memos(PIN, LIMITS_IN_FORCE))
-    acts = [(memo, _describe_pin(memo.value)) for memo in number_pins(memos.get(PIN, ()))]
-    for before, memo in pairwise(memos.get(LIMITS_IN_FORCE, ())):
+    """Return the events of a session that its memos hold together: changes of the level, ends of jobs."""
+    acts: list[tuple[Memo, SessionAct]] = []
+    for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
         levels = read_level(before.value), read_level(memo.value)
         if levels[0] != levels[1]:
             acts.append((memo, SessionAct("level", " to ".join(levels))))

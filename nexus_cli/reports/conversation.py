@@ -37,7 +37,7 @@ from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import GO_ON, NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.reports.acts import PastEvent, read_acts, session_acts
+from nexus_cli.reports.acts import PastEvent, pin_acts, read_acts, session_acts
 from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
@@ -152,7 +152,7 @@ class Replay:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
         longest = maxsize if self._reads_all else LONGEST
-        later = [] if self._is_whole else self._unsent_lines()
+        later = self._unsent_lines()
         for entry in read_backwards(self._read_entries, self.record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
@@ -211,7 +211,7 @@ class Replay:
     def between(self, entry: int) -> list[PastEvent]:
         """Return the events after an entry that are in none, in their order; the end of a turn without its answer."""
         acts = [act for kind in (THINKING, *ACT_KINDS) for memo in self.notes(kind, entry) for act in read_acts(memo)]
-        told = (*self._drops.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
+        told = (*self._drops_and_pins.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
         return sorted(told, key=lambda past: past.at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
@@ -273,7 +273,7 @@ class Replay:
     def acts(self) -> Sequence[PastEvent]:
         """All events of the session that no entry holds; the ends of turns without their answers."""
         acts = chain(*map(read_acts, self.record.memos(*ACT_KINDS)))
-        return [*chain(*self._drops.values()), *acts, *chain(*self._session_acts.values())]
+        return [*chain(*self._drops_and_pins.values()), *acts, *chain(*self._session_acts.values())]
 
     def has_no_end(self, newest: Entry | None) -> bool:
         """Return True if the turn with this newest entry had more to do, and has no recorded end: it runs, or its
@@ -299,16 +299,14 @@ class Replay:
         return group_pairs((act.after, act) for act in session_acts(self.record))
 
     @cached_property
-    def _drops(self) -> Mapping[int, Sequence[PastEvent]]:
-        """All drops by the entry after which they were recorded; of a message it is recorded before its entry."""
-        drops = self.record.drops()
-        return group_pairs(
-            (
-                drop.after + (drop.cause is Cause.INPUT_CAP or not drop.after),
-                PastEvent(event.ContextDrop(drop), drop.at, None, drop.after),
-            )
-            for drop in drops
-        )
+    def _drops_and_pins(self) -> Mapping[int, Sequence[PastEvent]]:
+        """All drops and pins by the entry after which they were recorded; a drop of a message is recorded before its
+        entry."""
+        pairs: list[tuple[int, PastEvent]] = []
+        for drop in self.record.drops():
+            place = drop.after + (drop.cause is Cause.INPUT_CAP or not drop.after)
+            pairs.append((place, PastEvent(event.ContextDrop(drop), drop.at, None, drop.after)))
+        return group_pairs((*pairs, *((pin.after, pin) for pin in pin_acts(self.record))))
 
     def notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""

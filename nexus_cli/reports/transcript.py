@@ -55,7 +55,7 @@ def transcript_text(value: JsonObject) -> Blocks:
     lines, shell = value["events"], list(value.get("shell", ()))
     if not lines and not shell:
         return [OneLine("No messages in this session yet.")]
-    titles: dict[str, str] = {}
+    titles = {block["title"]: "" for block in shell}
     blocks = [_head(value)] if value["id"] else []
     for line in lines:
         while shell and shell[0]["after"] < (line["entry"] or 0):
@@ -83,10 +83,11 @@ def _head(value: JsonObject) -> Blocks:
 
 
 def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Blocks:
-    """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
+    """Return the lines of an event; none if a person does not see it. `titles` are those of the calls, and of
+    outputs that are shown apart."""
     match event:
-        case e.SessionAct(act="command", text=text) if text.startswith("!"):
-            return []  # its message has the output
+        case e.SessionAct(act="command", line=typed, output=output) if typed.startswith("!"):
+            return _output(typed, output) if output and typed not in titles else []  # else its message has the output
         case e.TurnStart(text) | e.SteeringMessage(text):
             return _message(text.strip("\n"), line) if line["entry"] else []
         case e.Thinking(text):

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.sent_requests import SentRequest
 from nexus_cli.core import event
@@ -177,7 +178,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     else:
         conversation.log.record_reply(None, *outcome)
     if main:
-        _keep_thinking(engine, fold, message)
+        _keep_thinking(engine.conversation, fold, message)
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
@@ -288,7 +289,7 @@ def _keep_partial(
     else:
         engine.conversation.log.record_reply(None, *outcome)
     if main:
-        _keep_thinking(engine, fold, message)
+        _keep_thinking(engine.conversation, fold, message)
         engine.control.emit(event.StepEnd(engine.step, why, usage))
 
 
@@ -299,7 +300,7 @@ def _keep_cut(
     message, conversation = fold.partial(), engine.conversation
     engine.partial_reply = message.content
     usage, _, is_reported = _spend(engine, plan, message, reported)
-    _keep_thinking(engine, fold, message)
+    _keep_thinking(engine.conversation, fold, message)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
@@ -308,11 +309,11 @@ def _keep_cut(
     return _ReplyCutError(why, message.content)
 
 
-def _keep_thinking(engine: Engine, fold: ReplyFold, message: Message) -> None:
+def _keep_thinking(conversation: Conversation, fold: ReplyFold, message: Message) -> None:
     """Record the thinking of the reply `message`, for a replay: the window has only what is sent back."""
-    has_entry = any(item.message is message for item in engine.conversation.tail[-1:])
+    has_entry = any(item.message is message for item in conversation.tail[-1:])
     if note := fold.shown_thinking.note(message.opaque if has_entry else None):
-        engine.conversation.memo(THINKING, note if has_entry else {**note, "alone": True})
+        conversation.memo(THINKING, note if has_entry else {**note, "alone": True})
 
 
 def _with_mark(message: Message, mark: str) -> Message:

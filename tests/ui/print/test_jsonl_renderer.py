@@ -60,6 +60,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.CompactionDone(True, 100, 30),
     e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
+    e.SessionAct("command", "!ls", "person", "!ls", output="out"),
     e.StepEnd(1, "stop", Usage(1, 2, cost_usd=0.3, cost=Cost(0.1, output=0.2))),
     e.StepEnd(2, "stop", Usage(1, 2, cost_usd=None)),
     e.TurnEnd(OUTCOME),

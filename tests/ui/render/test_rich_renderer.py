@@ -106,6 +106,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.CompactionDone(True, 100, 30),
     e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
+    e.SessionAct("command", "!ls", "person", "!ls", output="out"),
     e.TurnEnd(DONE),
     e.AgentEvent("w1", "01J", e.Text("of a worker")),
     e.WorkerState({}),

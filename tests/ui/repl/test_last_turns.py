@@ -237,6 +237,8 @@ def test_shell_lines_are_shown_again_where_they_were_typed_with_the_same_end(tmp
         assert part in seen
     assert [row for row in again.lines if row] == [row for row in rows_of(seen) if row]
     assert again.output and again.output[0] == "!seq 1 70; echo after two; exit 3"
+    transcript = find_form("transcript")(session_transcript(resumed), 80)
+    assert transcript.count("after one") == 2 and transcript.count("* !seq 1 70; echo after two; exit 3\n    1\n") == 1
     assert "".join(session_pieces(resumed.record, resumed.record.session, "md")).count("seq 1 70; echo after two") == 1
     asyncio.run(resumed.aclose())
 
