@@ -32,7 +32,7 @@ from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, 
 from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, make_stamp, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import WHOLE
-from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
+from nexus_cli.undo.follow_repositories import Repositories, RepositoryChanges, git_folder, make_rows, parse_rows
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
@@ -292,6 +292,7 @@ class ChangeJournal:
         changes, names, notices = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
         seconds, is_alone, shared, seen = time.monotonic() - begun.started, True, set[str](), dict[str, Seen]()
+        repository_changes = RepositoryChanges()
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -318,9 +319,12 @@ class ChangeJournal:
                     same |= repository_changes.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
-                        step = replace(
-                            step, references=tuple(replace(reference, is_unsure=True) for reference in step.references)
+                        lost = {file_change.path for file_change in repository_changes.lost}
+                        references = (
+                            replace(reference, is_unsure=git_folder(reference.repository) not in lost)
+                            for reference in step.references
                         )
+                        step = replace(step, references=tuple(references))
                     work = set(names)
                     if not is_alone:  # what git ignores may be the other's as well
                         work |= {
