@@ -59,8 +59,7 @@ _GROWING = frozenset({_OBJECTS, _LFS})
 """Folders whose files stay in the copy as they were first."""
 _STAYING = _GROWING | {_MODULES}
 """Folders of which nothing is dropped that the project's repository drops."""
-_FIRST = frozenset({"refs", "logs"})
-_NAMES_OF_KINDS = _STAYING | {_REFS, _WORKTREES}
+_FIRST = frozenset({_REFS, "logs"})
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -303,7 +302,8 @@ class _Mirror:
         if old is not None and old.is_dir(follow_symlinks=False) != is_folder:
             if kind in _STAYING:
                 return
-            old = _remove(old)
+            _remove(old)
+            old = None
         if not is_folder:
             self._keep(source, entry, place, old, stays=kind in _GROWING)
             return
@@ -395,7 +395,7 @@ def _is_passing(name: str, kind: str) -> bool:
 def _find_kind(kind: str, name: str, *, is_git: bool) -> str:
     """Return the kind of the folder `name` in one of a `kind`; `is_git` is True if it has a HEAD."""
     if kind == _GIT:
-        return name if name in _NAMES_OF_KINDS else _OTHER
+        return name if name in _STAYING | {_REFS, _WORKTREES} else _OTHER
     return _GIT if is_git and kind in (_MODULES, _WORKTREES) else kind
 
 
