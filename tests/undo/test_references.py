@@ -227,6 +227,17 @@ def test_a_submodule_comes_back_with_what_the_person_committed_since_it_was_copi
 
 
 @pytest.mark.matrix
+def test_an_undo_of_a_removed_worktree_leaves_the_branches_of_its_repository_alone(world: World) -> None:
+    fill(world.project)
+    shell(world.project, "git worktree add -q tree feat")
+    command(world, "rm -rf tree; git worktree prune")
+    shell(world.project, "git tag later")
+    report = world.undo()
+    assert "tree/.git" in report["restored"] and not report["kept"] and not report["references"]
+    assert shell(world.path("tree"), "git tag -l later") == "later\n"
+
+
+@pytest.mark.matrix
 def test_objects_of_a_submodule_with_a_name_of_two_letters_are_copied(world: World, tmp_path: Path) -> None:
     add_submodule(world, tmp_path / "lib", "ui")
     os.utime(world.path(".git/modules/ui"), (1, 1))
