@@ -292,6 +292,7 @@ class ChangeJournal:
         changes, names, notices = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
         seconds, is_alone, shared, seen = time.monotonic() - begun.started, True, set[str](), dict[str, Seen]()
+        lost = list[FileChange]()
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -302,8 +303,9 @@ class ChangeJournal:
                 same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
                 if self._store is not None:
                     repository_changes = self._repositories[begun.project.root].end(begun.repositories)
-                    names += [file_change.path for file_change in repository_changes.lost]
-                    changes += repository_changes.lost
+                    lost = repository_changes.lost
+                    names += [file_change.path for file_change in lost]
+                    changes += lost
                     if changes or repository_changes.references:
                         is_alone = not _is_another_running(step, self.data)
                         step, own_changes, shared = _drop_of_others(
@@ -317,10 +319,7 @@ class ChangeJournal:
                     notices = repository_changes.told
                     same |= repository_changes.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
-                    if not unsure_changes.NAMES_GIT.search(command):
-                        step = replace(
-                            step, references=tuple(replace(reference, is_unsure=True) for reference in step.references)
-                        )
+                    step = _doubt_references(step, lost, command)
                     work = set(names)
                     if not is_alone:  # what git ignores may be the other's as well
                         work |= {
@@ -566,6 +565,18 @@ def _name_new(before: Look, after: Look) -> str:
     """Return a text with the repositories that a command made, "" if there are none."""
     new = sorted(git_folder(path) for path in {*after.repositories} - {*before.repositories} if before.is_whole)
     return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo does not remove repositories" if new else ""
+
+
+def _doubt_references(step: Step, lost: Sequence[FileChange], command: str) -> Step:
+    """Return the step with its references as unsure if the command does not name git; those of `lost` repositories go
+    with these."""
+    places = {change.path for change in lost}
+    if unsure_changes.NAMES_GIT.search(command):
+        return step
+    references = (
+        replace(reference, is_unsure=git_folder(reference.repository) not in places) for reference in step.references
+    )
+    return replace(step, references=tuple(references))
 
 
 def _drop_of_others(

@@ -124,6 +124,12 @@ class Repositories:
                     self._known.pop(path, None)
                     repository_changes.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
                     repository_changes.told += [] if copy else [NO_REPOSITORY]
+                    if old.folders.git_dir == old.folders.common:  # else its references are those of another
+                        left = dict[str, str]()
+                        with suppress(OSError):
+                            left = read_state(old.folders, self._store, old).values
+                        # If another repository is made in its place, the copy has the references of that one.
+                        repository_changes.references += _compare(path, old.values, left, self._store)
                     continue
                 with suppress(OSError):
                     new = self._known[path] = read_state(old.folders, self._store, old)

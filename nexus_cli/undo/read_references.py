@@ -36,7 +36,7 @@ _FILES = re.compile(
     r"|SQUASH_MSG|AUTO_MERGE|BISECT_[A-Z_]+"
 )
 """Names of files directly in git's folder."""
-_PASSING = (".lock", ".sample", "info/refs")
+_PASSING = re.compile(r".*\.lock|hooks/.*\.sample|info/refs", re.DOTALL)
 _PACKED_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
 _MOST_PACKED = 64 << 20
 _MOST_KEPT = 64 << 20
@@ -109,7 +109,7 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
                 with suppress(OSError), open_folder(entry.name, inside=git_dir) as folder:
                     for path, below in walk_below(folder):
                         place = f"{entry.name}/{path}"
-                        if below.is_file(follow_symlinks=False) and not place.endswith(_PASSING):
+                        if below.is_file(follow_symlinks=False) and not _PASSING.fullmatch(place):
                             yield place, below.stat(follow_symlinks=False)
     with suppress(OSError), open_folder("logs/refs", inside=git_dir) as folder:
         status = stat_at(folder, "stash")

@@ -39,7 +39,7 @@ from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.tree.read_state import RACY
 from nexus_cli.undo.linked_objects import is_intact, read_linked, read_record, stamp_of, write_linked
-from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
+from nexus_cli.undo.records import HEAD, MOST_LEVELS, TOO_DEEP
 
 SECONDS = 3.0
 """Time limit of copying; the next command goes on with it."""
@@ -51,10 +51,15 @@ _MOST_COPIED = 100_000_000
 """Most bytes that are copied at once where no link can be made."""
 _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
-_GROWING = frozenset({"objects", "modules", "lfs"})
+_OWN = "nexus-"
+"""Beginning of the names of our own files in a copy."""
+_GIT, _OBJECTS, _LFS, _REFS, _MODULES, _WORKTREES, _OTHER = "git", "objects", "lfs", "refs", "modules", "worktrees", ""
+"""Kinds of folders: those of git (of the repository, of a submodule, of a linked worktree), and what is in them."""
+_GROWING = frozenset({_OBJECTS, _LFS})
+"""Folders whose files stay in the copy as they were first."""
+_STAYING = _GROWING | {_MODULES}
 """Folders of which nothing is dropped that the project's repository drops."""
-_FIRST = frozenset({"refs", "logs"})
-_PASSING = (".lock", ".keep")
+_FIRST = frozenset({_REFS, "logs"})
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -123,8 +128,7 @@ def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: 
     private_dir(place)
     if not (source := place / _SOURCE).exists():
         source.write_bytes(os.fsencode(folders.common))
-    if _has_objects(folders.common) or not _has_objects(place):  # else a command has put an empty one in its place
-        _Mirror(place, bounds).mirror(folders.common)
+    _Mirror(place, bounds).mirror(folders.common)
 
 
 def find_copy(data: Path, root: str | Path) -> Path | None:
@@ -140,9 +144,9 @@ def is_lost(root: Path, git_dir: Path, repository: Path) -> bool:
     return not (is_there(root / ".git") and _has_head(git_dir) and _has_objects(repository))
 
 
-def _has_objects(repository: Path) -> bool:
+def _has_objects(repository: str | Path, inside: int | None = None) -> bool:
     try:
-        with open_folder(repository / "objects") as objects:
+        with open_folder(f"{repository}/objects", inside=inside) as objects:
             if any(len(name) == 2 for name in list_folder("", inside=objects)):
                 return True
             with suppress(OSError):
@@ -178,10 +182,11 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
             not only_objects and _has_head(target) and (target != common or _has_objects(target))
         ):
             continue
-        for inner in ("objects", "refs") if only_objects else ("",):
+        for kind in (_OBJECTS, _REFS) if only_objects else (_GIT,):
+            inner = "" if kind == _GIT else kind
             if (source / inner).is_dir():
                 with open_folder(target / inner, create=True) as place:
-                    _fill(source / inner, place, kind=inner, only_broken=inner == "refs")
+                    _fill(source / inner, place, kind, only_broken=kind == _REFS)
     return True
 
 
@@ -254,62 +259,80 @@ class _Mirror:
         self._linked = dict(linked)
         try:
             with open_folder(repository) as source:
-                self._mirror(source, str(self.copy))
+                self._mirror(source, str(self.copy), _GIT, MOST_LEVELS)
         finally:
             if self._linked != linked:
                 write_linked(self.copy, self._linked)
         if self._is_deep:
             raise OSError(errno.ELOOP, TOO_DEEP)
 
-    def _mirror(self, source: int, target: str, *, grows: bool = False, levels: int = MOST_LEVELS) -> None:
-        """Copy the files of an open folder and those below; a folder of loose objects only if it has changed."""
+    def _mirror(self, source: int, target: str, kind: str, levels: int) -> None:
+        """Copy the files of an open folder of a `kind` and those below. What is gone there goes, unless it stays."""
         if time.monotonic() > self.bounds.end:
             raise TimeoutError(f"copying the repository took longer than {SECONDS:.0f} s")
+        if kind == _GIT and not _may_replace(source, target):
+            return
         private_dir(Path(target))
-        names = set()
+        with os.scandir(target) as entries:
+            kept = {entry.name: entry for entry in entries}
         with scan_folder(source) as entries:
             for entry in sorted(entries, key=_rank):
-                name, place = entry.name, f"{target}/{entry.name}"
-                if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):
-                    continue
-                names.add(name)
-                with suppress_errors():
-                    if entry.is_file(follow_symlinks=False):
-                        self._keep(source, name, place, stays=grows)
-                    elif entry.is_dir(follow_symlinks=False):
-                        self._mirror_below(source, name, place, grows=grows, levels=levels - 1)
-        if not grows:
-            for gone in set(os.listdir(target)) - names - _GROWING:
-                place = f"{target}/{gone}"
-                if not gone.startswith("nexus-"):
-                    shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+                if not _is_passing(entry.name, kind):
+                    old = kept.pop(entry.name, None)
+                    with suppress_errors():
+                        self._mirror_entry(source, entry, f"{target}/{entry.name}", old, kind, levels)
+        for name, old in kept.items() if kind not in _STAYING else ():
+            if not (kind == _GIT and (name in _STAYING or name.startswith(_OWN))):
+                _remove(old)
 
-    def _mirror_below(self, source: int, name: str, place: str, *, grows: bool, levels: int) -> None:
-        """Mirror a folder. One of loose objects gets the change time of its original, by which it is known."""
-        if levels < 0:
+    def _mirror_entry(
+        self,
+        source: int,
+        entry: os.DirEntry[str],
+        place: str,
+        old: os.DirEntry[str] | None,
+        kind: str,
+        levels: int,
+    ) -> None:
+        """Copy an entry of a folder of a `kind` to `place`, where `old` is. A folder of loose objects is copied only if
+        it has changed: it gets the change time of its original."""
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not (is_folder or entry.is_file(follow_symlinks=False)):
+            return
+        if old is not None and old.is_dir(follow_symlinks=False) != is_folder:
+            if kind in _STAYING:
+                return
+            _remove(old)
+            old = None
+        if not is_folder:
+            self._keep(source, entry, place, old, stays=kind in _GROWING)
+            return
+        if not levels:
             self._is_deep = True
             return
-        is_loose = grows and len(name) == 2
-        changed = stat_at(source, name).st_mtime_ns
-        with suppress(FileNotFoundError):
-            if is_loose and os.stat(place).st_mtime_ns == changed:
-                return
-        with open_folder(name, inside=source) as folder:
-            self._mirror(folder, place, grows=grows or name in _GROWING, levels=levels)
+        is_loose = kind == _OBJECTS and len(entry.name) == 2
+        changed = entry.stat(follow_symlinks=False).st_mtime_ns
+        if is_loose and old is not None and old.stat().st_mtime_ns == changed:
+            return
+        with open_folder(entry.name, inside=source) as folder:
+            is_git = is_there(HEAD, inside=folder) or os.path.lexists(f"{place}/{HEAD}")
+            self._mirror(folder, place, _find_kind(kind, entry.name, is_git=is_git), levels - 1)
         if is_loose and time.time_ns() - changed > RACY:
             os.utime(place, ns=(changed, changed))
 
-    def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
+    def _keep(
+        self, folder: int, entry: os.DirEntry[str], place: str, old: os.DirEntry[str] | None, *, stays: bool
+    ) -> None:
         """Copy a file, or link it; with `stays` one that is there already is left, unless it was emptied."""
-        new, old = stat_at(folder, name), None
+        name, new = entry.name, entry.stat(follow_symlinks=False)
         if not stat.S_ISREG(new.st_mode):
             return
-        with suppress(FileNotFoundError):
-            old = os.lstat(place)
-            if os.path.samestat(old, new) or (stays and old.st_size):
+        if old is not None:
+            kept = old.stat(follow_symlinks=False)
+            if os.path.samestat(kept, new) or (stays and kept.st_size):
                 return
-            is_same = (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
-            if is_same and new.st_ctime_ns + RACY < old.st_ctime_ns:
+            is_same = (kept.st_size, kept.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
+            if is_same and new.st_ctime_ns + RACY < kept.st_ctime_ns:
                 return
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
@@ -357,16 +380,39 @@ class _Mirror:
 
 def _rank(entry: os.DirEntry[str]) -> int:
     """Order what makes it a repository first, and what grows last."""
-    if entry.name in _GROWING:
+    if entry.name in _STAYING:
         return 2
     return int(entry.name not in _FIRST and entry.is_dir(follow_symlinks=False))
 
 
-def _has_head(git_dir: Path) -> bool:
+def _is_passing(name: str, kind: str) -> bool:
+    """Return True for what git removes by itself, and for a name of our own: in a folder of references it is one."""
+    if kind == _OBJECTS:
+        return name.startswith("tmp_") or name.endswith((".lock", ".keep"))
+    return name.endswith(".lock") or (kind == _GIT and name.startswith(_OWN))
+
+
+def _find_kind(kind: str, name: str, *, is_git: bool) -> str:
+    """Return the kind of the folder `name` in one of a `kind`; `is_git` is True if it has a HEAD."""
+    if kind == _GIT:
+        return name if name in _STAYING | {_REFS, _WORKTREES} else _OTHER
+    return _GIT if is_git and kind in (_MODULES, _WORKTREES) else kind
+
+
+def _may_replace(source: int, copy: str) -> bool:
+    """Return False if a command has broken the open repository, or put an empty one in its place: the copy stays."""
+    return not _has_objects(copy) or (_has_objects("", source) and _has_head("", source))
+
+
+def _remove(entry: os.DirEntry[str]) -> None:
+    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+def _has_head(git_dir: str | Path, inside: int | None = None) -> bool:
     try:
-        with open_folder(git_dir) as folder:
-            is_link = stat.S_ISLNK(stat_at(folder, "HEAD").st_mode)
-            return is_link or REFERENCE.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
+        with open_folder(git_dir, inside=inside) as folder:
+            is_link = stat.S_ISLNK(stat_at(folder, HEAD).st_mode)
+            return is_link or REFERENCE.fullmatch(read_regular(HEAD, 5000, inside=folder)) is not None
     except OSError:
         return False
 
@@ -377,18 +423,18 @@ def _read(place: Path) -> bytes:
     return b""
 
 
-def _fill(source: Path, target: int, *, kind: str = "", only_broken: bool = False) -> None:
-    """Copy what is missing or broken in the open folder `target`; HEAD, which makes it a repository, last. In folders
-    of the `kind` objects or refs it is known what is broken."""
+def _fill(source: Path, target: int, kind: str, *, only_broken: bool = False) -> None:
+    """Copy what is missing or broken in the open folder `target` of a `kind`; HEAD, which makes it a repository, last.
+    Of objects, references and HEAD it is known what is broken."""
     with os.scandir(source) as entries:
-        ordered = sorted(entries, key=lambda entry: entry.name == "HEAD")
+        ordered = sorted(entries, key=lambda entry: entry.name == HEAD)
     for entry in ordered:
-        if entry.name.startswith("nexus-"):
+        if kind == _GIT and entry.name.startswith(_OWN):
             continue
         if entry.is_dir(follow_symlinks=False):
-            inner_kind = entry.name if entry.name in ("objects", "refs", "logs") and kind != "refs" else kind
+            inner_kind = _find_kind(kind, entry.name, is_git=os.path.lexists(f"{entry.path}/{HEAD}"))
             with open_folder(entry.name, inside=target, create=True) as inner:
-                _fill(Path(entry.path), inner, kind=inner_kind, only_broken=only_broken)
+                _fill(Path(entry.path), inner, inner_kind, only_broken=only_broken)
         elif entry.is_file(follow_symlinks=False) and _is_wanted(entry, target, kind, only_broken=only_broken):
             _copy_into(entry, target)
 
@@ -402,16 +448,16 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
         return not only_broken
     if not stat.S_ISREG(status.st_mode):
         return False
-    place = Path(entry.path)
+    place, is_head = Path(entry.path), kind == _GIT and entry.name == HEAD
     is_broken = status.st_size == 0 and entry.stat().st_size > 0
-    if kind == "objects":
+    if kind == _OBJECTS:
         is_broken = is_broken or (not is_intact(place, folder=target) and is_intact(place))
-    elif kind == "refs" or (entry.name == "HEAD" and not kind):
+    elif kind == _REFS or is_head:
         with open_regular(target, entry.name) as file:
             data = file.read(5000)
-        is_broken = REFERENCE.fullmatch(data) is None or (kind != "refs" and data != _read(place))
-    if is_broken and entry.name == "HEAD" and not kind:
-        os.replace("HEAD", "HEAD.nexus-undo", src_dir_fd=target, dst_dir_fd=target)
+        is_broken = REFERENCE.fullmatch(data) is None or (is_head and data != _read(place))
+    if is_broken and is_head:
+        os.replace(HEAD, "HEAD.nexus-undo", src_dir_fd=target, dst_dir_fd=target)
     elif is_broken:
         os.unlink(entry.name, dir_fd=target)
     return is_broken
@@ -438,7 +484,7 @@ def list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
             source = os.fsdecode(_read(copy / _SOURCE)) if copy.is_dir() else ""
             for folder, _, names in os.walk(copy):
                 below = os.path.relpath(folder, copy)
-                is_object = below.split("/")[0] in _GROWING
+                is_object = below.split("/")[0] in _STAYING
                 for name in names:
                     with suppress(OSError):
                         status = os.lstat(path := Path(folder, name))

@@ -44,7 +44,7 @@ from nexus_cli.undo.plan_restore import (
 )
 from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
-from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
+from nexus_cli.undo.repository_copy import find_copy, find_git_folders, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, join_worktrees, read_present
 from nexus_cli.undo.undone_steps import (
@@ -268,7 +268,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
-        references = _plan_references(request, chosen)
+        references = _plan_references(request, chosen, result)
         if not request.dry_run:
             act = "redo" if redo else "undo"
             step = Step(
@@ -298,8 +298,9 @@ def _describe_gone(data: Path, root: str) -> str:
     return "this folder was moved or deleted; move it back and try again, or specify an earlier turn"
 
 
-def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
-    """Plan what is done to the references that `steps` changed, and put back the objects that they name."""
+def _plan_references(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[TurnReference]:
+    """Plan what is done to the references that `steps` changed, and put back the objects that they name. Those of a
+    removed repository are in its copy: they are moved only where another one is in its place."""
     store = ByteStore(request.data)
     is_same = partial(is_same_value, store)
     rows = join_worktrees(merge_references(steps, is_same))
@@ -312,7 +313,13 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
         state = read_present(root, repository, store)
         return state.values if state else {}
 
-    return plan_references(rows, find_present, is_same)
+    lost = {os.path.dirname(change.place) for change in merge_changes(steps) if change.before.kind == REPOSITORY}
+    shown = {os.path.dirname(place) for place in result.restored} if request.dry_run else set[str]()
+    whole = {place for place in lost if place in shown or find_git_folders(Path(place)) is None}
+    return [
+        replace(row, does=NOTHING) if os.path.join(row.root, row.change.repository).rstrip("/") in whole else row
+        for row in plan_references(rows, find_present, is_same)
+    ]
 
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:

@@ -207,6 +207,103 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not world.undo()["kept"] and [read(place) for place in places] == before
 
 
+def add_submodule(world: World, library: Path, name: str) -> None:
+    fill(library)
+    fill(world.project)
+    shell(world.project, f"git -c protocol.file.allow=always submodule add -q {library} {name}; git commit -qm s")
+
+
+@pytest.mark.matrix
+def test_a_submodule_comes_back_with_what_the_person_committed_since_it_was_copied_first(
+    world: World, tmp_path: Path
+) -> None:
+    add_submodule(world, tmp_path / "lib", "lib")
+    command(world, "true")
+    shell(world.path("lib"), "git commit -q --allow-empty -m later; git branch kept; git branch -D feat")
+    places = [world.project, world.path("lib")]
+    before = [read(place) for place in places]
+    command(world, "rm -rf .git lib")
+    assert not world.undo()["kept"] and [read(place) for place in places] == before
+
+
+@pytest.mark.matrix
+def test_an_undo_of_a_removed_worktree_leaves_the_branches_of_its_repository_alone(world: World) -> None:
+    fill(world.project)
+    shell(world.project, "git worktree add -q tree feat")
+    command(world, "rm -rf tree; git worktree prune")
+    shell(world.project, "git tag later")
+    report = world.undo()
+    assert "tree/.git" in report["restored"] and not report["kept"] and not report["references"]
+    assert shell(world.path("tree"), "git tag -l later") == "later\n"
+
+
+@pytest.mark.matrix
+def test_objects_of_a_submodule_with_a_name_of_two_letters_are_copied(world: World, tmp_path: Path) -> None:
+    add_submodule(world, tmp_path / "lib", "ui")
+    os.utime(world.path(".git/modules/ui"), (1, 1))
+    command(world, "true")
+    shell(world.path("ui"), "git update-ref refs/heads/feat $(git commit-tree -m own HEAD^{tree})")
+    before = read(world.path("ui"))
+    os.utime(world.path(".git/modules/ui"), (1, 1))
+    command(world, "true")
+    command(world, "rm -rf .git ui")
+    assert not world.undo()["kept"] and read(world.path("ui")) == before
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("name", ["tmp_x", "nexus-x", "x.keep", "objects/x", "modules/x", "lfs/ab"])
+def test_a_branch_comes_back_that_has_the_name_of_another_thing(
+    world: World, tmp_path: Path, name: str, is_inside: bool
+) -> None:
+    add_submodule(world, tmp_path / "lib", "lib")
+    place = world.path("lib" if is_inside else "")
+    command(world, "true")
+    for commit in ("HEAD^", "HEAD"):
+        shell(place, f"git branch -f {name} {commit}")
+        command(world, "true")
+    before = read(place)
+    command(world, "rm -rf .git lib")
+    assert not world.undo()["kept"] and read(place) == before
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("line", ["git branch z/y; git branch x", "git branch z; git branch x/y"])
+def test_a_branch_may_become_a_folder_of_branches_between_two_commands(world: World, line: str) -> None:
+    fill(world.project)
+    shell(world.project, line)
+    command(world, "true")
+    shell(
+        world.project,
+        "git branch -D z x z/y x/y; "
+        + ("git branch z; git branch x/y" if "z/y" in line else "git branch z/y; git branch x"),
+    )
+    before = read(world.project)
+    command(world, "rm -rf .git")
+    report = world.undo()
+    assert not report["not_covered"] and read(world.project) == before
+
+
+@pytest.mark.matrix
+def test_a_repository_without_head_comes_back_after_a_later_command(world: World) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "rm .git/HEAD; echo x > made")
+    command(world, "echo x > later")
+    world.undo()
+    assert ".git" in world.undo()["restored"] and read(world.project) == before
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", ["x.sample", "info/refs"])
+def test_a_branch_with_the_name_of_a_file_that_is_not_followed_is(world: World, name: str) -> None:
+    fill(world.project)
+    shell(world.project, f"git branch {name} HEAD^")
+    before = read(world.project)
+    command(world, f"git branch -f {name} HEAD")
+    assert [one["restored"] for one in world.undo()["references"]] == [True] and read(world.project) == before
+
+
 @pytest.mark.matrix
 def test_a_branch_is_as_before_a_turn_that_added_a_worktree_and_moved_it_there_and_back(world: World) -> None:
     fill(world.project)

@@ -267,6 +267,32 @@ def test_every_branch_of_a_repository_that_another_one_replaced_comes_back(
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("later", [(), ("echo x > made",)])
+def test_every_branch_of_a_removed_repository_comes_back_to_the_one_that_the_person_made_since(
+    world: World, later: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(world.project)
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    shell = partial(subprocess.run, shell=True, cwd=world.project, check=True)
+    shell("git branch old/one; git tag v1; git commit -q --allow-empty -m two")
+    before = references(world)
+    command(world, "rm -rf .git")
+    shell("git init -q .; git add -A; git commit -qm anew")
+    for line in later:
+        command(world, line)
+    moved = next(name for name in before if name.endswith("/master"))
+    now = references(world)[moved]
+    assert {row["name"] for row in world.undo(turn=1, dry_run=True)["references"]} >= before.keys()
+    report = world.undo(turn=1)
+    assert references(world) == {**before, moved: now}
+    assert report["head_moved"]["before"] == before[moved]
+    shell(report["head_moved"]["command"])
+    assert references(world) == before
+    git(world.project, "fsck", "--strict")
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "then", sample(["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"], 2)
 )
