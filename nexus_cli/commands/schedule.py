@@ -180,16 +180,14 @@ def add_scheduled(
     """
     from nexus_cli.runs.plan_service import NewPlan, add_plan  # noqa: PLC0415
 
-    ledger, settings = source.ledger, source.settings()
+    ledger, settings, who = source.ledger, source.settings(), None
     folder = working_folder(directory) if directory else source.folder()
-    who = None
     if agent:
         from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 
         who = find_agent(ledger, settings, agent, folder)
     usual = source.live.model if source.live else ""
-    if model:
-        _check_model(model, settings)
+    _check_model(model, settings)
     options = {
         "folder": str(folder),
         "model": model or (who.options.get("model", "") if who else usual),
@@ -213,7 +211,9 @@ def add_scheduled(
 
 
 def _check_model(name: str, settings: Settings) -> None:
-    """Raise `UsageError` if `name`, a model or an alias, cannot be used: each run would fail."""
+    """Raise `UsageError` if `name`, a model or an alias, cannot be used: each run would fail. "" is the usual one."""
+    if not name:
+        return
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules name a model)
     from nexus_cli.provider.model_table import check_model  # noqa: PLC0415
 

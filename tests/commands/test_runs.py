@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from commands.conftest import FakeContext
@@ -45,6 +45,7 @@ def test_an_answer_is_given_as_an_option(context: FakeContext, run: Run) -> None
         with pytest.raises(NexusError, match=why):
             context.run(f"runs resume {wrong}")
     assert answers(context, run) == []
+    context.session.dispatcher.approver = cast(Any, object())
     context.run("runs resume run-1 --answer session")
     assert answers(context, run) == ["session"] and context.said[-1] == "Session: bash touch lock"
     assert len(context.beside) == 1, "the run continues beside the session"

@@ -101,7 +101,11 @@ def sitting(session: Session) -> tuple[list[str], CommandContext]:
     def show(form: str, value: Any) -> None:
         said.append(find_form(form)(value, 100))
 
-    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show, can_choose=False))
+    def note_act(line: str) -> None:
+        """Tell nobody."""
+
+    context = SimpleNamespace(session=session, say=said.append, show=show, can_choose=False, note_act=note_act)
+    return said, cast(CommandContext, context)
 
 
 def result(events: list[Any]) -> ToolResult:
