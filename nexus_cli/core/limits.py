@@ -128,8 +128,7 @@ class Limits:
 
     def to_json(self) -> JsonDict:
         """Return the limits that are set, by name; a level also as `level`."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        json_object = to_json_value({name: value for name, value in values.items() if value is not None})
+        json_object = {name: value for name, value in to_json_value(self).items() if value is not None}
         return {**json_object, **level_fields(self.allow)} if self.allow else json_object
 
     @classmethod

@@ -143,10 +143,8 @@ class QuotedText:
         if position < 0:
             return ""
         units = self._units
-        first, last = (
-            bisect_right(self._starts, position) - 1,
-            bisect_right(self._starts, position + len(wanted) - 1) - 1,
-        )
+        first = bisect_right(self._starts, position) - 1
+        last = bisect_right(self._starts, position + len(wanted) - 1) - 1
         return _introduction(self._paragraphs, units[first][0]) + "\n".join(
             " ".join(sentence.strip() for number, sentence in units[first : last + 1] if number == each)
             for each in dict.fromkeys(number for number, _ in units[first : last + 1])

@@ -96,10 +96,8 @@ def make_list(offer: ServerOffer) -> ToolList:
         offered = tuple(tool for tool in offered if tool.name not in faults)
         tokens = _count_tokens(offered)
     prompts = tuple(sorted(offer.prompts, key=lambda prompt: prompt.name)[:MOST_TOOLS])
-    resources, instructions = (
-        tuple(sorted(offer.resources)[:MOST_RESOURCES]),
-        offer.instructions[: 2 * MOST_INSTRUCTIONS],
-    )
+    resources = tuple(sorted(offer.resources)[:MOST_RESOURCES])
+    instructions = offer.instructions[: 2 * MOST_INSTRUCTIONS]
     lines = _describe_left_out(left_out, by_name)
     if len(offer.instructions) > MOST_INSTRUCTIONS:
         lines += (f"only the first {MOST_INSTRUCTIONS:,} characters of its instructions are sent",)

@@ -180,7 +180,7 @@ class RunDriver:
                 return
 
     async def _drive(self) -> None:
-        approver = RunApprover(self._answers(), self.person)
+        approver = RunApprover(answers_of(self.ledger.runs.answers(self.run.key)), self.person)
         if self.run.worktree:
             self.stay = await asyncio.to_thread(self._enter)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
@@ -332,9 +332,6 @@ class RunDriver:
             return True
         return any(memo.value["run"] == self.run.key for memo in session.record.memos(CLAIMED_RUN))
 
-    def _answers(self) -> dict[str, JsonObject]:
-        return answers_of(self.ledger.runs.answers(self.run.key))
-
     def _open(self, approver: Approver | None) -> Session:
         self.run = replace(self.run, options=trust_options(self.ledger, self.run))
         folder = self._folder
@@ -406,11 +403,12 @@ class RunDriver:
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, created if there is none yet."""
-        session, runs = self.run.session, self.ledger.runs
-        if session and (self.run.waits is not None or self.run.resumes or self._is_there(session)):
-            return session
+        session = self.run.session
+        with suppress(NexusError):  # it was deleted
+            if session and (self.run.waits is not None or self.run.resumes or self.ledger.session(session)):
+                return session
         recipe = str(self.run.options.get("recipe") or RUN)
-        created = runs.make_session(
+        created = self.ledger.runs.make_session(
             self.run,
             folder=str(folder),
             project=self.ledger.project_of(folder),
@@ -420,12 +418,6 @@ class RunDriver:
         )
         self.run = replace(self.run, session=created)
         return created
-
-    def _is_there(self, session: str) -> bool:
-        try:
-            return bool(self.ledger.session(session))
-        except NexusError:
-            return False
 
     async def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
         if self.session is not None:

@@ -16,7 +16,6 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import WAITING as WAITING_ERROR
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
-from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import claim_signals, keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.session import Session
@@ -61,28 +60,29 @@ async def resume_run(session: Session, turn: Turn) -> None:
     try:
         run = ledger.runs.claim(waiting.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())
         if run is not None:
-            await _run_turn(session, ledger, run, turn)
+            await _run_turn(session, run, turn)
     finally:
         ledger.unlock(waiting.id)
 
 
-async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
-    signals = ledger.runs.signals(run.key)
+async def _run_turn(session: Session, run: Run, turn: Turn) -> None:
+    runs = session.ledger.runs
+    signals = runs.signals(run.key)
     trigger = keep_conversation(await resume_trigger(session, run, signals))
-    watch = asyncio.create_task(_stop_if_cancelled(session, ledger, run))
+    watch = asyncio.create_task(_stop_if_cancelled(session, run))
     try:
         outcome = await turn(run, claim_signals(trigger, run, signals))
     finally:
         watch.cancel()
-    kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
-    if outcome is not None and kind != WAITING_ERROR:
-        error, cost = outcome.error["message"] if outcome.error else "", session.costs()[0]
-        ledger.runs.finish(run, FAILED if error else DONE, utc_now(), report=outcome.text, error=error, cost=cost)
+    if outcome is not None and not (outcome.error and outcome.error["kind"] == WAITING_ERROR):
+        error = outcome.error["message"] if outcome.error else ""
+        state, cost = FAILED if error else DONE, session.costs()[0]
+        runs.finish(run, state, utc_now(), report=outcome.text, error=error, cost=cost)
 
 
-async def _stop_if_cancelled(session: Session, ledger: Ledger, run: Run) -> None:
+async def _stop_if_cancelled(session: Session, run: Run) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        if ledger.runs.lost({run.key: run.fence}):
+        if session.ledger.runs.lost({run.key: run.fence}):
             session.cancel("person")
             return

@@ -131,7 +131,8 @@ class CronTimes:
             day = begin + (number - 1) * _DAY  # a skipped time may move to the next day
             if begin < day < end - _DAY and self._is_even(day):
                 if self._fits(day):
-                    whole, newest = whole + 1, day
+                    whole += 1
+                    newest = day
             else:
                 times.update(moment for moment in self._times_on(day) if first <= moment <= last)
         latest = max([first, *times, *(self._times_on(newest) if whole else ())])

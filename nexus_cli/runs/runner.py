@@ -59,10 +59,6 @@ STEP_SECONDS = 60.0
 """Seconds that running turns have to finish their step when the runner ends."""
 
 
-def _show_nothing(run: Run, event: Event) -> None:
-    """Ignore the events of a run."""
-
-
 class Runner:
     """Drives the due runs of one ledger."""
 
@@ -71,25 +67,25 @@ class Runner:
         ledger: Ledger,
         *,
         producers: Sequence[RunProducer] = (),
-        hooks: Mapping[str, RunHooks] | None = None,
+        hooks: Mapping[str, RunHooks] = HOOKS,
         holds_back: Callable[[Ledger, Run], str] = lambda ledger, run: "",
         provider: Provider | None = None,
         settings: Settings | None = None,
         at_once: int = AT_ONCE,
-        show: Callable[[Run, Event], None] = _show_nothing,
+        show: Callable[[Run, Event], None] = lambda run, event: None,
         person: Approver | None = None,
         changed: Callable[[Run], None] | None = None,
     ) -> None:
         """Watch `ledger`, which stays open; each run that is driven has its own connection.
 
-        `producers` queue due runs before each pass. `hooks` are by type of trigger; None: `HOOKS`. `holds_back` returns
+        `producers` queue due runs before each pass. `hooks` are by type of trigger. `holds_back` returns
         the reason that a due run must not start now, "" if it may (the spending cap of a day). Without `provider` the
         runner makes one for all models, which `aclose` closes; without `settings` each run has those of its folder.
         `show` gets the events of every run, `changed` each run when it starts and when it has ended or waits. Without
         a `person` a run waits for each approval.
         """
         self._ledger = ledger
-        self._producers, self._hooks = tuple(producers), HOOKS if hooks is None else hooks
+        self._producers, self._hooks = producers, hooks
         self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._changed = changed

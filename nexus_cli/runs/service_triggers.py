@@ -225,7 +225,8 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
     """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
     value |= {"came": at}
-    waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
+    runs = (run for run, wanted in _find_waiting(ledger, service) if not _find_unmet(wanted["match"], event))
+    waiting = [run for run in runs if _began(ledger, run) <= at]
     now = utc_now()
     resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
     return [run.id for run in resumed], any(run.waits and run.waits.value["match"] for run in resumed)
@@ -233,11 +234,8 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
 
 def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> None:
     """Record an event for the runs whose `match` it does not meet: their time-out tells of it."""
-    for run in ledger.runs.waiting():
-        wait = run.waits
-        if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
-            continue
-        unmet = _find_unmet(wait.value["match"], event)
+    for run, wanted in _find_waiting(ledger, service):
+        unmet = _find_unmet(wanted["match"], event)
         before = [signal.value for signal in ledger.runs.signals(run.key, taken=True) if signal.kind == MISSED]
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
@@ -257,12 +255,10 @@ def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
     return next((condition for condition in conditions if not holds(condition, event.payload, event.event)), "")
 
 
-def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
-    """Return True if a run waits for this event: for any of its service, or for one with what its wait must match."""
-    wait = run.waits
-    if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
-        return False
-    return not _find_unmet(wait.value["match"], event)
+def _find_waiting(ledger: Ledger, service: Service) -> list[tuple[Run, JsonObject]]:
+    """Return the runs that wait for events of a service, each with the value of its wait: what must `match`."""
+    waits = [(run, run.waits.value) for run in ledger.runs.waiting() if run.waits and run.waits.kind == "service"]
+    return [(run, wanted) for run, wanted in waits if wanted["service"] == service.name]
 
 
 def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, resumed: Sequence[str]) -> JsonDict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nexus_cli.config.settings import RunSettings
@@ -63,7 +63,7 @@ class UnattendedRules:
         rights, wanted = Limits.from_json(run.options.get("limits") or {}), run.options.get("allow")
         level = min(wanted if wanted in LEVELS else ASK, self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
-        limit_values = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
+        limit_values = {name: value for name, value in asdict(bound).items() if value is not None}
         return {
             **run.options,
             **limit_values,
@@ -163,7 +163,7 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
             return
         session.dispatcher.limits = limits & Limits(max_cost=remaining)
     try:
-        async for _ in session.act(reflection(_say_nothing, goes_on=True, most=requests)):
+        async for _ in session.act(reflection(lambda words: None, goes_on=True, most=requests)):
             pass
     except NexusError:
         pass  # the work itself is done
@@ -178,7 +178,3 @@ def _has_failures(session: Session) -> bool:
 def _has_learned(session: Session) -> bool:
     facts = session.ledger.facts.list_facts(limit=NEWEST)
     return any(fact.session == session.id for fact in facts)
-
-
-def _say_nothing(words: str) -> None:
-    """Discard the notice: the lessons are in memory."""

@@ -181,7 +181,8 @@ class FileHits:
                 after, last = context, number
             elif after:
                 yield f"{number}-{_shorten_line(line, None)}"
-                after, last = after - 1, number
+                after -= 1
+                last = number
             elif self.more:
                 return
             elif context:

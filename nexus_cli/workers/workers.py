@@ -650,10 +650,8 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.steps = log.step()
             worker.usage = ledger.usage(worker.session_id)
             if worker.worktree:
-                worker.to_review, worker.left = (
-                    True,
-                    f"worktree {worker.worktree} is kept: see its `diff` with `agents`",
-                )
+                worker.to_review = True
+                worker.left = f"worktree {worker.worktree} is kept: see its `diff` with `agents`"
         except NexusError:
             worker.error = f"the session of {worker.id} cannot be read"
             return

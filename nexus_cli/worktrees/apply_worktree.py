@@ -316,11 +316,8 @@ class _Planner:
             raise OSError(errno.EBUSY, "changed meanwhile", os.fsdecode(step.change.before))
         if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own_content:
             return None, 0
-        texts, labels = (
-            (own_content, self._blobs.read(base.blob), self._blobs.read(new.blob)),
-            ("yours", "before", self._label),
-        )
-        options = (word for label in labels for word in ("-L", label))
+        texts = (own_content, self._blobs.read(base.blob), self._blobs.read(new.blob))
+        options = (word for label in ("yours", "before", self._label) for word in ("-L", label))
         conflicts, merged = merge_texts(self._git, texts, *options, folder=self.record.home)
         return merged, conflicts
 

@@ -168,7 +168,8 @@ def _measure(path: Path) -> tuple[int, int] | None:
     count = size = 0
     for name, status in _list_below(path):
         if not stat.S_ISDIR(status.st_mode):
-            count, size = count + 1, size + status.st_size
+            count += 1
+            size += status.st_size
         if count > MOST_FILES or name.count("/") > MOST_DEPTH:
             return None
     return count, size

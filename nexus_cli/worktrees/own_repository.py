@@ -246,10 +246,8 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     `GitError`.
     """
     published = read_published(record)
-    form, names = (
-        "--format=%(refname) %(objectname) %(worktreepath)",
-        [f"refs/heads/{branch_name}" for branch_name in published],
-    )
+    form = "--format=%(refname) %(objectname) %(worktreepath)"
+    names = (f"refs/heads/{branch_name}" for branch_name in published)
     lines = git.line("for-each-ref", form, hold_prefix(record), *names).splitlines()
     places = {name: place for name, _, place in (line.partition(" ") for line in lines)}
     holds = [name for name in places if name.startswith(hold_prefix(record))]

@@ -147,11 +147,9 @@ class SnapshotStore:
         items = iter(self._git.items("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)))
         for head in items:
             lines_added, less, path = head.split(b"\t", 2)
-            files, added, removed = (
-                files + 1,
-                added + int(lines_added.strip(b"-") or 0),
-                removed + int(less.strip(b"-") or 0),
-            )
+            files += 1
+            added += int(lines_added.strip(b"-") or 0)
+            removed += int(less.strip(b"-") or 0)
             if not path:  # a rename: both names follow
                 next(items), next(items)
         return ChangeCounts(files, added, removed)

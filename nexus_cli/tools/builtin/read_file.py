@@ -91,10 +91,8 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
     text = text.removesuffix("\n")
     if not any(result.success for result in results):
         return ToolResult(error=text)
-    uncounted, has_more = (
-        sum(tool_result.uncounted for tool_result in results),
-        any(tool_result.more for tool_result in results),
-    )
+    uncounted = sum(tool_result.uncounted for tool_result in results)
+    has_more = any(tool_result.more for tool_result in results)
     images = tuple(image for tool_result in results for image in tool_result.images)
     return ToolResult(text, uncounted=uncounted, counts=counts, more=has_more, parts=tuple(shown), images=images)
 

@@ -104,7 +104,8 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     parts: list[str] = []
     left, line, counted = cap, 1, 0
     for low, high in spots:
-        line, counted = line + text.count("\n", counted, low), low
+        line += text.count("\n", counted, low)
+        counted = low
         part = f"[line {line}, characters {low}:{high}]\n{text[low:high]}"
         left -= count(part) + 1
         if left < 0:
