@@ -178,8 +178,7 @@ def part_text(data: bytes) -> str | None:
 
 def _known_items(record: JsonObject, configuration: Configuration) -> dict[str, TrustItem]:
     """Return the items of `configuration` whose hash is on record."""
-    stored = record.get("items")
-    hashes = as_table(stored)
+    hashes = as_table(record.get("items"))
     return {key: item for key, item in configuration.items.items() if hashes.get(key) == item.sha256}
 
 

@@ -14,6 +14,7 @@ from nexus_cli.config.foreign_items import ABOVE, CODEX_RULES, GUIDES, PATHS, SK
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
     MOST_IN_ALL,
+    FoundFiles,
     LeftOut,
     UnfitError,
     find_below,
@@ -52,7 +53,7 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
 
 def _find_items(
     project: Path, root: str, kinds: Collection[str], left_out: list[LeftOut]
-) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+) -> Iterator[tuple[str, FoundFiles]]:
     """Yield the name of every file, and of every entry of a folder, that may be an item of these kinds; with each the
     names and real paths of its files."""
     paths = [path for kind in PATHS if kind in kinds for path in PATHS[kind] if os.path.lexists(project / path)]
@@ -79,7 +80,7 @@ def _find_items(
             left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the rest are ignored"))
 
 
-def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> dict[str, bytes]:
+def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, bytes]:
     """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
     is_skill = any(name.startswith(f"{ABOVE}{folder}/") for folder in SKILLS)
     is_guide = any(name.startswith(f"{ABOVE}{folder}/") for folder in GUIDES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ MOST_IN_ALL = 16 * 1024 * 1024
 LARGE_IN_ALL = f"exceeds the limit of {MOST_IN_ALL // 2**20} MiB for all files together"
 DEEPEST = 16
 """Most nested folders."""
+
+FoundFiles = Iterator[tuple[str, str]]
+"""Name and real path of each file."""
 
 
 class LeftOut(NamedTuple):
@@ -51,7 +54,7 @@ def shown_path(name: str) -> str:
     return mask_unprintable(path)
 
 
-def find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
+def find_files(folder: Path, root: str) -> FoundFiles:
     """Yield name and path of every file that can take effect; links are followed if they stay in the project."""
     resolve_inside("", str(folder), root)
     if not os.path.isdir(folder):
@@ -64,7 +67,7 @@ def find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
             yield from find_below(name, str(folder / name), root)
 
 
-def find_below(name: str, path: str, root: str) -> Iterator[tuple[str, str]]:
+def find_below(name: str, path: str, root: str) -> FoundFiles:
     """Yield name and real path of the file at `path`, or of every file in this folder. Raises `UnfitError`."""
     real = resolve_inside(name, path, root)
     if os.path.isdir(real):
@@ -73,9 +76,7 @@ def find_below(name: str, path: str, root: str) -> Iterator[tuple[str, str]]:
         yield name, real
 
 
-def find_below_entry(
-    name: str, entry: os.DirEntry[str], root: str, above: frozenset[str] = frozenset()
-) -> Iterator[tuple[str, str]]:
+def find_below_entry(name: str, entry: os.DirEntry[str], root: str, above: frozenset[str] = frozenset()) -> FoundFiles:
     """Yield as `find_below`, for an entry of a folder with a real path: only a link has to be resolved."""
     real, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
     if entry.is_symlink():
@@ -87,7 +88,7 @@ def find_below_entry(
         yield name, real
 
 
-def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> FoundFiles:
     if real in above or len(above) > DEEPEST:
         raise UnfitError(name, "is nested too deeply, or is a circular link")
     try:
@@ -109,7 +110,7 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_parts(parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
+def read_parts(parts: FoundFiles, gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for too many."""
     size = 0
     for count, (name, path) in enumerate(parts):

@@ -245,11 +245,11 @@ def _take_items(
 ) -> tuple[JsonDict, list[tuple[str, Any]], list[JsonDict], JsonDict]:
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
     servers by name."""
-    rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
-    rules = as_table(rules)
+    rules = as_table(table.get("rules"))
+    hooks = table.get("hook")
     listed = {kind: rules[kind] for kind in _RULE_KINDS if isinstance(rules.get(kind), list)}
     hook_entries = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    server_table = as_table(servers)
+    server_table = as_table(table.get("mcp"))
     trusted = {"rules": listed, "hook": hook_entries, "mcp": server_table}
     settings = {key: value for key, value in table.items() if not trusted.get(key)}
     if listed and (other := {key: value for key, value in rules.items() if key not in listed}):

@@ -354,7 +354,7 @@ class Manifest:
 
 def format_transcript(entries: Sequence[Entry]) -> str:
     """Format entries, separated by blank lines: `[ID] ROLE`, the content, images and calls."""
-    return "\n\n".join(_format_entry(entry) for entry in entries)
+    return "\n\n".join(map(_format_entry, entries))
 
 
 def _format_entry(entry: Entry) -> str:

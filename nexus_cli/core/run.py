@@ -17,7 +17,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVELS
 
 HUMAN, AGENT = "human", "agent"
-QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
+QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = STATES = (
     "queued",
     "running",
     "waiting_reply",
@@ -25,7 +25,6 @@ QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
     "failed",
     "cancelled",
 )
-STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 """States of a run. A queued run was not yet claimed by a process."""
 ENDED = (DONE, FAILED, CANCELLED)
 UNATTENDED = ("plan", "service", "space_message")

@@ -31,7 +31,7 @@ from nexus_cli.core.certificates import describe_certificate_error, find_certifi
 from nexus_cli.core.errors import iterate_causes, reason_of
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
+from nexus_cli.mcp.login import LoginNeeded, ShowUrl, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
 
@@ -150,7 +150,7 @@ class ServerConnection:
     target: Target
     mode: str
     on_group: Callable[[int, bool], None]
-    show_url: Callable[[str], Awaitable[None]] | None = None
+    show_url: ShowUrl | None = None
     """Begin a login; None for calls, which only use one."""
     client: Client = field(init=False)
     calls: list[Call] = field(default_factory=list)
@@ -330,6 +330,7 @@ class ServerConnection:
         """Return the error of a server for what the SDK raised."""
         causes = list(_find_leaves(error))
         cause = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
+        reason = reason_of(cause) or type(cause).__name__
         if isinstance(cause, ServerError):
             return cause
         if isinstance(cause, LoginNeeded) or (self._unauthorized and not self.show_url):
@@ -355,12 +356,12 @@ class ServerConnection:
         if isinstance(cause, httpx2.TransportError) and not isinstance(
             cause, httpx2.ConnectError | httpx2.ConnectTimeout
         ):
-            return self._error("died", f"the connection was lost ({reason_of(cause) or type(cause).__name__})")
+            return self._error("died", f"the connection was lost ({reason})")
         if isinstance(cause, OSError | httpx2.TransportError):
             address = self.target.url or self.target.command[0]
             return self._error(
                 "start",
-                f"{address}: {reason_of(cause) or type(cause).__name__}",
+                f"{address}: {reason}",
             )
         if not self._ready.is_set() and isinstance(cause, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
@@ -368,7 +369,7 @@ class ServerConnection:
             return self._error("protocol", str(cause))
         if isinstance(cause, ValidationError):
             return self._error("protocol", f"broke the protocol: {_describe_invalid(cause)}")
-        return self._error("protocol", f"broke the protocol: {reason_of(cause) or type(cause).__name__}")
+        return self._error("protocol", f"broke the protocol: {reason}")
 
 
 def _find_leaves(error: BaseException) -> list[BaseException]:
@@ -399,7 +400,8 @@ def _with_defaults(schema: JsonDict, content: JsonDict) -> JsonDict:
 def _describe_invalid(error: ValidationError, outer: int = 0) -> str:
     """Return the first fault with its place, without the `outer` steps that lead there."""
     first = error.errors(include_url=False)[0]
-    place, message = ".".join(str(step) for step in first["loc"][outer:]), first["msg"].partition(" or instance of ")[0]
+    place = ".".join(map(str, first["loc"][outer:]))
+    message = first["msg"].partition(" or instance of ")[0]
     return f"{place}: {message}" if place else message
 
 

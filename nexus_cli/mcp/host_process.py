@@ -165,7 +165,7 @@ class McpHost:
                     limit.reschedule(asyncio.get_running_loop().time() + seconds)
                     if "ask" in answer:
                         limit.reschedule(None)
-                        content = await _ask_person(ask, answer["question"])
+                        content = await ask(ServerQuestion(**answer["question"])) if ask is not None else None
                         self._send({"answer": answer["ask"], "content": content})
                         limit.reschedule(asyncio.get_running_loop().time() + seconds)
                     elif "progress" in answer:
@@ -291,13 +291,6 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     with contextlib.suppress(ValueError, OSError):
         while line := await stream.readline():
             yield line
-
-
-async def _ask_person(ask: AskPerson | None, question: JsonDict) -> JsonDict | None:
-    if ask is None:
-        return None
-    answer = await ask(ServerQuestion(**question))
-    return None if answer is None else dict(answer)
 
 
 def _answer(result: JsonDict) -> ServerAnswer:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ EXPIRED = 1.0
 """A time in the past, in seconds since 1970; 0 would be a token without an end."""
 LOGIN_SECONDS = 300.0
 """Seconds that a person has for a login in the browser."""
+ShowUrl = Callable[[str], Awaitable[None]]
+"""Shows the person the address to open."""
 _PAGE = b"<!doctype html><title>nexus</title><p>nexus has the answer. You can close this page."
 
 
@@ -151,9 +154,7 @@ def stored_login(url: str, tokens: TokenFile) -> StoredLogin:
 
 
 @contextlib.asynccontextmanager
-async def browser_login(
-    url: str, tokens: TokenFile, show_url: Callable[[str], Awaitable[None]]
-) -> AsyncIterator[StoredLogin]:
+async def browser_login(url: str, tokens: TokenFile, show_url: ShowUrl) -> AsyncIterator[StoredLogin]:
     """Listen on the loopback interface and yield the authentication of a login."""
     answered: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
     expected = list[str]()
@@ -180,13 +181,11 @@ async def browser_login(
                     _settle(answered, {name: values[0] for name, values in query.items()})
         writer.close()
 
-    async def wait_for_answer() -> AuthorizationCodeResult:
-        return await asyncio.wait_for(answered, LOGIN_SECONDS)
-
     listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=65_536)
     port = listener.sockets[0].getsockname()[1]
+    wait = partial(asyncio.wait_for, answered, LOGIN_SECONDS)
     try:
-        yield _provider(url, tokens, f"http://127.0.0.1:{port}/callback", show, wait_for_answer)
+        yield _provider(url, tokens, f"http://127.0.0.1:{port}/callback", show, wait)
     finally:
         listener.close()
         answered.cancel()
@@ -204,7 +203,7 @@ def _provider(
     url: str,
     tokens: TokenFile,
     callback: str,
-    show_url: Callable[[str], Awaitable[None]] | None,
+    show_url: ShowUrl | None,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]] | None,
 ) -> StoredLogin:
     metadata = OAuthClientMetadata(

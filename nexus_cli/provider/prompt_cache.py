@@ -38,7 +38,7 @@ def count_blocks(message: JsonObject) -> int:
 
 def _spare_mark(messages: Sequence[JsonObject], start: int, end: int) -> int | None:
     """Return the message in `start..end` whose mark keeps a long batch within reach, or None if the batch is short."""
-    if sum(count_blocks(m) for m in messages[start:end]) <= LOOK_BACK:
+    if sum(map(count_blocks, messages[start:end])) <= LOOK_BACK:
         return None
     count = 0
     for index in range(start, end):

@@ -101,13 +101,13 @@ def _follow_clock(ledger: Ledger, plan: Plan, now: float) -> None:
         ledger.plans.change(plan.key, next_at=next_at)
 
 
+@dataclass(frozen=True, slots=True)
 class PlanProducer:
     """Fires plans for a `Runner`."""
 
-    def __init__(self, warn: TakeText) -> None:
-        self._warn = warn
+    warn: TakeText
 
     async def look(self, ledger: Ledger) -> float | None:
         """Queue the runs that are due; return the next time of a plan."""
-        await asyncio.to_thread(fire_due, ledger, self._warn)
+        await asyncio.to_thread(fire_due, ledger, self.warn)
         return ledger.plans.next_time()

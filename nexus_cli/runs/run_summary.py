@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST = 50
 """Most paths, commits and commands of each kind that are kept."""
 _VIEW = re.compile(r"(\s*2>&1)?(\s*\|\s*(cat|cut|grep|head|less|sed|tail|wc)\b[^|;&]*)*\s*\Z")
-"""The end of a command that only cuts or filters what it prints."""
+"""The end of a command that only cuts or filters what it prints: `make 2>&1 | tail -3` is `make`."""
 
 
 def describe_end(session: Session, run: Run) -> JsonObject:
@@ -37,7 +37,7 @@ def describe_end(session: Session, run: Run) -> JsonObject:
     work = WorkLog(session.dispatcher.registry.get)
     for entry in log.read(1, log.last_id()):
         work.add(entry)
-    last = {_without_view(command_run.command): command_run for command_run in work.commands.values()}
+    last = {_VIEW.sub("", command_run.command).strip(): command_run for command_run in work.commands.values()}
     failed = [
         {"command": command_run.command, "status": _status(command_run)}
         for command_run in last.values()
@@ -63,11 +63,6 @@ def describe_end(session: Session, run: Run) -> JsonObject:
 def _is_in(path: str, dirty: Sequence[str]) -> bool:
     """True if a file, or a file in a folder without tracked files, is uncommitted."""
     return any(dirty_path == path or (path.endswith("/") and dirty_path.startswith(path)) for dirty_path in dirty)
-
-
-def _without_view(command: str) -> str:
-    """Return a command without the programs that only cut or filter what it prints: `make 2>&1 | tail -3` is `make`."""
-    return _VIEW.sub("", command).strip()
 
 
 def _status(run: CommandRun) -> int | None:

@@ -139,7 +139,7 @@ class SpaceService(Spaces):
     def _send(
         self, call: str, text: str, space: Space, *, wait: bool = False, reply_to: int | None = None
     ) -> ToolResult:
-        others = [member for member in space.members if member.key != self.agent.key]
+        others = self._others(space)
         if wait and not others:
             raise UsageError(_named(space), "the space has no other member who could answer")
         if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
@@ -173,7 +173,7 @@ class SpaceService(Spaces):
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
         if message.quiet:
             lines.append(f"It started no{' other' if posted.triggered else ''} agent: {message.quiet}. Ask a person.")
-        others = [member for member in space.members if member.key != self.agent.key]
+        others = self._others(space)
         mentions = find_mentions(message.text, [entity.name for entity in others])
         addressed = [entity for entity in others if entity.name in mentions]
         is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in addressed or others)
@@ -220,6 +220,9 @@ class SpaceService(Spaces):
     def _own_spaces(self) -> list[Space]:
         return self.ledger.spaces.list_spaces(self.agent)
 
+    def _others(self, space: Space) -> list[Entity]:
+        return [member for member in space.members if member.key != self.agent.key]
+
     def _choose_space(self, name: str) -> Space:
         if name:
             return self._find_space(name)
@@ -249,7 +252,7 @@ class SpaceService(Spaces):
         return message
 
     def _members(self, space: Space) -> str:
-        names = [f"{member.name} ({member.kind})" for member in space.members if member.key != self.agent.key]
+        names = [f"{member.name} ({member.kind})" for member in self._others(space)]
         return ", ".join([*names, "You"])
 
     def _read(self, space: Space, before: str, limit: int) -> ToolResult:

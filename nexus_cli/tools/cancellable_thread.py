@@ -46,12 +46,8 @@ class StopFlag:
             raise ThreadStopped
 
 
-def _ignore(_: object) -> None:
-    return
-
-
 async def run_in_thread(
-    work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore, *, stop: StopFlag | None = None
+    work: Callable[[StopFlag], T], after: Callable[[T], object] = lambda result: None, *, stop: StopFlag | None = None
 ) -> T:
     """Run `work(stop)` in a thread, then `after(result)` on the event loop, even if cancelled meanwhile.
 

@@ -57,6 +57,10 @@ def find_remaining(pid: int, mark: str, seconds: float = math.inf) -> set[Proces
     return {process for number, (process, _, leader) in _read_table().items() if leader == pid or number in marked}
 
 
+ProcessTable = dict[int, tuple[Process, int, int]]
+"""Processes by pid, each with its parent and group."""
+
+
 def _count_numbers() -> int:
     """Return the least count of numbers that the system gives out to processes before it begins again."""
     try:
@@ -124,7 +128,7 @@ def _find_marked(mark: str, first: int = 0) -> set[int]:
     return processes
 
 
-def _read_table() -> dict[int, tuple[Process, int, int]]:
+def _read_table() -> ProcessTable:
     """Return every running process by pid, with its parent and group."""
     return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
 
@@ -137,7 +141,7 @@ def read_stat(pid: int | str) -> list[bytes]:
         return file.read().rpartition(b")")[2].split()
 
 
-def _from_proc() -> dict[int, tuple[Process, int, int]]:
+def _from_proc() -> ProcessTable:
     table = {}
     for name in filter(str.isdigit, os.listdir(_PROC)):
         try:
@@ -149,7 +153,7 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
     return table
 
 
-def _from_ps() -> dict[int, tuple[Process, int, int]]:
+def _from_ps() -> ProcessTable:
     process = run_program(["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat="], env={})
     table = {}
     for line in process.stdout.decode(errors="replace").splitlines():

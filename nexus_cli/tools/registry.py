@@ -133,7 +133,7 @@ def _read_definition(path: Path, package: str) -> Tool:
         edit_preview: EditPreview = show(context)
         return edit_preview
 
-    needs = tuple(_find_protocol(name) for name in definition.pop("needs", ()))
+    needs = tuple(map(_find_protocol, definition.pop("needs", ())))
     effect = Effect(definition.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(

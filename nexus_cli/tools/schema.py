@@ -63,7 +63,7 @@ def check_arguments(value: Any, schema: JsonObject, path: str = "") -> tuple[Any
             return value, [f"{label} must be {wanted}, not {_quote(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
-        faults.append(f"{label} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
+        faults.append(f"{label} must be one of {', '.join(map(_quote, schema['enum']))}, not {_quote(value)}")
     if _has_type(value, "number"):
         if "minimum" in schema and value < schema["minimum"]:
             faults.append(f"{label} must be at least {schema['minimum']}, not {_quote(value)}")

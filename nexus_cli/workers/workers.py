@@ -279,7 +279,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Let a worker do its task or, with `words`, continue."""
         worker.state = WAITING
         if worker.in_background:  # its call has its result at once
-            self._forward(worker, WorkerState(worker.to_json()))
+            self._show_state(worker)
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
@@ -287,7 +287,7 @@ class SessionWorkers(RunningWorkers[Session]):
         steps = worker.steps + worker.steps_below
         try:
             if self._places.locked():
-                self._forward(worker, WorkerState(worker.to_json()))
+                self._show_state(worker)
             async with self._places:
                 worker.begin()
                 await self._work(worker, words)
@@ -308,7 +308,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._record(worker)
             if worker.in_background:
                 self._tell(worker)
-            self._forward(worker, WorkerState(worker.to_json()))
+            self._show_state(worker)
 
     async def _work(self, worker: Worker, words: str | None) -> None:
         if not worker.worktree:
@@ -333,7 +333,7 @@ class SessionWorkers(RunningWorkers[Session]):
         try:
             worker.session_id = session.id
             self._record(worker)
-            self._forward(worker, WorkerState(worker.to_json()))
+            self._show_state(worker)
             text = await first_message(worker, session, self.session.rights()) if words is None else words
             if words is not None:
                 session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
@@ -415,15 +415,15 @@ class SessionWorkers(RunningWorkers[Session]):
         if (servers := self._dispatcher.services.made(ServerTools)) is None:
             return []
         lender = self._dispatcher.registry
-
-        def lend(worker: Session) -> LentServers:
-            return LentServers(servers, lender, worker.dispatcher.registry)
-
-        return [ServiceMaker(ServerTools, lend)]
+        return [ServiceMaker(ServerTools, lambda worker: LentServers(servers, lender, worker.dispatcher.registry))]
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
         self._control.emit_aside(marked)
+
+    def _show_state(self, worker: Worker) -> None:
+        """Emit the present state of a worker."""
+        self._forward(worker, WorkerState(worker.to_json()))
 
     def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
@@ -485,7 +485,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.in_background = worker.untold = True
             worker.released.set_result(None)
             self._record(worker)
-            self._forward(worker, WorkerState(worker.to_json()))
+            self._show_state(worker)
         return [worker.id for worker in there]
 
     async def _stop(self, worker: Worker) -> None:
