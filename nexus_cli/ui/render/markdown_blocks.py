@@ -162,8 +162,7 @@ class Blocks:
         if self.row and self._lines and (self._fence or (not self._list and "|" not in line)):
             yield from self._give(ends=False)
         elif len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
-            whole = not self._list or len(self._lines) >= 2 * LONG_BLOCK or self._size >= 2 * LARGE_BLOCK
-            if whole:
+            if not self._list or len(self._lines) >= 2 * LONG_BLOCK or self._size >= 2 * LARGE_BLOCK:
                 yield from self._give(ends=False)
 
     def _opening(self, line: str) -> Iterator[Block]:

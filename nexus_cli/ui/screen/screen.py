@@ -211,7 +211,7 @@ class Screen:
             self._box.buffer.text = ""
         self._panel.take_keys(early)
         if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
-            self._panel.note_return(asyncio.get_running_loop().time())
+            self._note_return()
         self._take_keys(self._panel.buffer)
         self._redraw.dirty()
 
