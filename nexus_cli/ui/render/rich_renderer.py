@@ -318,8 +318,8 @@ class RichRenderer:
             return
         self._spinner.retry(event)
         if self._drawn:
-            is_next = self._retried is not None and self._retried[0].attempt < event.attempt
-            self._retried = event, event.wait + (self._retried[1] if self._retried and is_next else 0.0)
+            last, waited = self._retried or (event, 0.0)
+            self._retried = event, event.wait + (waited if last.attempt < event.attempt else 0.0)
         else:
             self._scrollback.add_note(event_texts.describe_event(event), "dim")
 
