@@ -219,9 +219,8 @@ class WorkerTree:
         while figures and cells(tail) > room - least:
             tail = tail.removesuffix(theme.dot + figures.pop())
         room -= cells(tail)
-        task = theme.cut(worker.task, max(room // 2, room - cells(doing)) if doing else room)
-        if doing:
-            activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
+        task = theme.cut(worker.task, max(room // 2, room - cells(doing)))
+        activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
         middle = theme.paint("dim", theme.dot) + theme.paint("warn" if worker.asked else "dim", activity)
         head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
         return f"{head} {task}{middle if activity else ''}{theme.paint('dim', tail + time)}"
