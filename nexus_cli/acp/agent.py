@@ -271,7 +271,6 @@ class EditorAgent:
         self,
         protocol_version: int,
         client_capabilities: schema.ClientCapabilities | None = None,
-        client_info: schema.Implementation | None = None,
         **kwargs: Any,
     ) -> schema.InitializeResponse:
         """Agree on version 1, and say what nexus has."""
@@ -305,7 +304,7 @@ class EditorAgent:
             ],
         )
 
-    async def authenticate(self, method_id: str, **kwargs: Any) -> schema.AuthenticateResponse:
+    async def authenticate(self, **kwargs: Any) -> schema.AuthenticateResponse:
         """Accept: keys are stored by `nexus login` in a terminal, and looked for when a session is opened."""
         return schema.AuthenticateResponse()
 
@@ -366,13 +365,12 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.ForkSessionResponse:
         """Open a copy of a session of the ledger, which stays as it is."""
-        original = session_id or NO_SESSION
-        session = await self._open_session(cwd, additional_directories, mcp_servers, original, forks=True)
+        session = await self._open_session(
+            cwd, additional_directories, mcp_servers, session_id or NO_SESSION, forks=True
+        )
         return schema.ForkSessionResponse(session_id=session.session.id, **self._offer(session))
 
-    async def list_sessions(
-        self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
-    ) -> schema.ListSessionsResponse:
+    async def list_sessions(self, cwd: str | None = None, **kwargs: Any) -> schema.ListSessionsResponse:
         """List the newest sessions of a folder, or of all."""
         with _as_request_error():
             sessions = self._pool.open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
@@ -475,10 +473,9 @@ class EditorAgent:
         while True:
             updates = await editor_session.updates.get()
             try:
-                for update in updates:
-                    await self._client.session_update(editor_session.session.id, update)
-            except ConnectionError:  # the editor has left
-                pass
+                with suppress(ConnectionError):  # the editor has left
+                    for update in updates:
+                        await self._client.session_update(editor_session.session.id, update)
             except Exception as bug:  # the others are sent
                 report_bug(bug)
             finally:

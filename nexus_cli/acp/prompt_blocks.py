@@ -53,8 +53,8 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                     "nexus accepts text, images, links to files and embedded text files",
                     "Remove it",
                 )
-    text = "\n\n".join(filter(None, ("".join(texts).rstrip() if quoted else "".join(texts), *quoted)))
     typed = "".join(texts)
+    text = "\n\n".join(filter(None, (typed.rstrip() if quoted else typed, *quoted)))
     expands = typed.startswith("/") or "$" in typed or "@" in typed
     return Trigger(replace_surrogates(text), "client", tuple(parts), tuple(files), expands=expands)
 

@@ -4,6 +4,7 @@ item of a list a command is for."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Literal
 
 from acp import Client, schema
@@ -98,12 +99,7 @@ class EditorApprover(ClientApprover):
         except (RequestError, ConnectionError):
             return []
         values = getattr(answer, "content", None) or {}
-        answers: list[str] = []
-        for name in fields:
-            if name not in values:
-                break
-            answers.append(str(values[name]))
-        return answers
+        return [str(values[name]) for name in takewhile(values.__contains__, fields)]
 
 
 def _field(question: PersonQuestion) -> schema.ElicitationStringPropertySchema:

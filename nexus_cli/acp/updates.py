@@ -37,7 +37,7 @@ Update = (
 Content = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
 ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 PlanStatus = Literal["pending", "in_progress", "completed"]
-_KINDS: Mapping[Effect, ToolKind] = {Effect.READ: "read", Effect.EDIT: "edit", Effect.RUN: "execute"}
+_KINDS: Mapping[Effect, ToolKind] = {Effect.EDIT: "edit", Effect.RUN: "execute"}
 _STATES: Mapping[str, PlanStatus] = {
     "open": "pending",
     "doing": "in_progress",

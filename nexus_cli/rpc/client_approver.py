@@ -57,16 +57,16 @@ class ClientApprover:
 
     def expect(self, key: str, item: FeedItem | None = None) -> OpenQuestion:
         """Accept answers to a question from now on: a client may know of its event `item` before `ask` is called."""
-        if key not in self._questions:
-            self._questions[key] = OpenQuestion(asyncio.get_running_loop().create_future())
-        self._questions[key].item = item or self._questions[key].item
-        return self._questions[key]
+        question = self._questions.setdefault(key, OpenQuestion(asyncio.get_running_loop().create_future()))
+        question.item = item or question.item
+        return question
 
     def forget(self, key: str = "") -> None:
         """Accept no more answers to a question that is settled; without an id, to any that no call waits for."""
-        settled = [key] if key else [key for key, question in self._questions.items() if not question.is_called]
-        for question_key in settled:
-            self._questions.pop(question_key, None)
+        if key:
+            self._questions.pop(key, None)
+        else:
+            self._questions = {key: question for key, question in self._questions.items() if question.is_called}
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer of a client; see `Approver`."""

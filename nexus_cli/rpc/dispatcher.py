@@ -396,12 +396,9 @@ class AgentDispatcher:
         instructions: What the summary has to keep.
         """
         self._check_room()
-        result: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
+        events = await asyncio.shield(self._begin(self.session.compact(instructions, self.publish)))
+        result = next(event for event in reversed(events) if isinstance(event, CompactionDone))
         return {"before": result.before, "after": result.after, "why": result.why}
-
-    async def _compact(self, instructions: str) -> CompactionDone:
-        events = await self.session.compact(instructions, self.publish)
-        return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
     @rpc_method(BUSY, REFUSED)
     async def run_command(self, name: str, arguments: str = "", asks: bool = False) -> CommandResult:
@@ -450,7 +447,8 @@ class AgentDispatcher:
         """
         for task, context in list(self._commands.items()):
             if context.choice_id == id:
-                await self._wait_for_turns(context.holds_turns)
+                while context.holds_turns and self._works:
+                    await asyncio.wait(list(self._works))
                 if context.answer(id, key):
                     return await self._follow_command(task, context)
         raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
@@ -468,10 +466,6 @@ class AgentDispatcher:
             raise RpcError(REFUSED, ENDED) from None
         value = None if context.reported is None else to_json_value(context.reported)
         return {"calls": context.take_calls(), "value": value, "error": problem}
-
-    async def _wait_for_turns(self, waits: bool) -> None:
-        while waits and self._works:
-            await asyncio.wait(list(self._works))
 
     async def _wait_for_commands(self, commands: Collection[ServedContext]) -> None:
         """Wait until each of `commands` that holds the turns has ended or asks for a choice."""

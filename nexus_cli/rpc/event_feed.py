@@ -60,13 +60,9 @@ class BoundedQueue:
         self.size -= len(item.data)
         return item
 
-    def is_beyond(self) -> bool:
-        """True if it exceeds the limit of a feed; one event alone may be larger."""
-        return len(self.items) > MOST_EVENTS or (self.size > MOST_BYTES and len(self.items) > 1)
-
-    def is_unread(self) -> bool:
-        """True if it exceeds the limit of a listener; one event alone may be larger."""
-        return len(self.items) > 2 * MOST_EVENTS or (self.size > MOST_UNREAD and len(self.items) > 1)
+    def exceeds(self, events: int, size: int) -> bool:
+        """True if it has more than so many events or bytes; one event alone may be larger."""
+        return len(self.items) > events or (self.size > size and len(self.items) > 1)
 
 
 class Listener:
@@ -89,9 +85,11 @@ class Listener:
             return
         self._queue.append(item)
         self._news.set()
-        if self._queue.is_unread() and self._drops:
+        if not self._queue.exceeds(2 * MOST_EVENTS, MOST_UNREAD):
+            return
+        if self._drops:
             self._drop_oldest()
-        elif self._queue.is_unread():
+        else:
             self.is_cut_off = self._ended = True
             self._queue = BoundedQueue()
 
@@ -99,7 +97,7 @@ class Listener:
         """Replace unread events, the oldest first, until no more wait than a feed keeps."""
         dropped = self._queue.popleft()
         self._gap = dropped.seq if self._gap is None else self._gap
-        while self._queue.is_beyond():
+        while self._queue.exceeds(MOST_EVENTS, MOST_BYTES):
             dropped = self._queue.popleft()
         self._queue.appendleft(gap_item(self._gap, dropped.seq))
 
@@ -142,7 +140,7 @@ class EventFeed:
         """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
         self._kept.append(item)
-        while self._kept.is_beyond():
+        while self._kept.exceeds(MOST_EVENTS, MOST_BYTES):
             self._kept.popleft()
         for listener in self._listeners:
             listener.put(item)

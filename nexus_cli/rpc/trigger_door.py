@@ -87,7 +87,10 @@ class TriggerDoor:
             if event.challenge:
                 return json_response({"challenge": event.challenge})
             async with self._lock:
-                if await asyncio.to_thread(self._is_replayed, service, event):
+                headers = (event.key, event.event)
+                if event.signature != "" and await asyncio.to_thread(
+                    is_replayed, service.name, event.signature, headers
+                ):
                     return problem_response(401, "replayed signature: already used with another id or event")
                 answer = await asyncio.to_thread(take_event, self._ledger, service, event)
         except ValueError as error:
@@ -113,12 +116,6 @@ class TriggerDoor:
                 if (await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)))[0]:
                     self._early.remove((came, service, event))
         return ledger.runs.next_wake()
-
-    def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
-        """Return True if a signature has come before with another id or event, which it does not cover. Blocks."""
-        if not event.signature:
-            return False
-        return is_replayed(service.name, event.signature, (event.key, event.event))
 
 
 def _refuse(service: Service, request: web.Request, body: bytes) -> str:

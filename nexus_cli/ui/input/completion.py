@@ -152,11 +152,10 @@ class Completions(Completer):
                 yield Completion(choice, -place.length, display=sanitize(choice))
             return
         aliases = {name: command for command in commands.values() for name in command.aliases}
-        listed = list(commands)
         begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
-        listed.sort(key=lambda name: _rank(name, commands[name], bare=not place.text))
+        listed = sorted(commands, key=lambda name: _rank(name, commands[name], bare=not place.text))
         for name in _fitting(place.text, [*listed, *begun]):
-            yield Completion("/" + name, -place.length, display_meta=(aliases | dict(commands))[name].summary)
+            yield Completion("/" + name, -place.length, display_meta={**aliases, **commands}[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:
         desk = self._desk()

@@ -72,8 +72,7 @@ def _find(program: str) -> str:
 
 
 def _cannot_start(program: str, error: OSError | ValueError) -> NexusError:
-    why = reason_of(error)
-    return UsageError(f"the editor {program}", f"cannot be started ({why})", _HINT)
+    return UsageError(f"the editor {program}", f"cannot be started ({reason_of(error)})", _HINT)
 
 
 def _write(path: Path, text: str) -> None:

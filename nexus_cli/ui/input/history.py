@@ -11,6 +11,7 @@ import json
 import os
 import stat
 from collections.abc import AsyncGenerator, Iterator
+from itertools import groupby, islice
 from pathlib import Path
 
 from prompt_toolkit.history import History
@@ -68,13 +69,8 @@ class ProjectHistory(History):
 
     def load_history_strings(self) -> list[str]:
         """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
-        lines: list[str] = []
-        for text in reversed(list(_texts(_tail(self._path, self._end, TAIL), self._project))):
-            if not lines or text != lines[-1]:
-                lines.append(text)
-            if len(lines) >= ENTRIES:
-                break
-        return lines
+        texts = reversed(list(_texts(_tail(self._path, self._end, TAIL), self._project)))
+        return [text for text, _ in islice(groupby(texts), ENTRIES)]
 
     def append_string(self, string: str) -> None:
         """Add an entry and write it; a repeated one counts once."""
@@ -129,14 +125,9 @@ def _tail(path: Path, end: int, most: int) -> bytes:
             raise OSError(21, "is a folder" if stat.S_ISDIR(kind) else "not a regular file")
         start = max(0, end - most)
         data = os.pread(descriptor, end - start, start)
-        return _whole_lines(data) if start else data
+        return data.partition(b"\n")[2] if start else data  # without an incomplete first line
     finally:
         os.close(descriptor)
-
-
-def _whole_lines(data: bytes) -> bytes:
-    """Return `data` without its incomplete first line."""
-    return data.partition(b"\n")[2]
 
 
 def _texts(data: bytes, project: str) -> Iterator[str]:

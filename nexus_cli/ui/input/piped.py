@@ -112,8 +112,7 @@ class Reader:
     def read(self) -> Input:
         """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
         data = self.read_raw(KEPT)
-        extra, data = len(data) - KEPT, data[:KEPT]
-        extra = max(0, extra)
+        extra, data = max(0, len(data) - KEPT), data[:KEPT]
         while not self._ended and len(data) + extra < COUNTED:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)

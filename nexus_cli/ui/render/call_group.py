@@ -91,16 +91,12 @@ class CallGroup:
 
     def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote | FinishedCall]:
         """Yield the lines of a folded group, or its calls, and the remaining notes, in their order."""
-        folds = self.folds
-        if folds:
-            yield self.head(width, theme, whole)
+        if not self.folds:
+            yield from self._items
+            return
+        yield self.head(width, theme, whole)
         last = max(place for place, item in enumerate(self._items) if isinstance(item, FinishedCall))
-        for place, item in enumerate(self._items):
-            if isinstance(item, HeldNote):
-                if place > last or not folds:
-                    yield item
-            elif not folds:
-                yield item
+        yield from self._items[last + 1 :]
 
     def output(self) -> tuple[str, str]:
         """Return a title and the complete outputs of all calls."""

@@ -161,9 +161,9 @@ class Blocks:
             yield from self._opening(line)
         if self.row and self._lines and (self._fence or (not self._list and "|" not in line)):
             yield from self._give(ends=False)
-        elif len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
-            whole = not self._list or len(self._lines) >= 2 * LONG_BLOCK or self._size >= 2 * LARGE_BLOCK
-            if whole:
+        else:
+            most = 2 if self._list else 1  # a list first waits for the next item
+            if len(self._lines) >= most * LONG_BLOCK or self._size >= most * LARGE_BLOCK:
                 yield from self._give(ends=False)
 
     def _opening(self, line: str) -> Iterator[Block]:

@@ -97,7 +97,8 @@ class RichRenderer:
         self._beside: list[FinishedCall | HeldNote] = []
         """Lines of workers that arrived while a text was open."""
         self._thought: Thought | None = None
-        self._folded: Thought | None = None
+        self.folded_thought: Thought | None = None
+        """The newest thought that was folded and not shown since."""
         self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
@@ -158,18 +159,9 @@ class RichRenderer:
         """Set the newest output to that of other work."""
         self._output = title_, text
 
-    @property
-    def folded_thought(self) -> Thought | None:
-        """The newest thought that was folded and not shown since."""
-        return self._folded
-
-    def keep_thought(self, thought: Thought) -> None:
-        """Set the thought that `toggle_thinking` shows to that of another renderer."""
-        self._folded = thought
-
     def forget(self) -> None:
         """Reset the last answer and output for another session."""
-        self.last_answer, self._output, self._folded = "", None, None
+        self.last_answer, self._output, self.folded_thought = "", None, None
         self._workers.forget()
 
     @property
@@ -217,10 +209,10 @@ class RichRenderer:
     def toggle_thinking(self) -> None:
         """Switch between showing and folding thinking. Switching on also shows the last folded thought."""
         self._show_thinking = not self._show_thinking
-        shown = self._thought or self._folded
+        shown = self._thought or self.folded_thought
         if self._show_thinking and shown is not None and shown.text:
             self._scrollback.add_thought(shown.text.split("\n"))
-        self._folded = None
+        self.folded_thought = None
 
     def feed(self, event: e.Event) -> None:
         if isinstance(event, e.AgentEvent):
@@ -326,8 +318,8 @@ class RichRenderer:
             return
         self._spinner.retry(event)
         if self._drawn:
-            is_next = self._retried is not None and self._retried[0].attempt < event.attempt
-            self._retried = event, event.wait + (self._retried[1] if self._retried and is_next else 0.0)
+            last, waited = self._retried or (event, 0.0)
+            self._retried = event, event.wait + (waited if last.attempt < event.attempt else 0.0)
         else:
             self._scrollback.add_note(event_texts.describe_event(event), "dim")
 
@@ -365,7 +357,7 @@ class RichRenderer:
         is_known = self._in_turn and not self._spinner.is_reconnecting
         beside = self._workers.besides(self._calls) if is_known else []
         blocks = [self._workers.running_lines(worker, width, self._live_theme) for worker in beside]
-        below = live_area.fit_blocks(blocks, max(1, rows // 2), width, self._live_theme) if blocks else []
+        below = live_area.fit_blocks(blocks, max(1, rows // 2), width, self._live_theme)
         lines, kind = self._open_lines(rows - len(below), width, now)
         if lines and kind != "line" and len(lines) + len(below) < rows and below:
             lines = [*lines, ""]
@@ -423,7 +415,7 @@ class RichRenderer:
         if self._show_thinking:
             self._scrollback.add_thought(lines)
         elif thought.words:
-            self._folded = thought
+            self.folded_thought = thought
             note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
             if self._group:
                 self._group.add(note)

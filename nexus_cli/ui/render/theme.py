@@ -178,11 +178,9 @@ class Theme:
         accent = "blue" if self.name == "light" else "cyan"
         return {
             "markdown.code": accent,
-            "markdown.code_block": accent,
             "markdown.block_quote": "dim",
             "markdown.hr": "dim",
             "markdown.item.bullet": accent,
-            "markdown.item.number": accent,
             "markdown.link": "underline",
             "markdown.link_url": accent,
             "markdown.table.border": "dim",

@@ -112,8 +112,9 @@ class WorkerTree:
     def _with_facts(self, finished: FinishedCall, worker: ShownWorker) -> FinishedCall:
         """Return the outcome with the worker's name, task and figures, the beginning of its report, its own workers and
         the command that shows its changes."""
+        subject = f"{worker.id} {worker.task}"
         if not worker.has_ended:
-            return replace(finished, subject=f"{worker.id} {worker.task}", figures=["in the background"])
+            return replace(finished, subject=subject, figures=["in the background"])
         below = worker.report_lines() if not finished.result.error else []
         below += [describe_worker(shown_worker.row) for shown_worker in self.below(worker)]
         if worker.row["to_review"]:
@@ -123,7 +124,6 @@ class WorkerTree:
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
         result = replace(finished.result, error=for_person(finished.result.error))
-        subject = f"{worker.id} {worker.task}"
         return replace(finished, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
 
     def _note_state(self, row: JsonDict) -> ShownWorker:
@@ -197,8 +197,7 @@ class WorkerTree:
 
     def running_lines(self, worker: ShownWorker, width: int, theme: Theme) -> list[str]:
         """Return the line of a worker and those of its own workers, each in at most `width` cells."""
-        lines = [self._line(worker, width, theme)]
-        return lines + [self._line(shown_worker, width, theme) for shown_worker in self.below(worker)]
+        return [self._line(shown_worker, width, theme) for shown_worker in (worker, *self.below(worker))]
 
     def _line(self, worker: ShownWorker, width: int, theme: Theme) -> str:
         signs = theme.signs
@@ -206,7 +205,7 @@ class WorkerTree:
         if worker.has_ended:
             sign, role = (signs.warn, "warn") if worker.row["error"] else (signs.ok, "ok")
             sign, role = (sign, role) if worker.row["state"] == "finished" else (signs.error, "error")
-        indent = "    " * worker.id.count(".") if width >= 40 else "  " * worker.id.count(".")
+        indent = ("    " if width >= 40 else "  ") * worker.id.count(".")
         name = worker.id if width < NARROW or indent else f"agent {worker.id}"
         seconds = worker.row["seconds"] if worker.has_ended else self._clock() - worker.began
         time = "" if worker.is_waiting else f"  {seconds:.0f} s"
@@ -220,9 +219,8 @@ class WorkerTree:
         while figures and cells(tail) > room - least:
             tail = tail.removesuffix(theme.dot + figures.pop())
         room -= cells(tail)
-        task = theme.cut(worker.task, max(room // 2, room - cells(doing)) if doing else room)
-        if doing:
-            activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
+        task = theme.cut(worker.task, max(room // 2, room - cells(doing)))
+        activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
         middle = theme.paint("dim", theme.dot) + theme.paint("warn" if worker.asked else "dim", activity)
         head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
         return f"{head} {task}{middle if activity else ''}{theme.paint('dim', tail + time)}"

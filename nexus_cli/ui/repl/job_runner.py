@@ -30,8 +30,8 @@ class Job:
     kind: str
     """`turn`, `shell`, `command`, `offer`, or `busy`: a command that uses the session."""
     what: str
+    task: asyncio.Task[None]
     began: float = field(default_factory=time.monotonic)
-    task: asyncio.Task[None] | None = None
     share: float = 0.0
     """Share of the work that is done, from 0 to 1; 0 if it does not report any."""
     stopped: int = 0
@@ -67,9 +67,8 @@ class JobRunner:
 
     def start(self, kind: str, what: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` as the current job."""
-        job = self.current = Job(kind, what)
-        job.task = self._create_task(work)
-        job.task.add_done_callback(self._over)
+        self.current = Job(kind, what, self._create_task(work))
+        self.current.task.add_done_callback(self._over)
 
     def start_background(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Run `work` beside the current job; return its task."""
@@ -104,7 +103,7 @@ class JobRunner:
     def stop(self) -> None:
         """Let the current job settle and end; finished steps are kept."""
         works = self.kind in USE_SESSION and self._cancel()  # else the session works in the background
-        if self.current is not None and self.current.task is not None and not works:
+        if self.current is not None and not works:
             # A task that is cancelled before its first step could not return the messages it was given.
             asyncio.get_running_loop().call_soon(self.current.task.cancel)
 
@@ -124,7 +123,7 @@ class JobRunner:
         for task in background:
             task.cancel()
         work = self.current
-        if work is not None and work.task is not None and not work.task.done():
+        if work is not None and not work.task.done():
             self.stop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)

@@ -48,8 +48,7 @@ def last_screenful(
         pieces: list[str] = []
         renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
         words, rest = _draw(events, renderer, pieces)
-        newest = renderer.last_output
-        output, thought = output or newest, thought or renderer.folded_thought
+        output, thought = output or renderer.last_output, thought or renderer.folded_thought
         if len(words) + len(rest) > room:
             if count:
                 break

@@ -101,9 +101,7 @@ class LocalSession(TerminalContext):
         queue = self.repl.input_queue
         if loads:
             stored = self.session.attached_texts.load()
-            queue.attached.extend(
-                Attachment(stored_text["text"], stored_text["what"]) for stored_text in stored["texts"]
-            )
+            queue.attached.extend(Attachment(**stored_text) for stored_text in stored["texts"])
             for text, shown, pasted, files, attached in stored["queued"]:
                 along = tuple(Attachment(*row) for row in attached)
                 queue.held.append(TypedMessage(text, shown, tuple(pasted), tuple(files), along))
@@ -180,8 +178,7 @@ class LocalSession(TerminalContext):
     @property
     def options(self) -> Options:
         now = self.session.options
-        current = replace(self._options, resume=self.session.id, newest=False)
-        return replace(current, allow=now.allow, allow_from=now.allow_from)
+        return replace(self._options, resume=self.session.id, newest=False, allow=now.allow, allow_from=now.allow_from)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         chosen = await super().choose(title, choices, search)

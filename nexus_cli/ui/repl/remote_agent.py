@@ -280,20 +280,16 @@ class RemoteAgent(TerminalContext, AgentConnection):
             elif method == "choose":
                 await self._repeat(await self._choose_here(**params))
             elif method == "reopened":
-                if not params.get("copied", True):
-                    self._leave_queued()
+                if not params.get("copied", True):  # messages for the session before are not for another one
+                    queue = self.repl.input_queue
+                    self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
+                    queue.drop_own()
                 self.repl.renderer.forget()
                 self.earlier_answer = ""
                 if params["shows"]:
                     await self._with_lines(self.show_conversation())
         if error := result["error"]:
             raise NexusError.of(error)
-
-    def _leave_queued(self) -> None:
-        """Say which messages were typed for the session before, and do not send them in another one."""
-        queue = self.repl.input_queue
-        self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
-        queue.drop_own()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""

@@ -71,7 +71,7 @@ class Repl:
         """Messages for after the running turn, and attachments of the next one."""
         self.outcome: e.Outcome | None = None
         """The outcome of the newest turn."""
-        self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
+        self.jobs = JobRunner(self.show_note, self._ended, self._cancelled)
         self.hand_over = PlanHandOver(backend, view, self.jobs, self.input_queue, self.show_note)
         self.status_command = ""
         """The person's command for a line of their own in the status line."""
@@ -321,8 +321,7 @@ class Repl:
             self.view.put("\n".join(["", *end.lines]) + "\n")
         if end.output:
             self.renderer.keep_output(*end.output)
-        if end.thought:
-            self.renderer.keep_thought(end.thought)
+        self.renderer.folded_thought = end.thought
         for line in describe_open_calls(value):
             self.show_note(line, "warn")
         if goes_on:
@@ -356,10 +355,8 @@ class Repl:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
-            if work.stopped:
-                self.input_queue.postpone(self.backend.take_back())
-            else:
-                self.input_queue.hold(self.backend.take_back())
+            put_back = self.input_queue.postpone if work.stopped else self.input_queue.hold
+            put_back(self.backend.take_back())
             self._go_on_after_stop()
         elif self._next is not None:
             message, self._next = self._next, None

@@ -49,7 +49,7 @@ class SleepingRun:
             if not await wait_until_over(session):
                 return
             jobs = self._repl.jobs
-            while (job := jobs.current) is not None and job.task is not None:  # the person's messages come first
+            while (job := jobs.current) is not None:  # the person's messages come first
                 await asyncio.wait([job.task])
         finally:
             self._watched = self._waits = ""

@@ -5,7 +5,6 @@ Bindings only; their actions are in `Screen` (through `ScreenActions`) and in `R
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
@@ -25,7 +24,7 @@ from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
-from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire, field_bindings
+from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire, field_bindings, loop_time
 
 MEANT = 1.5
 """Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
@@ -72,14 +71,14 @@ class Stops:
         """Stop running work; True if there was any. `gently` never exits nexus, however often it comes."""
         if not self._reach.controller.running:
             return False
-        self._at, self.typed = asyncio.get_running_loop().time(), False
+        self._at, self.typed = loop_time(), False
         self._reach.controller.interrupt(gently=gently)
         return True
 
     @property
     def meant(self) -> bool:
         """True if the work that a key stopped has settled just now."""
-        return asyncio.get_running_loop().time() - self._at < MEANT
+        return loop_time() - self._at < MEANT
 
 
 def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
@@ -92,8 +91,12 @@ def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, re
         stop=partial(_stop_question, panel, stops),
         cycle_level=lambda: reach.controller.cycle_level(),
     )
-    of_fields = [of_question, picker_bindings(picker)]
-    return merge_key_bindings([of_box, _of_box(box, panel, reach, stops), *of_fields, _of_both(reach)])
+    of_box_and_screen = (
+        _line_bindings(box, panel, reach, stops),
+        _escape_bindings(box, reach, stops),
+        _control_bindings(box, reach, stops),
+    )
+    return merge_key_bindings([of_box, *of_box_and_screen, of_question, picker_bindings(picker), _of_both(reach)])
 
 
 def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: ScreenActions) -> tuple[KeyBindings, str]:
@@ -138,21 +141,13 @@ def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callab
     return act
 
 
-def _of_box(box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    bindings = KeyBindings()
-    _bind_lines(bindings, box, panel, reach, stops)
-    _bind_escape(bindings, box, reach, stops)
-    _bind_control(bindings, box, reach, stops)
-    return bindings
-
-
-def _bind_lines(bindings: KeyBindings, box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
-    """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
+def _line_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
+    """Return the keys that send a message, break its lines or take it back, and those of an empty box.
 
     Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
     in the box. An answer that was typed before the question takes keys is kept for it or cleared, never sent.
     """
-    paste = UnmarkedPaste()
+    bindings, paste = KeyBindings(), UnmarkedPaste()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
 
@@ -204,13 +199,16 @@ def _bind_lines(bindings: KeyBindings, box: InputBox, panel: QuestionPanel, reac
     def _level(event: KeyPressEvent) -> None:
         reach.controller.cycle_level()
 
+    return bindings
 
-def _bind_escape(bindings: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
-    """Bind Esc: stops running work, takes back queued messages, and twice on an empty box lists the messages to go back
-    to.
+
+def _escape_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
+    """Return Esc: it stops running work, takes back queued messages, and twice on an empty box lists the messages to go
+    back to.
 
     With vi keys it first leaves the insert mode if there is text.
     """
+    bindings = KeyBindings()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
     running = Condition(lambda: reach.controller.running)
@@ -235,8 +233,11 @@ def _bind_escape(bindings: KeyBindings, box: InputBox, reach: ScreenActions, sto
         else:
             reach.editing_last()
 
+    return bindings
 
-def _bind_control(bindings: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
+
+def _control_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
+    bindings = KeyBindings()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
 
     @bindings.add("c-c", filter=here)
@@ -260,6 +261,8 @@ def _bind_control(bindings: KeyBindings, box: InputBox, reach: ScreenActions, st
     @bindings.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         box.buffer.delete(event.arg)
+
+    return bindings
 
 
 def _stop_question(panel: QuestionPanel, stops: Stops, *, gently: bool) -> None:

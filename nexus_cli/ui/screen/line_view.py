@@ -24,7 +24,7 @@ from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController, ReplView
-from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire
+from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire, loop_time, settle
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
@@ -221,7 +221,7 @@ class LineView(ReplView):
         if self._prompted:  # for a message, where no turn runs
             self._write("")
         self._show_prompt()
-        self._opened_at = asyncio.get_running_loop().time()
+        self._opened_at = loop_time()
 
     @property
     def _begun_line(self) -> str:
@@ -303,7 +303,7 @@ class LineView(ReplView):
         if self._controller is None or self._done is None or self._done.done():
             return
         self._prompted = False  # the terminal has shown ^C
-        now = self._done.get_loop().time()
+        now = loop_time()
         if self._controller.running:
             self._stopped_at = now
             self._controller.interrupt()
@@ -381,8 +381,7 @@ class LineView(ReplView):
 
     def _give(self, line: str | None) -> None:
         """Answer the open question, if there is one."""
-        if self._answer is not None and self._is_asking:
-            self._answer.set_result(line)
+        settle(self._answer, line)
 
     def _is_answered_by(self, line: str) -> bool:
         """True if a question is open and accepts this line: with keys it accepts no command."""
@@ -398,7 +397,7 @@ class LineView(ReplView):
         """Answer with the line; an empty one takes an early answer, once the person has seen that it stands there."""
         if line.strip() or not self._early:
             self._give(self._early_begun + line if self._early else line)
-        elif asyncio.get_running_loop().time() - self._opened_at >= UNSEEN:
+        elif loop_time() - self._opened_at >= UNSEEN:
             self._give(self._early)
         else:
             self._settle()

@@ -32,9 +32,8 @@ class PipeView(ReplView):
     echoes = False
     height = 24
 
-    def __init__(self, stdin: int = 0, stdout: int = 1) -> None:
-        self._stream = Stream(stdout)
-        self._stdin = stdin
+    def __init__(self) -> None:
+        self._stream = Stream(1)
         self._done = asyncio.Event()
         self.settle: Callable[[], Awaitable[None]] = _nothing
         """Waits until the controller has processed the submitted line."""
@@ -61,7 +60,7 @@ class PipeView(ReplView):
         taken = threading.Semaphore(1)
 
         def read() -> None:
-            for line in chain(_lines(self._stdin), [None]):
+            for line in chain(_lines(0), [None]):
                 taken.acquire()
                 with suppress(RuntimeError):  # the loop has ended
                     loop.call_soon_threadsafe(lines.put_nowait, line)

@@ -77,6 +77,17 @@ _OPEN, _CLOSED = "> ", ". "
 _MORE = "\u2026"
 
 
+def loop_time() -> float:
+    """Return the time in seconds by which keys and questions are timed: that of the running loop."""
+    return asyncio.get_running_loop().time()
+
+
+def settle(answer: asyncio.Future[str | None] | None, line: str | None) -> None:
+    """Answer a question with `line` if there is one that has no answer yet."""
+    if answer is not None and not answer.done():
+        answer.set_result(line)
+
+
 class FieldPanel:
     """The panel of what the person is asked, with a field of one line."""
 
@@ -101,8 +112,7 @@ class FieldPanel:
 
     def give(self, line: str | None) -> None:
         """Answer with `line`."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(line)
+        settle(self.answer, line)
 
 
 class QuestionPanel(FieldPanel):
@@ -155,13 +165,13 @@ class QuestionPanel(FieldPanel):
     def is_unseen(self) -> bool:
         """True if that answer was drawn less than `UNSEEN` seconds ago, so that Enter was not meant for it."""
         since = self._stands_since
-        return since is not None and asyncio.get_running_loop().time() - since < UNSEEN
+        return since is not None and loop_time() - since < UNSEEN
 
     @property
     def follows(self) -> bool:
         """True if it is the next one of several questions: the person is at the keys and expects it."""
         is_expected = self.asked.was_listed or not self.asked.approves
-        return is_expected and asyncio.get_running_loop().time() - self._answered < FOLLOWS
+        return is_expected and loop_time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
@@ -174,13 +184,13 @@ class QuestionPanel(FieldPanel):
         self._early = EarlyKeys()
         self.clear(answer)
 
-    def note_drawn(self, now: float) -> None:
+    def note_drawn(self) -> None:
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
         if not self.seen:
-            self.seen = now
+            self.seen = loop_time()
             self._early = EarlyKeys(can_answer=not self.has_draft())
         if self._stands_since == inf:
-            self._stands_since = now
+            self._stands_since = loop_time()
 
     def note_early(self, presses: Sequence[KeyPress]) -> None:
         """Record keys that the box got."""
@@ -197,20 +207,21 @@ class QuestionPanel(FieldPanel):
         self.buffer.cursor_position = len(early)
         self._stands_since = inf if early else None
 
-    def note_key(self, now: float) -> None:
+    def note_key(self) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
-        self.key_at, self._is_paused = now, now - self.key_at >= QUIET
+        before, self.key_at = self.key_at, loop_time()
+        self._is_paused = self.key_at - before >= QUIET
         self.hold()
 
-    def note_return(self, now: float) -> None:
-        """Record that another program had the terminal until now."""
-        self.key_at, self._is_paused = now, False
+    def note_return(self) -> None:
+        """Record that another program had the terminal until now: text typed for it is not an answer."""
+        self.key_at, self._is_paused = loop_time(), False
         self._early = EarlyKeys()
         self.hold()
 
     def end(self) -> None:
         if self.is_open and not self.asked.is_hidden:
-            self._answered = asyncio.get_running_loop().time()
+            self._answered = loop_time()
         self.is_open, self.asked, self._stands_since = False, AskedQuestion(""), None
         self.hold()
         self.clear(None)
@@ -254,7 +265,7 @@ class QuestionPanel(FieldPanel):
 
     def _settle(self, key: str) -> None:
         """Answer with a letter, unless the process was stopped meanwhile: then the pause was none of the person's."""
-        if asyncio.get_running_loop().time() - self.key_at < STOPPED:
+        if loop_time() - self.key_at < STOPPED:
             self.give(key)
         else:
             self.hold()
@@ -332,13 +343,13 @@ class UnmarkedPaste:
         """True if more keys have arrived with this Enter."""
         has_more = any(press is not _Flush for press in event.app.key_processor.input_queue)
         if has_more:
-            self._at = asyncio.get_running_loop().time()
+            self._at = loop_time()
         return has_more
 
     @property
     def ends(self) -> bool:
         """True if this Enter is the last one of a paste."""
-        return asyncio.get_running_loop().time() - self._at < PASTED
+        return loop_time() - self._at < PASTED
 
 
 def field_bindings(
@@ -415,13 +426,7 @@ def field_bindings(
 
 def expire(answer: asyncio.Future[str | None] | None) -> None:
     """Answer the question of stopped work with None after `LAPSE` seconds."""
-
-    def give_up() -> None:
-        if answer is not None and not answer.done():
-            answer.set_result(None)
-
-    if answer is not None:
-        answer.get_loop().call_later(LAPSE, give_up)
+    asyncio.get_running_loop().call_later(LAPSE, settle, answer, None)
 
 
 async def wait_for_quiet(panel: QuestionPanel) -> None:
@@ -431,12 +436,11 @@ async def wait_for_quiet(panel: QuestionPanel) -> None:
     follows = panel.follows and not panel.has_draft()
     if panel.asked.is_hidden or panel.asked.is_expected or (follows and not panel.asked.approves):
         return
-    clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
-    quiet = 0.0 if follows else quiet
+    quiet = 0.0 if follows else QUIET if panel.asked.keys else LOOK
     while True:
         early = panel.early_answer
         pause = EARLY if early else quiet
-        wait = (max(panel.seen, panel.key_at) + pause - clock()) if panel.seen else quiet or FRAME
+        wait = (max(panel.seen, panel.key_at) + pause - loop_time()) if panel.seen else quiet or FRAME
         if wait <= 0 and (early or not (panel.asked.keys and panel.has_draft())):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

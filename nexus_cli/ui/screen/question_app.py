@@ -26,7 +26,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, is_only_answer, write_question
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings
+from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings, loop_time
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
 
 _PASTE_ON = "\x1b[?2004h"
@@ -72,8 +72,8 @@ class QuestionApp:
         self._app.renderer = FittedRenderer(self._app._merged_style, output, lambda row: None)
         self._app.ttimeoutlen = ESCAPE_SECONDS
         hasten_escape(self._app.key_processor)
-        self._app.after_render += lambda _: panel.note_drawn(asyncio.get_running_loop().time())
-        self._app.key_processor.before_key_press += lambda _: panel.note_key(asyncio.get_running_loop().time())
+        self._app.after_render += lambda _: panel.note_drawn()
+        self._app.key_processor.before_key_press += lambda _: panel.note_key()
 
     @property
     def _most_rows(self) -> int:
@@ -132,8 +132,7 @@ class QuestionApp:
     async def _wait_for_quiet(self) -> str:
         """Take keys until none has come for `QUIET` seconds. Return them if they are an answer and no text was typed
         ahead of what is shown of the question; else discard them and return ""."""
-        clock = asyncio.get_running_loop().time
-        quiet_at = clock() + QUIET
+        quiet_at = loop_time() + QUIET
         clear_typeahead(self._keys)
         was_typed_ahead = bool(self._keys.read_keys())
         early = EarlyKeys(can_answer=bool(self._question.text) and not was_typed_ahead)
@@ -141,10 +140,10 @@ class QuestionApp:
         def note() -> None:
             nonlocal quiet_at
             early.add(self._keys.read_keys())
-            quiet_at = clock() + (EARLY if early.text else QUIET)
+            quiet_at = loop_time() + (EARLY if early.text else QUIET)
 
         with self._keys.attach(note):
-            while not self._keys.closed and (wait := quiet_at - clock()) > 0:  # noqa: ASYNC110  (each key moves the end)
+            while not self._keys.closed and (wait := quiet_at - loop_time()) > 0:  # noqa: ASYNC110  (each key moves the end)
                 await asyncio.sleep(wait)
         self._keys.flush_keys()
         return early.text if is_only_answer(early.text, self._question) else ""

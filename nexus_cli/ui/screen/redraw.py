@@ -30,7 +30,6 @@ class RedrawTimer:
     def begin(self) -> None:
         """Start in the running loop; the first frame is due."""
         self._loop = asyncio.get_running_loop()
-        self._last = 0.0
         self.now()
 
     def end(self) -> None:
@@ -58,8 +57,6 @@ class RedrawTimer:
 
     def _frame(self) -> None:
         self._due = None
-        if self._loop is None:
-            return
         has_more = self._draw()
         if self._loop is None:
             return

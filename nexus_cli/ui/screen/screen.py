@@ -43,7 +43,7 @@ from nexus_cli.ui.screen.key_bindings import (
 from nexus_cli.ui.screen.layout import ScreenLayout
 from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
-from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
+from nexus_cli.ui.screen.question import QuestionPanel, loop_time, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.terminal import (
     ESCAPE_SECONDS,
@@ -211,17 +211,13 @@ class Screen:
             self._box.buffer.text = ""
         self._panel.take_keys(early)
         if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
-            self._panel.note_return(asyncio.get_running_loop().time())
+            self._panel.note_return()
         self._take_keys(self._panel.buffer)
         self._redraw.dirty()
 
     def _box_has_keys(self) -> bool:
         """Return False during a history search, whose text is a draft too."""
         return self._panel.is_open or self._app.layout.has_focus(self._box.buffer)
-
-    def _note_return(self) -> None:
-        """Record that another program had the terminal: text typed for it is not an answer."""
-        self._panel.note_return(asyncio.get_running_loop().time())
 
     def _take_keys(self, buffer: Buffer) -> None:
         """Move the focus to the field of a panel."""
@@ -257,7 +253,7 @@ class Screen:
         try:
             return await self._handoff.run(away)
         finally:
-            self._note_return()
+            self._panel.note_return()
             self._redraw.now()
 
     async def run(self, controller: ReplController) -> None:
@@ -300,7 +296,7 @@ class Screen:
         self._act_the_second_time("press Esc again to edit an earlier message", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         if self._layout.hint == hint and now - self._warned_at <= AGAIN:
             self._layout.hint = ""
             act()
@@ -310,7 +306,7 @@ class Screen:
         asyncio.get_running_loop().call_later(AGAIN, self._unwarn)
 
     def _unwarn(self) -> None:
-        if asyncio.get_running_loop().time() - self._warned_at >= AGAIN - 0.01:
+        if loop_time() - self._warned_at >= AGAIN - 0.01:
             self._layout.hint = ""
             self._app.invalidate()
 
@@ -336,7 +332,7 @@ class Screen:
             # The SIGCONT that ends it is still to be handled, and must find the app suspended.
             await asyncio.sleep(0.01)
             self._stoppable(self._app.is_running)
-        self._note_return()
+        self._panel.note_return()
         self._redraw.now()
 
     # Drawing
@@ -358,7 +354,7 @@ class Screen:
             self._end(bug)
             return False
         if self._panel.asking:
-            self._panel.note_drawn(asyncio.get_running_loop().time())
+            self._panel.note_drawn()
         return bool(self._print_queue)
 
     def _ready(self, text: str) -> str:
@@ -376,7 +372,7 @@ class Screen:
             self._app.key_processor.send_sigint()
 
     def _pressed(self, sender: Any) -> None:
-        self._panel.note_key(asyncio.get_running_loop().time())
+        self._panel.note_key()
         self.notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
 

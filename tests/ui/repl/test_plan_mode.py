@@ -275,7 +275,7 @@ def test_no_letter_alone_approves_a_plan(key: AnswerKey) -> None:
         panel.begin(AskedQuestion("", [key]), answer)
         panel.take_keys()
         if after_pause:
-            panel.note_key(asyncio.get_running_loop().time())
+            panel.note_key()
         panel.buffer.text = key.key
         await asyncio.sleep(2 * ALONE)
         return bool(answer.done())
