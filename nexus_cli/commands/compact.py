@@ -113,17 +113,13 @@ def _describe_cost(cost: JsonObject) -> Blocks:
 def _sum_up(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
     state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown", "cold")
-    (one, several), price = cost["next"][:2], cost["now"][cache_state]
-    parts = (
-        price,
-        one["with"][cache_state],
-        one["without"][cache_state],
-        several["with"][cache_state],
-        several["without"][cache_state],
-    )
-    if None in parts:
+    rows, price = cost["next"][:2], cost["now"][cache_state]
+    costs = [row[name][cache_state] for row in rows for name in ("with", "without")]
+    if None in (price, *costs):
         return "Cost unknown: a model has no known price, or a subscription covers it."
-    first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
+    next_with, next_without, all_with, all_without = costs
+    first = next_with - next_without
+    later = (all_without - all_with + first) / (rows[1]["requests"] - 1)
     difference = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
     text = f"The cache {state}: the summary costs {dollars(price)}, the next request {difference}"
     text += f", each later request {dollars(abs(later))} {'less' if later >= 0 else 'more'}"

@@ -368,8 +368,8 @@ async def edit_message(
     entry, words, _ = messages[place]
     context.session.refuse_to_leave()
     before = await fork_to_edit(context, entry, words)
-    line = f"Edit the message and send it again. Files are not changed. To restore them too: /resume {before}, then /rewind"
-    return print_act(line, context.session.id)
+    restore = f"To restore them too: /resume {before}, then /rewind"
+    return print_act(f"Edit the message and send it again. Files are not changed. {restore}", context.session.id)
 
 
 async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Sequence[str] = ()) -> str:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Annotated, Literal, NotRequired, TypedDict, assert_never, cast, get_args
 
@@ -93,10 +93,14 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
     info = ledger.session(session)
     logs = ledger.logs(session)
     rows = {log.lane: log.requests() for log in logs}
-    own = [row for several in rows.values() for row in several]
     theirs = _worker_requests(ledger, session)
-    every = [*own, *theirs]
+    every = [*chain(*rows.values()), *theirs]
     kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
+    series = [
+        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd}
+        for row in every
+        if row.usage
+    ]
     value = {
         "version": 1,
         "session": info.id,
@@ -108,7 +112,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
         "models": _by((row.model, row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
-        "series": _series(every),
+        "series": sorted(series, key=itemgetter("at")),
     }
     return cast("CostReport", value)
 
@@ -128,14 +132,6 @@ def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
 
 def _sum_requests(rows: Sequence[RequestRow]) -> JsonObject:
     return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
-
-
-def _series(rows: Sequence[RequestRow]) -> list[JsonObject]:
-    """Return the answered requests in the order in which they were sent."""
-    answered = [
-        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd} for row in rows if row.usage
-    ]
-    return sorted(answered, key=itemgetter("at"))
 
 
 def _turns(
