@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.work_log import read_replies
@@ -240,9 +240,8 @@ class SessionRecord:
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
         self.entries = {entry.id: entry for entry in (log.read(first, self._newest) if self._newest else ())}
-        self._times: list[str] = []
-        for entry in self.entries.values():  # a clock may have been set back
-            self._times.append(max(entry.at, self._times[-1] if self._times else ""))
+        times = (entry.at for entry in self.entries.values())
+        self._times = list(accumulate(times, max))  # a clock may have been set back
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
         self._read_calls()
 

@@ -94,8 +94,7 @@ class FirstRun:
         self._write({"model": model, "allow": allow})
 
     def _usable(self, servers: Sequence[LocalServer]) -> Sequence[JsonObject]:
-        models: Sequence[JsonObject] = list_models(self._settings, servers)["models"]
-        return models
+        return list_models(self._settings, servers)["models"]
 
     def log_in(self) -> None:
         """Ask for a provider and its key, and store the key; without a key raise `NexusError("config", ...)`.
