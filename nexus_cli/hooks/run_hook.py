@@ -79,10 +79,8 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
         return HookAnswer()
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
-    inner = value.get("hookSpecificOutput")
-    specific_fields = as_table(inner)
-    raw_decision = specific_fields.pop("decision", None)
-    nested = as_table(raw_decision)  # of PermissionRequest
+    specific_fields = as_table(value.get("hookSpecificOutput"))
+    nested = as_table(specific_fields.pop("decision", None))  # of PermissionRequest
     word = _take(specific_fields, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
     reason = _take(specific_fields, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")

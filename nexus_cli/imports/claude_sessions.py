@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_session import (
@@ -134,7 +134,10 @@ def _answers(record: Record, calls: set[str]) -> bool:
 
 
 def _blocks(record: Record) -> list[Record]:
+    """Return the blocks of a message; a plain text is one."""
     content = record["message"].get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
@@ -166,11 +169,11 @@ class _Talk:
             self._add_user(record)
 
     def _add_user(self, record: Record) -> None:
-        session, content = self.session, record["message"].get("content")
+        session = self.session
         if record.get("isCompactSummary") is True and session.entries:
             session.left_out["compaction summaries (the original messages are imported)"] += 1
             return
-        texts = [content] if isinstance(content, str) else []
+        texts: list[str] = []
         images: list[Part] = []
         for block in _blocks(record):
             match block.get("type"):
@@ -221,9 +224,7 @@ class _Talk:
             session.left_out["API error messages"] += 1
             return
         session.model = model or session.model
-        content = message.get("content")
-        texts = [content] if isinstance(content, str) else []
-        calls = []
+        texts, calls = list[str](), list[ToolCall]()
         for block in _blocks(record):
             match block.get("type"):
                 case "text":

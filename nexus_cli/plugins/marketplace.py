@@ -78,8 +78,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
 def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
     """Return the source of an entry's plugin, in the forms of Claude Code."""
     if isinstance(source, str):
-        base = as_table(market.get("metadata")).get("pluginRoot")
-        inner = join_path(str(base or ""), source)
+        inner = join_path(str(as_table(market.get("metadata")).get("pluginRoot") or ""), source)
         if not inner.startswith(("/", "..")):
             return PluginSource("", inner="" if inner == "." else inner)
     if place := read_repository(as_table(source)):
