@@ -172,8 +172,7 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Block
     if len(value["kinds"]) > 1:
         yield usage_table("kind", value["kinds"])
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
-    title = f"the last {len(turns)} turns" if len(turns) > 1 else "the turn"
-    yield usage_table("turn", turns, title)
+    yield usage_table("turn", turns, f"the last {len(turns)} turns" if len(turns) > 1 else "the turn")
     yield from price_hint(value["models"])
     if total.get("estimated"):
         estimated = plural(total["estimated"], "request")
@@ -281,7 +280,7 @@ def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
         case "project" | "model" | "day":
             return attrgetter(by)
         case "key":
-            return lambda total: _key_of(total.model)
+            return _key_of
         case "recipe" | "person" | "agent" | "plan":
             names, nobody = names_of_sessions(ledger.db, by), "you" if by == "person" else ""
             return lambda total: names.get(total.session, nobody)
@@ -289,9 +288,9 @@ def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
             assert_never(by)
 
 
-def _key_of(model: str) -> str:
+def _key_of(total: UsageTotal) -> str:
     """Return the key that pays for a model: its provider, behind the name of the key if it has one."""
-    name, plain = split_key_name(model)
+    name, plain = split_key_name(total.model)
     provider = split_model_name(plain)[0] or plain
     return f"{name}:{provider}" if name else provider
 
@@ -334,8 +333,7 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         none = "No session has sent a request" + (" in this period." if since else " yet.")
         yield from [none, *imported]
         return
-    requests = f"{count_requests(total)} in {plural(total['sessions'], 'session')}"
-    yield from usage_lines(total, requests)
+    yield from usage_lines(total, f"{count_requests(total)} in {plural(total['sessions'], 'session')}")
     if value.get("by"):
         yield _sums_by(value, width)
         yield from imported
