@@ -62,9 +62,9 @@ def brief(plan: JsonObject) -> str:
     budget = plan["budget"]
     used, available = budget["used"]["total"], max(1, budget["available"])
     layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
-    entries = plural(plan["entries"], "entry", "entries")
+    entries = plural(plan.get("entries", 0), "entry", "entries")
     return (
-        f"request {plan['step']}: {number(used)} of {number(available)} tokens "
+        f"request {plan.get('step', '')}: {number(used)} of {number(available)} tokens "
         f"({share(used, available)}: {layers}), {entries}, {name_basis(plan['basis'])}"
     )
 
