@@ -219,9 +219,8 @@ def _input(row: RequestRow) -> int:
 
 def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds")}
-    facts |= {"worker": worker["id"], **{name: worker[name] for name in ("session", "state", "steps")}}
-    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
+    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
+    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", worker=worker["id"], **facts)
 
 
 class SessionRecord:
@@ -436,8 +435,10 @@ class SessionRecord:
                 why = ", ".join(facts.get("signals", ())) or event.why
                 return make_row(past.at, act, _actor(event.by), event.text, why=why, seconds=event.seconds, **facts)
             case ContextDrop(drop):
-                facts = {"tokens": drop.tokens, "drop": drop.id, "recalls": drop.recalls}
-                return make_row(past.at, "drop", NEXUS, drop.what, why=str(drop.cause), **facts)
+                why, tokens = str(drop.cause), drop.tokens
+                return make_row(
+                    past.at, "drop", NEXUS, drop.what, why=why, tokens=tokens, drop=drop.id, recalls=drop.recalls
+                )
             case Notice(text, warning=True):
                 return make_row(past.at, "notice", NEXUS, text)
             case TurnEnd() as end if line := describe_event(end):
@@ -469,10 +470,14 @@ class SessionRecord:
         at = requests[0].manifest.at if requests else first[0].at if first else ""
         total = sum((row.counted for row in requests), Usage())
         actor = {"id": agent, "name": agent, "type": "agent"}
-        figures: JsonDict = {
-            "tokens": total.tokens,
-            "cost_usd": total.cost_usd,
-            "lane": agent,
-            "requests": len(requests),
-        }
-        return forked or self.find_place(at), make_row(at, "lane", actor, agent, **figures)
+        row = make_row(
+            at,
+            "lane",
+            actor,
+            agent,
+            tokens=total.tokens,
+            cost_usd=total.cost_usd,
+            lane=agent,
+            requests=len(requests),
+        )
+        return forked or self.find_place(at), row
