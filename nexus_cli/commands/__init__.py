@@ -95,7 +95,7 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
         forms = [rf" (?:{verbs})\b"] * bool(verbs) + [alone] * (command.verbs[0] in given)
         further = f"(?:{'|'.join(forms)})"
         named = forms and command.name not in OTHERS
-        names += [alias + further for alias in (command.name, *command.aliases)] if named else []
+        names += [alias + further for alias in command.names] if named else []
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
@@ -110,7 +110,7 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
 def _refused_names() -> re.Pattern[str]:
     """Return the pattern of a slash command that a client of a server may not give."""
     refused = [command for command in discover().values() if not (command.is_served or command.at_terminal)]
-    names = "|".join(name for command in refused for name in (command.name, *command.aliases))
+    names = "|".join(name for command in refused for name in command.names)
     return re.compile(rf"(?<![\w/])/(?:(?:{names})(?![\w:/-])|config [\w.]+ \w)")
 
 
@@ -139,7 +139,7 @@ def parse(text: str) -> tuple[str, str] | None:
         return match[1], (match[2] or "").strip()
     match = _MESSAGE.fullmatch(line)
     message_commands = [command for command in discover().values() if command.takes_message] if match else []
-    is_message = match and any(match[1].casefold() in (command.name, *command.aliases) for command in message_commands)
+    is_message = match and any(match[1].casefold() in command.names for command in message_commands)
     return (match[1], match[2].strip()) if match and is_message else None
 
 

@@ -60,11 +60,10 @@ def workers_text(value: JsonObject) -> Blocks:
     if value["workers"]:
         ways = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
         yield from ["", name_commands(ways)]
-    if agents := value.get("agents"):
-        offered = "The model can delegate work to these agents; @NAME requests an agent:"
-        yield from ["", offered]
+    if agents := value["agents"]:
+        yield from ["", "The model can delegate work to these agents; @NAME requests an agent:"]
         yield Table({"agent": lambda agent: f"@{agent['name']}", "from": name_origin, "what": describe_guide}, agents)
-    if value.get("untrusted"):
+    if value["untrusted"]:
         yield from ["", describe_untrusted(value["untrusted"], "agent")]
 
 
@@ -107,8 +106,7 @@ def _rows(source: Source) -> list[Any]:
     recorded = recorded_workers(source.ledger, source.session())
     running = _running(source.live) if source.live else None
     now = {row["id"]: row for row in running.rows()} if running else {}
-    rows = [{**row, **now.pop(row["id"], {})} for row in recorded]
-    return [*rows, *now.values()]
+    return [*({**row, **now.pop(row["id"], {})} for row in recorded), *now.values()]
 
 
 def _running(session: Session) -> RunningWorkers[Session] | None:

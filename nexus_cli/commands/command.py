@@ -170,6 +170,11 @@ class Command:
         await self.run(context, arguments)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, then the aliases."""
+        return (self.name, *self.aliases)
+
+    @property
     def takes_message(self) -> bool:
         """True if its argument may be a message of several lines."""
         return any(parameter.option.is_message for verb in self.verbs for parameter in verb.parameters)

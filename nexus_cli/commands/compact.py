@@ -9,7 +9,6 @@ from typing import Annotated
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
 from nexus_cli.commands.pin import describe_pin
 from nexus_cli.commands.verb import Act, ActReport, Noun, Report, Verb, print_act, report_act
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE, CompactionDone
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -95,8 +94,7 @@ def _pin_rows(rows: Sequence[JsonObject]) -> TitledTable:
 
 
 def _describe_cost(cost: JsonObject) -> Blocks:
-    now = cost["now"]
-    rows = [{"what": "the summary", **now}]
+    rows = [{"what": "the summary", **cost["now"]}]
     for row in cost["next"]:
         label = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         rows += [{"what": f"{label} {name} compaction", **row[name]} for name in ("without", "with")]
@@ -113,17 +111,13 @@ def _describe_cost(cost: JsonObject) -> Blocks:
 def _sum_up(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
     state, cache_state = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown", "cold")
-    (one, several), price = cost["next"][:2], cost["now"][cache_state]
-    parts = (
-        price,
-        one["with"][cache_state],
-        one["without"][cache_state],
-        several["with"][cache_state],
-        several["without"][cache_state],
-    )
-    if None in parts:
+    rows, price = cost["next"][:2], cost["now"][cache_state]
+    costs = [row[name][cache_state] for row in rows for name in ("with", "without")]
+    if None in (price, *costs):
         return "Cost unknown: a model has no known price, or a subscription covers it."
-    first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
+    next_with, next_without, all_with, all_without = costs
+    first = next_with - next_without
+    later = (all_without - all_with + first) / (rows[1]["requests"] - 1)
     difference = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
     text = f"The cache {state}: the summary costs {dollars(price)}, the next request {difference}"
     text += f", each later request {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
@@ -150,7 +144,9 @@ async def compact(
     fails or is not smaller, nothing changes. /uncompact undoes a compaction.
     """
     if is_preview or instructions == PREVIEW:
-        return await _preview(context, instructions if is_preview else "")
+        previews: list[JsonObject] = []
+        await run_act(context, "previewing", preview(instructions if is_preview else "", previews.append))
+        return Report("compaction", previews[0]) if previews else report_act("")
     option = instructions.partition(" ")[0]
     if option.startswith(("-", "\u2013", "\u2014")) and len(option) > 1:  # a dash alone is a list item
         raise usage_error("compact", option, "there is no such option", f"Use /compact --{PREVIEW}")
@@ -165,12 +161,6 @@ async def compact(
     return report_act("", *compacted)
 
 
-async def _preview(context: CommandContext, instructions: str) -> Compacted:
-    previews: list[JsonObject] = []
-    await run_act(context, "previewing", preview(instructions, previews.append))
-    return Report("compaction", previews[0]) if previews else report_act("")
-
-
 async def uncompact(context: CommandContext) -> Act:
     """Undo the last compaction.
 
@@ -178,15 +168,12 @@ async def uncompact(context: CommandContext) -> Act:
     command fails if the messages no longer fit.
     """
     await run_act(context, "undoing", uncompaction())
-    return print_act(_describe_cache_use(context.session.engine.next_request()), context.session.id)
-
-
-def _describe_cache_use(request: RequestPlan) -> str:
-    """Describe the cache use of the next request; the cache may still have the former window."""
+    request = context.session.engine.next_request()  # of which the cache may still have the former window
     new = request.tokens - request.cached
-    if new == request.tokens:
-        return f"The next request misses the cache (about {new:,} tokens)."
-    return f"The next request hits the cache, except for about {new:,} tokens."
+    line = f"The next request hits the cache, except for about {new:,} tokens."
+    if not request.cached:
+        line = f"The next request misses the cache (about {new:,} tokens)."
+    return print_act(line, context.session.id)
 
 
 NOUNS = (

@@ -79,8 +79,8 @@ def show_settings(
     value = {"version": 1, "settings": settings}
     if source.is_json:
         return Report("settings", value)
-    for setting in settings.values():
-        setting["origin"] = with_tilde(str(setting["origin"])) if source.live else setting["origin"]
+    for setting in settings.values() if source.live else ():
+        setting["origin"] = with_tilde(str(setting["origin"]))
     path = with_tilde(places().settings) if source.live else ""
     return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
 

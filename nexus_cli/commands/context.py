@@ -74,8 +74,7 @@ def look_at_session(source: Source) -> Session:
 def prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:
     """Return the options with which `nexus` would begin or resume the session here."""
     try:
-        resumes = bool(session)
-        chosen = choose_model(model, settings, resumes=resumes, servers=tuple).model
+        chosen = choose_model(model, settings, resumes=bool(session), servers=tuple).model
     except NexusError as error:
         if error.what != "no model":
             raise

@@ -95,11 +95,10 @@ async def set_goal(
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."
         await run_act(context, "goals", goal_setting(text, until))
+        context.start(text, typed=True)
     elif text and text.casefold() not in NO_TEXT:
         _check_words(text)
         await _set(context, text)
-    if until:
-        context.start(text, typed=True)
     return build_list(SessionSource(context))
 
 

@@ -185,8 +185,7 @@ def _whole(facts: list[JsonObject]) -> Blocks:
             how = f"active in your wording; the model proposes another (to accept: {accept}): {fact['text']}"
             yield Paragraph(how, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
-            is_by_agent = fact["actor"] == "agent"
-            ground = "the model's reason" if is_by_agent else f"based on {fact['actor']}"
+            ground = "the model's reason" if fact["actor"] == "agent" else f"based on {fact['actor']}"
             yield Paragraph(f'{ground}: "{fact["quote"]}"', "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
             yield Paragraph(f"replaces {', '.join(fact['replaces'])}", "    ")

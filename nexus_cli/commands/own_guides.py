@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[Ser
 
 def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
     """Return the commands of Python plugins; none has a name or alias that is `built_in`."""
-    admitted = admit_objects("commands", _is_valid, lambda guide: (guide.name, *guide.aliases), built_in)
+    admitted = admit_objects("commands", _is_valid, attrgetter("names"), built_in)
     return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in admitted.items()}
 
 
@@ -63,13 +64,13 @@ def admit_plugins() -> None:
     list_contributors()
     plugin_tools()
     plugin_checks()
-    plugin_commands({name for command in list_commands().values() for name in (command.name, *command.aliases)})
+    plugin_commands({name for command in list_commands().values() for name in command.names})
 
 
 def _is_valid(command: Any) -> bool:
     if not isinstance(command, Command) or not inspect.iscoroutinefunction(command.run):
         return False
-    return bool(command.summary) and all(_NAME.fullmatch(name) for name in (command.name, *command.aliases))
+    return bool(command.summary) and all(_NAME.fullmatch(name) for name in command.names)
 
 
 def _guard_command(command: Command, plugin: str) -> Command:

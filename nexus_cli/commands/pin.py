@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from nexus_cli.commands.context import look_at_session
 from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Source, Verb, report_act
@@ -18,9 +18,6 @@ from nexus_cli.reports.text.blocks import Blocks, TitledTable
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import number, plural
 from nexus_cli.session.session import Session
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
 
 
 class PinObject(TypedDict):

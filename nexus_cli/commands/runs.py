@@ -22,8 +22,8 @@ from nexus_cli.reports.runs import (
     RunReport,
     RunsReport,
     broken_runs,
-    changed_runs,
     describe_run,
+    describe_runs,
     name_origin,
     run_report,
     runs_report,
@@ -141,7 +141,9 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
 
 
 def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
-    return Report("runs", changed_runs(source.ledger, [run.key for run in befores], done))
+    """Return the report of several runs, and what a command has `done` with them: `cancelled`, `paused`, `resumed`."""
+    runs = map(source.ledger.runs.get, [run.key for run in befores])
+    return Report("runs", {"version": 1, "done": done, "runs": describe_runs(source.ledger, runs)})
 
 
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:

@@ -62,7 +62,7 @@ def build_list(
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
     note = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
-    if not (value["total"] or everywhere or value.get("runs")):
+    if not (value["total"] or everywhere or value["runs"]):
         note = "`nexus sessions list --all` lists the sessions of all folders."
     if not value["total"] and ledger.list_replaced():
         note = f"{note} A damaged ledger was replaced: see `nexus doctor`.".lstrip()

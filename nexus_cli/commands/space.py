@@ -16,12 +16,11 @@ from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.limits import ASK, require_level
 from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
-from nexus_cli.core.run import AGENT, PRIORITY, check_name
+from nexus_cli.core.run import AGENT, PRIORITY, Entity, Space, check_name
 from nexus_cli.core.services import Spaces
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
-    from nexus_cli.core.run import Entity, Space
 
 MOST_SHOWN, MOST_PRIORITY = 10_000, 9
 SpaceName = Annotated[str, Argument("SPACE", "A name or an id, such as space-3.")]

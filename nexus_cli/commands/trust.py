@@ -34,8 +34,7 @@ def trust_project(
     (`allowed-tools`). nexus first shows its effects and the changes since you last trusted it. Items that change later
     are inactive until you trust them again.
     """
-    below = working_folder(directory, "trust") if directory else source.folder()
-    root, *inner = project_folders(below)
+    root, *inner = project_folders(working_folder(directory, "trust") if directory else source.folder())
     if revoke:
         return _revoke(root, [root, *inner])
     report = _trust_folder(source, root)

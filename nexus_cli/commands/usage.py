@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from typing import Annotated, Literal, NotRequired, TypedDict, assert_never, cast, get_args
 
@@ -93,10 +93,14 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
     info = ledger.session(session)
     logs = ledger.logs(session)
     rows = {log.lane: log.requests() for log in logs}
-    own = [row for several in rows.values() for row in several]
     theirs = _worker_requests(ledger, session)
-    every = [*own, *theirs]
+    every = [*chain(*rows.values()), *theirs]
     kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
+    series = [
+        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd}
+        for row in every
+        if row.usage
+    ]
     value = {
         "version": 1,
         "session": info.id,
@@ -108,7 +112,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
         "models": _by((row.model, row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
-        "series": _series(every),
+        "series": sorted(series, key=itemgetter("at")),
     }
     return cast("CostReport", value)
 
@@ -128,14 +132,6 @@ def _by(named_rows: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
 
 def _sum_requests(rows: Sequence[RequestRow]) -> JsonObject:
     return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
-
-
-def _series(rows: Sequence[RequestRow]) -> list[JsonObject]:
-    """Return the answered requests in the order in which they were sent."""
-    answered = [
-        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd} for row in rows if row.usage
-    ]
-    return sorted(answered, key=itemgetter("at"))
 
 
 def _turns(
@@ -176,8 +172,7 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Block
     if len(value["kinds"]) > 1:
         yield usage_table("kind", value["kinds"])
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
-    title = f"the last {len(turns)} turns" if len(turns) > 1 else "the turn"
-    yield usage_table("turn", turns, title)
+    yield usage_table("turn", turns, f"the last {len(turns)} turns" if len(turns) > 1 else "the turn")
     yield from price_hint(value["models"])
     if total.get("estimated"):
         estimated = plural(total["estimated"], "request")
@@ -285,7 +280,7 @@ def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
         case "project" | "model" | "day":
             return attrgetter(by)
         case "key":
-            return lambda total: _key_of(total.model)
+            return _key_of
         case "recipe" | "person" | "agent" | "plan":
             names, nobody = names_of_sessions(ledger.db, by), "you" if by == "person" else ""
             return lambda total: names.get(total.session, nobody)
@@ -293,9 +288,9 @@ def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
             assert_never(by)
 
 
-def _key_of(model: str) -> str:
+def _key_of(total: UsageTotal) -> str:
     """Return the key that pays for a model: its provider, behind the name of the key if it has one."""
-    name, plain = split_key_name(model)
+    name, plain = split_key_name(total.model)
     provider = split_model_name(plain)[0] or plain
     return f"{name}:{provider}" if name else provider
 
@@ -338,8 +333,7 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         none = "No session has sent a request" + (" in this period." if since else " yet.")
         yield from [none, *imported]
         return
-    requests = f"{count_requests(total)} in {plural(total['sessions'], 'session')}"
-    yield from usage_lines(total, requests)
+    yield from usage_lines(total, f"{count_requests(total)} in {plural(total['sessions'], 'session')}")
     if value.get("by"):
         yield _sums_by(value, width)
         yield from imported

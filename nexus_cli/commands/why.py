@@ -39,15 +39,12 @@ def explain(
         report = decision_report(log, call)
         if report is not None:
             return Report("decision", report)
-        what, hint = f"there is no such call in session {log.session_id}", "`nexus why` lists the newest decisions"
         if live is not None:
-            what = "there is no such call or limit in this session"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
-        raise UsageError(
-            f"/why {call}" if live else f"call {call}",
-            what,
-            hint if live else f"{hint}; --session ID selects another session",
-        )
+            raise UsageError(f"/why {call}", "there is no such call or limit in this session", hint)
+        why = f"there is no such call in session {log.session_id}"
+        hint = "`nexus why` lists the newest decisions; --session ID selects another session"
+        raise UsageError(f"call {call}", why, hint)
     value = decisions_report(log)
     if live is not None:
         return Report("decisions", {**value, "in_force": limits_report(live)})

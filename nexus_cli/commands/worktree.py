@@ -81,8 +81,7 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     from nexus_cli.reports.diff import diff_report  # noqa: PLC0415  (runs git)
 
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
-    text = data[:most].decode("utf-8", "surrogateescape")
-    return diff_report(text, cut)
+    return diff_report(data[:most].decode("utf-8", "surrogateescape"), cut)
 
 
 def apply_changes(source: Source, name: Name) -> Applied:

@@ -346,13 +346,13 @@ def _find_guide(name: str, source: Path | bytes, location: str, origin: str, kin
 
 
 def _make_guide(name: str, source: Path | bytes, location: str, origin: str, kind: GuideKind) -> Skill:
-    name = _name(name)
+    blank = Skill(_name(name), "", location, source, origin, kind=kind)
     try:
         file_text = _read(source, location, LIMIT if location.endswith(".toml") else HEAD)
     except NexusError as error:
-        return Skill(name, "", location, source, origin, problem=one_line(error.why), kind=kind)
+        return replace(blank, problem=one_line(error.why))
     if file_text is None:
-        return Skill(name, "", location, source, origin, problem="is not a regular file", kind=kind)
+        return replace(blank, problem="is not a regular file")
     front = split_guide(file_text.text, location, cut=file_text.beyond > 0)
     described = front.fields.get("description", "")
     is_other = kind == GuideKind.AGENT and "name" not in front.fields  # a page about the agents beside them
@@ -362,7 +362,7 @@ def _make_guide(name: str, source: Path | bytes, location: str, origin: str, kin
         problem = "has no description"
     named = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
     line = "" if problem and not described else _one_line(description)
-    return Skill(named or name, line, location, source, origin, problem=problem, kind=kind, fields=front.fields)
+    return replace(blank, name=named or blank.name, description=line, problem=problem, fields=front.fields)
 
 
 def _problem(text: str, front: FrontMatter, source: Path | bytes, location: str) -> str:

@@ -83,7 +83,7 @@ class HookedCall:
 
     async def run(self, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Run the call and keep what hooks are told of it."""
-        if self.tool.effect is Effect.EDIT and self.targets:
+        if self._is_edit and self.targets:
             self._before = await asyncio.to_thread(_read_beginning, self._path)
         self._began = time.monotonic()
         self.result = await work()
@@ -104,7 +104,7 @@ class HookedCall:
         programs, which know one path a call, runs for each path that an edit names. Blocks."""
         name = self._claude_name if hook.is_foreign else self.tool.name
         arguments = self._claude_arguments() if hook.is_foreign else self.own_arguments()
-        real = [str(target) for target in self.targets.values()] if self.tool.effect is Effect.EDIT else []
+        real = [str(target) for target in self.targets.values()] if self._is_edit else []
         each = [{**arguments, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [arguments]
         end: JsonDict = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
@@ -131,6 +131,10 @@ class HookedCall:
         return arguments | {name: text for name, text in self._join_edits().items() if name not in arguments}
 
     @property
+    def _is_edit(self) -> bool:
+        return self.tool.effect is Effect.EDIT
+
+    @property
     def _path(self) -> str:
         return str(next(iter(self.targets.values()), ""))
 
@@ -138,14 +142,14 @@ class HookedCall:
     def _claude_name(self) -> str:
         """Return the name of the tool as Claude has it."""
         names = foreign_names(self.tool.name)
-        if self.tool.effect is Effect.EDIT:
+        if self._is_edit:
             return "Write" if "Write" in names else "Edit"
         return next(iter(names), self.tool.name)
 
     def _claude_arguments(self) -> JsonDict:
         """Return the arguments of the call as Claude gives them, in its order; others of ours follow."""
         arguments = foreign_arguments(self._claude_name, self.tool.name, self.checked)
-        if self.tool.effect is Effect.EDIT:
+        if self._is_edit:
             arguments = {"file_path": "", **self._join_edits(), **arguments}
             arguments |= {"replace_all": arguments.pop("replace_all", False)} if "old_string" in arguments else {}
         if "file_path" in arguments and self.targets:
@@ -154,7 +158,7 @@ class HookedCall:
 
     def _join_edits(self) -> JsonDict:
         edits = self.checked.get("edits")
-        if self.tool.effect is not Effect.EDIT or not isinstance(edits, list):
+        if not self._is_edit or not isinstance(edits, list):
             return {}
         pairs = [edit for edit in edits if isinstance(edit, Mapping)]
         return {f"{key}_string": "\n".join(str(pair.get(key, "")) for pair in pairs) for key in ("old", "new")}
@@ -166,9 +170,8 @@ class HookedCall:
             return {"tool_response": _NOTES.sub("", self.result.output)[:MOST_RESPONSE]}
         if hook.is_foreign and COMMAND in self.checked:
             return {"tool_response": self._command_response(self.result)}
-        is_edit = self.tool.effect is Effect.EDIT
         # Only what the call was allowed to touch is read: an argument may name any file.
-        if hook.is_foreign and self.targets and (is_edit or self._path == self.result.file):
+        if hook.is_foreign and self.targets and (self._is_edit or self._path == self.result.file):
             return {"tool_response": self._file_response(arguments)}
         text = self.result.output[:MOST_RESPONSE]
         return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}
@@ -188,7 +191,7 @@ class HookedCall:
     def _file_response(self, arguments: JsonObject) -> JsonDict:
         path = str(arguments.get("file_path", ""))
         now = _read_beginning(path) or ""
-        if self.tool.effect is not Effect.EDIT:
+        if not self._is_edit:
             lines, first = now.split("\n"), int(arguments.get("offset", 1))
             shown = lines[first - 1 : first - 1 + arguments["limit"]] if "limit" in arguments else lines[first - 1 :]
             file = {"filePath": path, "content": "\n".join(shown), "numLines": len(shown)}

@@ -259,8 +259,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         problem = one_line(str(error))[:200]
     if table is None:
-        shown = one_line(item.name).removeprefix(f"{source}: ")
-        unread = HookTable("", shown)
+        unread = HookTable("", one_line(item.name).removeprefix(f"{source}: "))
         event = one_line(str(value[0])) if isinstance(value, list) and value and value[0] not in EVENTS else ""
         return Hook(unread, source, place, UNSUPPORTED, problem, unknown_event=event)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}

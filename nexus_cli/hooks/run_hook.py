@@ -63,12 +63,9 @@ class HookAnswer:
 
     def tighten(self) -> HookAnswer:
         """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
-        wanted = [
-            *(["allow a call"] if self.decision == "allow" else []),
-            *(["change its input"] if self.updated is not None else []),
-        ]
-        decision = "" if self.decision == "allow" else self.decision
-        return replace(self, decision=decision, updated=None, refused=" or ".join(wanted))
+        allows = self.decision == "allow"
+        wanted = ["allow a call"] * allows + ["change its input"] * (self.updated is not None)
+        return replace(self, decision="" if allows else self.decision, updated=None, refused=" or ".join(wanted))
 
 
 def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer:
@@ -82,10 +79,8 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
         return HookAnswer()
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
-    inner = value.get("hookSpecificOutput")
-    specific_fields = as_table(inner)
-    raw_decision = specific_fields.pop("decision", None)
-    nested = as_table(raw_decision)  # of PermissionRequest
+    specific_fields = as_table(value.get("hookSpecificOutput"))
+    nested = as_table(specific_fields.pop("decision", None))  # of PermissionRequest
     word = _take(specific_fields, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
     reason = _take(specific_fields, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
@@ -257,16 +252,13 @@ def _start(
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
             pairs = (text.partition("=") for text in output_as_text(shown).split("\0"))
-            changed = (
-                (variable, value)
-                for variable, _, value in pairs
-                if VARIABLE.fullmatch(variable) and env.get(variable) != value
-            )
             left_out = () if hook.is_personal else LOADER_VARIABLES
             variables = {
                 variable: value
-                for variable, value in changed
-                if not (variable in _OF_SHELL or variable.startswith(left_out))
+                for variable, _, value in pairs
+                if VARIABLE.fullmatch(variable)
+                and env.get(variable) != value
+                and not (variable in _OF_SHELL or variable.startswith(left_out))
             }
     finally:
         os.close(write_end)

@@ -8,8 +8,9 @@ from typing import Any
 
 from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_session import (
     ForeignSession,
     clean_text,
@@ -80,14 +81,12 @@ def _keep_records(session: ForeignSession) -> list[Record]:
 
 def _attach(record: Record) -> Record:
     """Return the record of a file that the person named by `@` as a message that has the file; any other unchanged."""
-    attached = record.get("attachment")
-    content = attached.get("content") if isinstance(attached, dict) and attached.get("type") == "file" else None
-    file = content.get("file") if isinstance(content, dict) else None
+    attached = as_table(record.get("attachment"))
+    content = as_table(attached.get("content")) if attached.get("type") == "file" else {}
+    file = content.get("file")
     if not isinstance(file, dict):
         return record
-    words = "\n".join(
-        filter(None, (f"[Attached {read_name(record['attachment'], 'filename')}]", read_name(file, "content")))
-    )
+    words = "\n".join(filter(None, (f"[Attached {read_name(attached, 'filename')}]", read_name(file, "content"))))
     blocks: list[Record] = [{"type": "text", "text": words}]
     if "base64" in file:
         source = {"media_type": file.get("type"), "data": file["base64"]}
@@ -135,7 +134,10 @@ def _answers(record: Record, calls: set[str]) -> bool:
 
 
 def _blocks(record: Record) -> list[Record]:
+    """Return the blocks of a message; a plain text is one."""
     content = record["message"].get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
@@ -167,11 +169,11 @@ class _Talk:
             self._add_user(record)
 
     def _add_user(self, record: Record) -> None:
-        session, content = self.session, record["message"].get("content")
+        session = self.session
         if record.get("isCompactSummary") is True and session.entries:
             session.left_out["compaction summaries (the original messages are imported)"] += 1
             return
-        texts = [content] if isinstance(content, str) else []
+        texts: list[str] = []
         images: list[Part] = []
         for block in _blocks(record):
             match block.get("type"):
@@ -201,9 +203,10 @@ class _Talk:
         texts = [content] if isinstance(content, str) else []
         images: list[Part] = []
         for part in content if isinstance(content, list) else ():
-            if isinstance(part, dict) and part.get("type") == "text":
-                texts.append(str(part.get("text", "")))
-            elif isinstance(part, dict) and (image := self._image(part)) is not None:
+            block = as_table(part)
+            if block.get("type") == "text":
+                texts.append(str(block.get("text", "")))
+            elif (image := self._image(block)) is not None:
                 images.append(image)
             else:
                 kind = part.get("type") if isinstance(part, dict) else type(part).__name__
@@ -211,8 +214,8 @@ class _Talk:
         self.session.add_result(call, "\n\n".join(texts), self._names, images)
 
     def _image(self, block: Record) -> Part | None:
-        source = block.get("source")
-        return image_part(source.get("media_type"), source.get("data")) if isinstance(source, dict) else None
+        source = as_table(block.get("source"))
+        return image_part(source.get("media_type"), source.get("data"))
 
     def _add_reply(self, record: Record) -> None:
         session, message = self.session, record["message"]
@@ -221,9 +224,7 @@ class _Talk:
             session.left_out["API error messages"] += 1
             return
         session.model = model or session.model
-        content = message.get("content")
-        texts = [content] if isinstance(content, str) else []
-        calls = []
+        texts, calls = list[str](), list[ToolCall]()
         for block in _blocks(record):
             match block.get("type"):
                 case "text":

@@ -12,6 +12,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_session import (
     MOST_DEEP,
     ForeignSession,
@@ -88,8 +89,7 @@ class _Talk:
         self.session.note_time(payload.get("timestamp"))
 
     def _add_event(self, payload: JsonObject) -> None:
-        info = payload.get("info")
-        total = info.get("total_token_usage") if isinstance(info, dict) else None
+        total = as_table(payload.get("info")).get("total_token_usage")
         if payload.get("type") == "token_count" and isinstance(total, dict):
             read, reasoned = count(total.get("cached_input_tokens")), count(total.get("reasoning_output_tokens"))
             used = count(total.get("input_tokens")), count(total.get("output_tokens"))
@@ -119,7 +119,7 @@ class _Talk:
         content = item.get("content")
         tags = "input_image" in str(content)
         for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
-            kind = block.get("type") if isinstance(block, dict) else None
+            kind = as_table(block).get("type")
             if kind in ("input_text", "output_text", "text"):
                 text = str(block.get("text") or "")
                 texts += [] if tags and _IMAGE_TAG.fullmatch(text) else [text]
@@ -187,7 +187,7 @@ class _Talk:
                 parsed = json.loads(value) if value.startswith("{") else None
             except (ValueError, RecursionError):
                 parsed = None
-            inner = parsed.get("output") if isinstance(parsed, dict) else None
+            inner = as_table(parsed).get("output")
             return inner if isinstance(inner, str) else value
         if isinstance(value, dict):
             value = value.get("content", value)

@@ -113,13 +113,13 @@ class ForeignSession:
         Calls of the last step stay open: the session that resumes it closes them.
         """
         self._add_images()
-        answered = {entry.message.tool_call_id for entry in self.entries if entry.message.role is Role.TOOL}
+        unanswered = {call.id for call in self.open_calls()}
         last = max((i for i, entry in enumerate(self.entries) if entry.message.role is not Role.TOOL), default=0)
         closed: list[Entry] = []
         for place, entry in enumerate(self.entries):
             closed.append(entry)
             for call in entry.message.tool_calls if place < last else ():
-                if call.id not in answered:
+                if call.id in unanswered:
                     result = Message(Role.TOOL, UNKNOWN_OUTCOME, tool_call_id=call.id)
                     closed.append(replace(entry, actor=f"tool:{call.name}", kind=Kind.TOOL, message=result))
                     self.left_out["tool calls without a result (recorded as unknown)"] += 1

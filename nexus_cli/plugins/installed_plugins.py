@@ -123,8 +123,7 @@ def find_plugin(name: str) -> InstalledPlugin:
     records = PLUGIN_RECORD.read_items()
     if name not in records:
         there = f"Installed: {', '.join(records)}" if records else "No plugin is installed"
-        hint = suggest_name(name, records, there)
-        raise UsageError(f"plugin '{name[:80]}'", "not installed", hint)
+        raise UsageError(f"plugin '{name[:80]}'", "not installed", suggest_name(name, records, there))
     return _read_installed(name, records[name])
 
 

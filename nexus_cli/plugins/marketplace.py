@@ -17,6 +17,7 @@ from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, UsageError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import join_path, read_regular
+from nexus_cli.core.wire import as_table
 from nexus_cli.plugins.installed_plugins import PluginSource
 
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -46,10 +47,10 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     one; `config` if the entry cannot be used.
     """
     try:
-        value = read_json(read_regular(folder / FILE, MOST_BYTES))
+        value = as_table(read_json(read_regular(folder / FILE, MOST_BYTES)))
     except OSError:
         return None
-    rows = value.get("plugins") if isinstance(value, dict) else None
+    rows = value.get("plugins")
     if not isinstance(rows, list):
         if is_folder:
             return None
@@ -59,9 +60,9 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     }
     only = len(plugins_by_name) == 1 and not (name or is_folder)
     chosen = plugins_by_name.get(name) or (next(iter(plugins_by_name.values())) if only else None)
-    if chosen is None and is_folder:
-        return None
     if chosen is None:
+        if is_folder:
+            return None
         there = (
             f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
             if plugins_by_name
@@ -77,12 +78,10 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
 def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
     """Return the source of an entry's plugin, in the forms of Claude Code."""
     if isinstance(source, str):
-        root = market.get("metadata")
-        base = root.get("pluginRoot") if isinstance(root, dict) else ""
-        inner = join_path(str(base or ""), source)
+        inner = join_path(str(as_table(market.get("metadata")).get("pluginRoot") or ""), source)
         if not inner.startswith(("/", "..")):
             return PluginSource("", inner="" if inner == "." else inner)
-    if isinstance(source, dict) and (place := read_repository(source)):
+    if place := read_repository(as_table(source)):
         return place
     why = f"the marketplace lists no usable source for this plugin ({one_line(str(source))[:200]})"
     raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository directly")
@@ -122,13 +121,12 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
 
 def _list_markets(path: Path) -> Iterator[tuple[str, PluginSource]]:
     try:
-        value = read_json(read_regular(path, MOST_BYTES))
+        value = as_table(read_json(read_regular(path, MOST_BYTES)))
     except OSError:
         return
-    table = value.get("extraKnownMarketplaces", value) if isinstance(value, dict) else {}
-    for name, entry in table.items() if isinstance(table, dict) else ():
-        source = entry.get("source") if isinstance(entry, dict) else None
-        if isinstance(source, dict) and source.get("source") in ("directory", "file") and source.get("path"):
+    for name, entry in as_table(value.get("extraKnownMarketplaces", value)).items():
+        source = as_table(as_table(entry).get("source"))
+        if source.get("source") in ("directory", "file") and source.get("path"):
             yield name, PluginSource(os.path.join(path.parent.parent, os.path.expanduser(str(source["path"]))))
-        elif isinstance(source, dict) and (place := read_repository(source)):
+        elif place := read_repository(source):
             yield name, place

@@ -112,8 +112,7 @@ def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSour
     """Return the folder of a source without its inner part, and the source with the commit that was fetched."""
     if not (source.commit or source.ref):
         if not os.path.isdir(source.place):
-            why = "there is no such folder"
-            raise UsageError(one_line(source.place), why, _HINT)
+            raise UsageError(one_line(source.place), "there is no such folder", _HINT)
         return Path(source.place), source
     folder = real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-plugin-")))
     return folder, _fetch(source, folder)

@@ -89,12 +89,8 @@ def python_plugins() -> tuple[PythonPlugin, ...]:
 def describe_problems() -> list[str]:
     """Return a line for each plugin folder that was changed, and for each thing of a Python plugin that was left out
     until now."""
-    lines: list[str] = []
-    for installed in installed_plugins():
-        lines += filter(None, [installed.describe_change()])
-    for plugin in python_plugins():
-        lines += plugin.problems
-    return lines
+    changes = (installed.describe_change() for installed in installed_plugins())
+    return [*filter(None, changes), *(problem for plugin in python_plugins() for problem in plugin.problems)]
 
 
 def find_entry_points() -> Iterator[EntryPoint]:

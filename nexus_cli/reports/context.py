@@ -330,8 +330,7 @@ def context_text(value: JsonObject, width: int) -> Blocks:
         yield Paragraph(f"{again}{counted}; tokens are estimated", "  ")
     limit_columns = {"name": "name", "value": lambda bound: limit(bound["value"]), "set by": "bound_by"}
     yield TitledTable("limits", limit_columns, value["limits"])
-    notes = (f"note: {notice}" for notice in value["notices"])
-    yield from [*_history_lines(value), *notes]
+    yield from [*_history_lines(value), *(f"note: {notice}" for notice in value["notices"])]
 
 
 def window_parts(value: JsonObject) -> list[tuple[str, int]]:

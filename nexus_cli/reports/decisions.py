@@ -189,9 +189,17 @@ def _plain_value(call_event: ToolCallEvent, past: Sequence[PastEvent], log: Lane
     entry = last.entry.id if last.entry else 0
     bound = _find_limit("allow", entry, limits)
     level = str(bound["value"]) if bound else ASK
-    value: JsonDict = {"id": call_event.call.id, "tool": call_event.call.name, "subject": call_event.subject}
-    value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
-    value |= {"from": None, "parts": [], "answer": None}
+    value: JsonDict = {
+        "id": call_event.call.id,
+        "tool": call_event.call.name,
+        "subject": call_event.subject,
+        "ran": result is not None and result.ran,
+        "decision": None,
+        "level": level,
+        **dict.fromkeys(("profile", "rule", "from")),
+        "parts": [],
+        "answer": None,
+    }
     if result is None:
         value["why"] = "the call has no result"
     elif result.text.strip() == UNKNOWN_OUTCOME:
@@ -239,20 +247,19 @@ def decision_text(value: JsonObject) -> Blocks:
     """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
     yield Paragraph(f"{value['id']}  {value['tool']} {value['subject']}", "  ")
     why = f": {value['why']}" if value["why"] else ""
-    rows = [("", f"{describe_verdict(value)}{why}")]
-    if value.get("said"):
-        rows.append(("words", value["said"]))
-    rows.append(("by", _source(value)))
-    if value["profile"]:
-        rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
-    rows.append(("at", when(value["at"])))
-    for name, text in rows:
+    rows = {
+        "": f"{describe_verdict(value)}{why}",
+        "words": value.get("said"),
+        "by": _source(value),
+        "sandbox": CONFINED.get(value["profile"], value["profile"]),
+        "at": when(value["at"]),
+    }
+    for name, text in rows.items():
         if text:
             yield Paragraph(f"{name}: {text}" if name else text, "    ", "  ")
     if value["parts"]:
         yield Paragraph("parts:", "  ", "  ")
-        for part in value["parts"]:
-            yield describe_part(part)
+        yield from map(describe_part, value["parts"])
         if more := value.get("more_parts", 0):
             yield Paragraph(f"and {more:,} more", "    ")
 

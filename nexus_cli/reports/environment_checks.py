@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nexus_cli import __version__
@@ -59,15 +58,12 @@ from nexus_cli.provider.local_servers import BASE_VARIABLES, local_servers
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.served_models import find_refusal
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.instructions import instructions_report
+from nexus_cli.reports.instructions import InstructionsReport, instructions_report
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import SandboxReport, inspect_sandbox
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.tools.registry import rule_tools
 from nexus_cli.undo.retention import count_used
-
-if TYPE_CHECKING:
-    from nexus_cli.reports.instructions import InstructionsReport
 
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
@@ -460,7 +456,6 @@ def price_instructions(folder: Path, model: str) -> InstructionsReport:
 def check_environment(folder: Path, model: str = "", waiting: Iterable[tuple[str, str]] = ()) -> DoctorReport:
     """Return the result of every check for work in a folder, with `model` or the default one. `waiting` are
     other programs and their files that could be imported."""
-    own_places = places()
     checks: list[Check] = []
     try:
         settings = own_settings()
@@ -489,7 +484,7 @@ def check_environment(folder: Path, model: str = "", waiting: Iterable[tuple[str
     if edit_checks := list_checks(project, check_tables, runs_project=False):
         names = ", ".join(f"`{edit_check.name}`" for edit_check in edit_checks)
         checks.append(Check("checks", "ok", f"after edits: {names}"))
-    walls = inspect_sandbox(settings.sandbox, own_places, project, folder)
+    walls = inspect_sandbox(settings.sandbox, places(), project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     return {
         "version": 1,

@@ -59,12 +59,24 @@ def describe_event(event: Event) -> str:
         case e.AgentEvent(event=e.Notice() as inner):
             return f"{event.agent}: {describe_notice(inner)}"
         case (
-            e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.CacheExpectation()
+            e.SessionStart()
+            | e.TurnStart()
+            | e.SteeringMessage()
+            | e.StepStart()
+            | e.StepEnd()
+            | e.CacheExpectation()
+            | e.Text()
+            | e.Thinking()
+            | e.ToolQueue()
+            | e.ToolCallEvent()
+            | e.ToolOutput()
+            | e.ToolResultEvent()
+            | e.ApprovalRequest()
+            | e.ApprovalAnswer()
+            | e.PersonAsked()
+            | e.PersonAnswered()
+            | e.AgentEvent()
         ):
-            return ""
-        case e.Text() | e.Thinking() | e.ToolQueue() | e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent():
-            return ""
-        case e.ApprovalRequest() | e.ApprovalAnswer() | e.PersonAsked() | e.PersonAnswered() | e.AgentEvent():
             return ""
         case _:
             assert_never(event)

@@ -166,8 +166,7 @@ def _read_cost(info: ModelInfo | None, tokens: int) -> float | None:
 
 
 def _shown(path: Path, root: Path) -> str:
-    shown = os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(path)
-    return one_line(shown)
+    return one_line(os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(path))
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -106,8 +106,7 @@ def permissions_text(value: JsonObject) -> Blocks:
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
         yield Paragraph(level["runs"], " " * 8, f"{mark} {level['name']:<6}")
-    here = value["bound_by"] == LEVEL_LAYER
-    by = "Set for this session" if here else f"Set by: {value['bound_by']}"
+    by = "Set for this session" if value["bound_by"] == LEVEL_LAYER else f"Set by: {value['bound_by']}"
     yield from ["", f"{by}. Shift+Tab or /permissions LEVEL changes the level for this session."]
     if value["sandbox"]:
         yield f"Sandbox: {sandbox_line(value['sandbox'])}."

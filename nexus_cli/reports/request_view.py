@@ -285,10 +285,7 @@ def last_told(memos: Memos, last: int) -> SectionRows:
 
 
 def _merge_plans(plans: Sequence[Memo]) -> SectionRows:
-    sections: dict[str, JsonObject] = {}
-    for memo in plans:
-        sections.update({section["id"]: section for section in memo.value["sections"]})
-    return tuple(sections.values())
+    return tuple({section["id"]: section for memo in plans for section in memo.value["sections"]}.values())
 
 
 def largest_items(

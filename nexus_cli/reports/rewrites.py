@@ -98,7 +98,7 @@ def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
         "summary": lambda row: dollars(row["summary_usd"]) if row["summary_usd"] else "-",
         "pays after": lambda row: "never" if row["break_even"] is None else plural(row["break_even"], "request"),
         "since": "requests",
-        "net": lambda row: _format_balance(row["net_usd"]),
+        "net": _format_balance,
     }
     yield TitledTable("rewrites", columns, rows[-LISTED:])
     for row in rows[-LISTED:]:
@@ -111,5 +111,6 @@ def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
         yield Paragraph(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", "  ")
 
 
-def _format_balance(net: float | None) -> str:
+def _format_balance(row: JsonObject) -> str:
+    net = row["net_usd"]
     return "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"

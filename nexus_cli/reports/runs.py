@@ -286,11 +286,6 @@ def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) ->
     return {"version": 1, "runs": describe_runs(ledger, ledger.runs.list_runs(states, most))}
 
 
-def changed_runs(ledger: Ledger, keys: Iterable[int], done: str) -> RunsReport:
-    """Return several runs, and what a command has `done` with them: `cancelled`, `paused`, `resumed`."""
-    return {"version": 1, "done": done, "runs": describe_runs(ledger, map(ledger.runs.get, keys))}
-
-
 def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: what a command
     did with it, "" for nothing."""

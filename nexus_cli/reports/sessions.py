@@ -92,9 +92,8 @@ def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: 
 
 
 def _list_value(ledger: Ledger, infos: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
-    short = ledger.short_ids([info.id for info in infos])
-    shown = zip(infos, short, strict=True)
-    values = [ListedSession(to_json_value(info), short=end) for info, end in shown]
+    ends = ledger.short_ids([info.id for info in infos])
+    values = [ListedSession(to_json_value(info), short=end) for info, end in zip(infos, ends, strict=True)]
     if ledger.db.is_shared:
         makers = makers_of(ledger.db, [info.id for info in infos])
         for value in values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.work_log import read_replies
@@ -219,9 +219,8 @@ def _input(row: RequestRow) -> int:
 
 def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds")}
-    facts |= {"worker": worker["id"], **{name: worker[name] for name in ("session", "state", "steps")}}
-    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
+    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
+    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", worker=worker["id"], **facts)
 
 
 class SessionRecord:
@@ -240,9 +239,8 @@ class SessionRecord:
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
         self.entries = {entry.id: entry for entry in (log.read(first, self._newest) if self._newest else ())}
-        self._times: list[str] = []
-        for entry in self.entries.values():  # a clock may have been set back
-            self._times.append(max(entry.at, self._times[-1] if self._times else ""))
+        times = (entry.at for entry in self.entries.values())
+        self._times = list(accumulate(times, max))  # a clock may have been set back
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
         self._read_calls()
 
@@ -437,8 +435,10 @@ class SessionRecord:
                 why = ", ".join(facts.get("signals", ())) or event.why
                 return make_row(past.at, act, _actor(event.by), event.text, why=why, seconds=event.seconds, **facts)
             case ContextDrop(drop):
-                facts = {"tokens": drop.tokens, "drop": drop.id, "recalls": drop.recalls}
-                return make_row(past.at, "drop", NEXUS, drop.what, why=str(drop.cause), **facts)
+                why, tokens = str(drop.cause), drop.tokens
+                return make_row(
+                    past.at, "drop", NEXUS, drop.what, why=why, tokens=tokens, drop=drop.id, recalls=drop.recalls
+                )
             case Notice(text, warning=True):
                 return make_row(past.at, "notice", NEXUS, text)
             case TurnEnd() as end if line := describe_event(end):
@@ -470,10 +470,14 @@ class SessionRecord:
         at = requests[0].manifest.at if requests else first[0].at if first else ""
         total = sum((row.counted for row in requests), Usage())
         actor = {"id": agent, "name": agent, "type": "agent"}
-        figures: JsonDict = {
-            "tokens": total.tokens,
-            "cost_usd": total.cost_usd,
-            "lane": agent,
-            "requests": len(requests),
-        }
-        return forked or self.find_place(at), make_row(at, "lane", actor, agent, **figures)
+        row = make_row(
+            at,
+            "lane",
+            actor,
+            agent,
+            tokens=total.tokens,
+            cost_usd=total.cost_usd,
+            lane=agent,
+            requests=len(requests),
+        )
+        return forked or self.find_place(at), row

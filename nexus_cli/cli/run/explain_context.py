@@ -34,7 +34,8 @@ class ContextExplainer:
             return
         plan = event.plan
         if plan["epoch"] == self._epoch:
-            lines = [brief(plan), *told_lines(plan)]
+            told = (section for section in plan["sections"] if section["layer"] == "event")
+            lines = [brief(plan), *map(_section, told)]
         else:
             self._epoch = plan["epoch"]
             lines = plan_lines(plan, to_json_value(list(map(DropObject, self._drops()[-MAX_DROPS:]))))
@@ -44,16 +45,16 @@ class ContextExplainer:
 
 def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
     """List the plan of a request: budget, each section with its form and reason, drops, limits."""
-    sections = plan.get("sections", [])
-    lines = [brief(plan)]
-    lines += [_section(section) for section in sections]
     drop_lines = [
         f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops
     ]
-    lines += drop_lines or ["left out: nothing"]
-    limits = plan.get("limits") or {}
-    limit_list = "; ".join(f"{name} {limit(value)}" for name, value in limits.items() if name != "allow")
-    return [*lines, f"limits: {limit_list or 'none'}"]
+    limits = "; ".join(f"{name} {limit(value)}" for name, value in plan["limits"].items() if name != "allow")
+    return [
+        brief(plan),
+        *map(_section, plan["sections"]),
+        *(drop_lines or ["left out: nothing"]),
+        f"limits: {limits or 'none'}",
+    ]
 
 
 def brief(plan: JsonObject) -> str:
@@ -66,11 +67,6 @@ def brief(plan: JsonObject) -> str:
         f"request {plan.get('step', '')}: {number(used)} of {number(available)} tokens "
         f"({share(used, available)}: {layers}), {entries}, {name_basis(plan['basis'])}"
     )
-
-
-def told_lines(plan: JsonObject) -> list[str]:
-    """Describe the event sections of a request, one line each."""
-    return [_section(section) for section in plan.get("sections", []) if section["layer"] == "event"]
 
 
 def _section(section: JsonObject) -> str:

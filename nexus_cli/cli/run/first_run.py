@@ -89,13 +89,10 @@ class FirstRun:
         if not models and not named_model(self._settings):
             self.log_in()
             models = self._usable(servers)
-        model = self._model(models)
-        allow = self._ask_level()
-        self._write({"model": model, "allow": allow})
+        self._write({"model": self._model(models), "allow": self._ask_level()})
 
     def _usable(self, servers: Sequence[LocalServer]) -> Sequence[JsonObject]:
-        models: Sequence[JsonObject] = list_models(self._settings, servers)["models"]
-        return models
+        return list_models(self._settings, servers)["models"]
 
     def log_in(self) -> None:
         """Ask for a provider and its key, and store the key; without a key raise `NexusError("config", ...)`.

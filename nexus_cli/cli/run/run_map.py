@@ -108,11 +108,12 @@ class MapBudget:
         is_limit = error["kind"] == "limit" and "max_cost" in error["message"]
         return self._limit is not None and is_limit and not outcome.steps
 
-    def end(self) -> None:
-        """Let all further items fail: the remaining dollars do not pay for an item."""
+    def end(self) -> NexusError:
+        """Let all further items fail: the remaining dollars do not pay for an item. Return the error of each."""
         remaining = max(0.0, (self._limit or 0.0) - self._spent)
         why = f"${remaining:.4f} is left, but the next item could cost more"
         self.error = NexusError("limit", "not started: max_cost is too low", why, "Continue with a higher --max-cost")
+        return self.error
 
 
 RECIPE = "map"
@@ -407,8 +408,7 @@ class _Map:
                     break
                 self._journal.begun.pop(key, None)
             else:
-                self._budget.end()
-                return _failed(item, self._budget.error)
+                return _failed(item, self._budget.end())
         if result is None or (self._stopped and not result[0].ok):
             return None
         outcome, cost = result
@@ -558,7 +558,6 @@ def _name_item(item: str, text: str) -> str:
     return text if text.startswith((f"{item}:", f"{item} is ")) else f"{cut_at_word(one_line(item), 80)}: {text}"
 
 
-def _failed(item: str, error: NexusError | None) -> MapLine:
+def _failed(item: str, error: NexusError) -> MapLine:
     """Return the line of an item that was not asked."""
-    assert error is not None
     return {"item": item, "ok": False, "text": "", "data": None, "cost_usd": 0.0, "error": error.to_json()}

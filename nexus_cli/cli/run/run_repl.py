@@ -229,8 +229,7 @@ class _ReplRun:
 
     def _resume_line(self, shown_id: str = "") -> str:
         """Return the line with the resume command, which has the id `shown_id`, by default the whole id."""
-        session = self._backend.session
-        return format_resume_line(session, "nexus", self._shared, shown_id)
+        return format_resume_line(self._backend.session, "nexus", self._shared, shown_id)
 
     def _reset_terminal(self, error: NexusError) -> None:
         """Restore the initial state of the terminal. Called in the watchdog's thread."""

@@ -288,7 +288,17 @@ class AskTurn:
 def session_options(
     shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **extra_options: Any
 ) -> Options:
-    """Return the session options that the command line asks for."""
+    """Return the session options that the command line asks for; raise `UsageError` for a folder of --add-dir or a rule
+    of --rule that cannot be used."""
+    add_dirs: Paths = ()
+    if shared.add_dirs:
+        from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
+
+        add_dirs = check_folders(shared.add_dirs, project_root(work.path))
+    if shared.rules:
+        from nexus_cli.permission.folder_rules import check_rules  # noqa: PLC0415  (few runs have any)
+
+        check_rules(shared.rules)
     return Options(
         cwd=work.path,
         worktree=work.worktree,
@@ -301,8 +311,8 @@ def session_options(
         no_tools=shared.no_tools,
         save=not shared.no_save,
         wait_for_ledger=LedgerWait(settings.ledger.wait),
-        add_dirs=_added_folders(shared.add_dirs, work) if shared.add_dirs else (),
-        rules=_checked_rules(shared.rules) if shared.rules else (),
+        add_dirs=add_dirs,
+        rules=tuple(shared.rules or ()),
         **extra_options,
     )
 
@@ -321,21 +331,6 @@ def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
         interactive=interactive,
         one_turn=True,
     )
-
-
-def _added_folders(folders: Sequence[str], work: WorkFolder) -> Paths:
-    """Return the real paths of the folders of --add-dir; raise `UsageError` for an unusable one."""
-    from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
-
-    return check_folders(folders, project_root(work.path))
-
-
-def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
-    """Return the rules of --rule; raise `UsageError` for one that cannot be read."""
-    from nexus_cli.permission.folder_rules import check_rules  # noqa: PLC0415  (few runs have any)
-
-    check_rules(rules)
-    return tuple(rules)
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, shown_id: str = "") -> str:

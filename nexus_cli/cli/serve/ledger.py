@@ -115,10 +115,8 @@ def share(source: Source, project: Project, role: Role) -> Act:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise UsageError(f"role {role}", "there is no such role on the server", "Create the role with createuser")
         identity = _identity(project, ledger)
-        if ledger.db.is_administrator():
-            line = _share_all(ledger, identity, role)
-        else:
-            line = _share_own(ledger, identity, role)
+        share_rows = _share_all if ledger.db.is_administrator() else _share_own
+        line = share_rows(ledger, identity, role)
     return report_act(line, identity)
 
 

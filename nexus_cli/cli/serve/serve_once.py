@@ -50,7 +50,10 @@ def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:
     """
     try:
         ledger = open_ledger()
-        return _drive(ledger, json=json) if has_work(ledger) else _print(ledger, [], "", json, 0)
+        if has_work(ledger):
+            return _drive(ledger, json=json)
+        _print(ledger, [], "", json, 0)
+        return 0
     except NexusError as error:
         if json:
             _print(None, [], "", json, error.exit_status)
@@ -93,8 +96,8 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None 
         runs = [ledger.runs.get(key)]
     failed = {run.key for run in runs if run.state == FAILED}
     ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
-    status = _print(ledger, runs, "; ".join(warnings), json, ended)
-    return stopped or status
+    _print(ledger, runs, "; ".join(warnings), json, ended)
+    return stopped or ended
 
 
 def drive_runs(
@@ -164,7 +167,7 @@ def make_runner(
     )
 
 
-def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status: int) -> int:
+def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status: int) -> None:
     out = Stream(1)
     if json:
         value: ServeOnceReport = {
@@ -178,7 +181,6 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
     else:
         width = out.width if out.terminal else ENDLESS
         out.write("".join(f"{line}\n" for run in runs for line in Wrapped(run_line(run)).lines(width)))
-    return status
 
 
 def run_line(run: Run, longest: int = LONGEST) -> str:

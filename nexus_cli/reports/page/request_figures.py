@@ -111,7 +111,7 @@ def list_request_figures(log: LaneLog, entries: Sequence[Entry], settings: Setti
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
             model = row.model or epoch.model
-            used = estimate(model).layers(counted, _size(row))
+            used = estimate(model).layers(counted, row.reported_tokens or row.manifest.estimate)
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
             held = (*head, *([since] if last > epoch.base else ()))
             sizes = apportion(used.history + used.event, [part.tokens for part in held])
@@ -127,10 +127,6 @@ def list_request_figures(log: LaneLog, entries: Sequence[Entry], settings: Setti
                 epoch.cause if not place and epoch.parent is not None else "",
             )
             before = max(before, last)
-
-
-def _size(row: RequestRow) -> int:
-    return row.reported_tokens or row.manifest.estimate
 
 
 def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:

@@ -124,10 +124,10 @@ class Talk:
         kind = CLASSES.get(entry.kind, "added" if entry.actor == "nexus" else "you")
         note = " (while the model worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
         shown_time = self._markup.time(entry.at, TIME)
-        request = self._requests.get(entry.id)
-        step = request.row.manifest.step if request else 0
-        title = f"request {step:,} · {describe_request(request)}" if request else ""
-        link = f'<a class="sent" href="#r{step}">{title}</a>' if title else ""
+        link = ""
+        if request := self._requests.get(entry.id):
+            step = request.row.manifest.step
+            link = f'<a class="sent" href="#r{step}">request {step:,} · {describe_request(request)}</a>'
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{note}</h3>'
             f'<a class="at" href="#e{entry.id}"><time>{shown_time}</time></a>{link}</header>\n'
