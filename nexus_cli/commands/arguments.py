@@ -32,6 +32,7 @@ class SessionSource(Source):
     def __init__(self, context: CommandContext) -> None:
         """Raise `NexusError("ledger", ...)` without a ledger."""
         self._context, self.live, self.ledger = context, context.session, context.session.ledger
+        self.is_served = context.options.served
 
     def folder(self) -> Path:
         return self.live.folder
@@ -43,7 +44,7 @@ class SessionSource(Source):
         return self.live.id
 
     def approver(self) -> Approver | None:
-        return None if self._context.options.served else self.live.dispatcher.approver
+        return None if self.is_served else self.live.dispatcher.approver
 
     def require_level(self, level: str, what: str) -> None:
         refuse_above(highest_level(self.live), level, what)

@@ -230,7 +230,7 @@ def resume_run(
     if report := source.drive(target_run):
         return report
     now = ledger.runs.get(target_run.key)
-    if asks_approval(target_run) and source.approver():
+    if asks_approval(target_run) and not source.is_served:
         source.work_beside(partial(_drive, ledger, now))
         return Report("", run_report(ledger, now))
     is_left = target_run.state == FAILED or asks_approval(target_run)

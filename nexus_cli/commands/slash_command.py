@@ -35,7 +35,7 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             if (report := await verb.run(context, **values)) is not None:
                 show_report(context, report)
-                if not report.form:  # else it shows something
+                if not report.form and names_change(report, arguments):  # with a form it shows something
                     context.note_act(f"/{noun.name} {arguments}".rstrip())
             return
         if verb.of_session and verb.authority is Authority.READS:
@@ -44,8 +44,8 @@ def make_slash_command(noun: Noun) -> Command:
         writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
-        await _run_verb(context, source, verb, values)
-        if verb.authority is not Authority.READS:
+        report = await _run_verb(context, source, verb, values)
+        if verb.authority is not Authority.READS and names_change(report, arguments):
             context.note_act(f"/{noun.name} {arguments}".rstrip())
 
     run.__doc__ = _describe(noun, verbs)
@@ -121,19 +121,31 @@ class AskingSource(SessionSource):
             waiting.cancel()
 
 
-async def _run_verb(context: CommandContext, source: AskingSource, verb: Verb, values: JsonObject) -> None:
-    """Run a verb in a thread, which may ask the person, and show its report."""
+def names_change(report: Report[Any], arguments: str) -> bool:
+    """Return True if the report of a verb that may change something names what has changed. One that neither acts nor
+    undoes has changed something unless the line is the noun alone."""
+    value: JsonObject = report.value
+    if "dry_run" in value:
+        return not value["dry_run"] and bool(value["restored"] or value["removed"])
+    return any(value["ids"]) if "ids" in value else bool(arguments)
+
+
+async def _run_verb(context: CommandContext, source: AskingSource, verb: Verb, values: JsonObject) -> Report[Any]:
+    """Run a verb in a thread, which may ask the person; show its report and return it."""
+    reports = list[Report[Any]]()
 
     async def work() -> None:
         running = asyncio.to_thread(verb.run, source, **values)
         try:
-            show_report(context, await (wait_settled(running) if verb.busy else running))
+            reports.append(await (wait_settled(running) if verb.busy else running))
+            show_report(context, reports[0])
         finally:
             source.end()
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:
         await verb.then(context)
+    return reports[0]
 
 
 def find_verb(noun: Noun, arguments: str) -> tuple[Verb, str]:

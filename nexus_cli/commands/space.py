@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_settings
+from nexus_cli.commands.arguments import level_of, read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
@@ -175,6 +175,8 @@ def post(
     space, *text = words if source.live is None else _split_name(source, words[0])
     settings = read_settings(source)
     member, sender = find_member(source, settings, space, name)
+    for agent in (entity for entity in member.members if entity.kind == AGENT and entity.key != sender.key):
+        source.require_level(level_of(agent.options), f"agent {agent.name}")  # the message may start it
     message = " ".join(text) if source.live or text not in ([], ["-"]) else source.read_stdin()
     posted = post_message(source.ledger, settings, member, sender, message, source.say)
     lines = [f"agent {agent.name} was triggered: run-{run}" for agent, run in posted.triggered]

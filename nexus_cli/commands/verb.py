@@ -91,6 +91,8 @@ class Source:
     """The session as the person named it."""
     is_json = False
     """True if the value is printed as JSON."""
+    is_served = False
+    """True if a client of a server or an editor gave it: nobody can be asked about a run, and none runs beside."""
     is_piped = False
     """True if a program reads what a shell command prints."""
     confirm: Callable[[str], bool] | None = None

@@ -47,7 +47,12 @@ class FileJournal(SessionJournal):
 
     in_memory = False
     """True while `db` is in memory."""
-    # The lock is held while something is committed: nothing is committed between a failure and the copy.
+    # The lock is held while something is committed: nothing is committed between a failure and the copy, which ends
+    # each lane at the entry that its log has counted last.
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.recording = self._lock
 
     @property
     def is_saving(self) -> bool:

@@ -158,8 +158,6 @@ class LitellmBackend:
         self._base = api_base
         self._key = api_key
         self._info = info
-        self._infos: dict[str, ModelInfo] = {}
-        """What `info` has returned, by model."""
         self._templates = templates
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
         self._encoder = MessageEncoder()
@@ -184,7 +182,7 @@ class LitellmBackend:
         endpoint = await asyncio.to_thread(resolve_endpoint, request.model, self._base, self._key)
         if takes_marks(request.model, endpoint.provider):
             request = add_cache_marks(request)
-        info = self._find_info(request.model)
+        info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds, request.sending)
         ahead = None
@@ -195,7 +193,8 @@ class LitellmBackend:
                 await ahead.begin()
             if _litellm is None:
                 await asyncio.to_thread(litellm)
-            info = self._find_info(request.model)  # its server has had the time of the import to answer
+            if info.pending:  # its server has had the time of the import to answer
+                info = self._info(request.model)
             if endpoint.provider in SUBSCRIPTIONS:
                 await _use_login(endpoint)
             with ahead.lead() if ahead is not None else nullcontext():
@@ -225,13 +224,6 @@ class LitellmBackend:
             if ahead is not None:
                 await ahead.aclose()
             await line.aclose()
-
-    def _find_info(self, model: str) -> ModelInfo:
-        """Return the facts of a model, which are asked for until none is pending."""
-        info = self._infos.get(model)
-        if info is None or info.pending:
-            info = self._infos[model] = self._info(model)
-        return info
 
     async def _open(self, line: OpenStream, request: Request, endpoint: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(endpoint, request.tools, request.effort)

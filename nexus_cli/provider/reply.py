@@ -123,13 +123,19 @@ class ShownThinking:
 
     def feed(self, text: str) -> None:
         """Add a fragment."""
-        self._ended = time.monotonic()
-        self._began = self._began if self._texts else self._ended
-        self._texts.append(text)
+        self._began = self._began if self._texts else time.monotonic()
+        self._texts.append(f"\n\n{text}" if self._ended else text)
+        self._ended = 0.0
+
+    def end(self) -> None:
+        """Note that the reply goes on with its answer, or has ended."""
+        if self._texts and not self._ended:
+            self._ended = time.monotonic()
 
     def note(self, opaque: Opaque | None) -> JsonObject:
         """Return the memo `THINKING` of a reply, of whose entry `opaque` may have the text; empty if it has nothing to
         add."""
+        self.end()
         text, seconds = "".join(self._texts), round(self._ended - self._began, 1)
         is_sent = opaque is not None and opaque.thinking.replace("\n", "") == text.replace("\n", "")
         if not text.strip() or (is_sent and seconds < 1):
@@ -226,6 +232,8 @@ class ReplyFold:
         match delta:
             case TextDelta(text):
                 self._text.append(text)
+                if text.strip():
+                    self.shown_thinking.end()
             case CallDelta():
                 add_fragment(self._drafts, delta)
             case OpaqueDelta():

@@ -56,7 +56,7 @@ def _read_events(kind: str, value: JsonObject) -> Iterator[Event]:
         case memo_kinds.THINKING if "alone" in value:
             yield e.Thinking(value["text"], value["seconds"])
         case memo_kinds.CUT_ANSWER:
-            yield e.Text(str(value["text"]))
+            yield from [e.Text(str(value["text"]))] if value["text"] else []
             yield e.Retry(1, 0.0, str(value["why"]), cut=True)
         case memo_kinds.WORKER:
             row = {name: fact for name, fact in value.items() if name not in NOT_SHOWN}

@@ -21,6 +21,7 @@ from typing import TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import DropObject, Entry, Kind
 from nexus_cli.core.errors import UsageError, reason_of
+from nexus_cli.core.event import Thinking
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.message import Role
 from nexus_cli.core.real_files import real_path
@@ -198,10 +199,17 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         yield CUT_OFF if entry.kind is Kind.USER and replay.has_no_end(before) else ""
         yield from _entry(entry, *(thinking.text for thinking in replay.thinking_of(entry)))
         for past in replay.between(entry.id):
-            text = describe_between(past)
-            yield f"\n*{format_local_minute(past.at, LOCAL)}: {one_line(text)}*\n" if text else ""
+            if isinstance(past.event, Thinking):
+                yield _thought(past.event.text)
+            elif text := describe_between(past):
+                yield f"\n*{format_local_minute(past.at, LOCAL)}: {one_line(text)}*\n"
         before = entry
     yield CUT_OFF if replay.has_no_end(before) else ""
+
+
+def _thought(text: str) -> str:
+    quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return f"\n*{describe_thought(text)}*\n\n{quoted}\n"
 
 
 def _entry(entry: Entry, thinking: str = "") -> Iterator[str]:
@@ -212,8 +220,7 @@ def _entry(entry: Entry, thinking: str = "") -> Iterator[str]:
     shown_time = format_local_minute(entry.at, LOCAL)
     yield f"\n## {speaker}\n\n*[{entry.id}] {shown_time}*\n"
     if thinking:
-        quoted = "\n".join(f"> {line}".rstrip() for line in thinking.splitlines())
-        yield f"\n*{describe_thought(thinking)}*\n\n{quoted}\n"
+        yield _thought(thinking)
     if message.content:
         yield f"\n{fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

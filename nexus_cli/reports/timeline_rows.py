@@ -48,6 +48,8 @@ _TYPED = ("", "person", "stdin")
 """Sources of messages from the person."""
 _REWRITES = ("compaction", "rewrite")
 """Acts that tell the time and the reason of an epoch; the later of these counts."""
+_FAILED = "compaction_failed"
+"""The act of which the row stands with those of rewrites."""
 _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
 
 
@@ -407,7 +409,7 @@ class SessionRecord:
         )
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
-        """Yield a row for each rewrite of the window."""
+        """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
         log, requests, acts = self._log, self._requests[self._log.lane], self._replay.acts
         rewrites: dict[object, tuple[str, str]] = {}
         for name in _REWRITES:
@@ -422,11 +424,17 @@ class SessionRecord:
                 (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
             )
             yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
+        failed = ((past, past.event) for past in acts if isinstance(past.event, SessionAct))
+        yield from (
+            (past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why))
+            for past, act in failed
+            if act.act == _FAILED
+        )
 
     def _act_row(self, past: PastEvent) -> TimelineRow | None:
         """Return the row of an event that no entry holds; None if it has none, or one with other figures."""
         match past.event:
-            case SessionAct(act=act) as event if act not in _REWRITES:
+            case SessionAct(act=act) as event if act not in (*_REWRITES, _FAILED):
                 facts = dict(event.facts)
                 if act == "resumed":
                     facts["signals"] = self._name_signals(facts)

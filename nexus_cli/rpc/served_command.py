@@ -20,6 +20,7 @@ from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import AUTO, EDIT
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.sessions import describe_opened
 from nexus_cli.session.base_session import BaseSession
@@ -105,7 +106,7 @@ class ServedContext:
         self._publish(event)
 
     def note_act(self, line: str) -> None:
-        self.act = "" if self._has_events else line
+        self.act = "" if self._has_events else redact(line)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
@@ -170,6 +171,8 @@ async def run_shell_line(context: CommandContext, line: str, *, private: bool = 
     """Run a `!` line of a client as a command of the model runs: by the level and rules of the session, and clients are
     asked where those do not allow it. Attach its output to the next message unless it is `private`."""
     session, results = context.session, list[ToolResult]()
+    if session.busy:  # queued behind that one, it could not be stopped without it
+        raise UsageError("a ! line", "a command of another client is running", "Try again when it has ended")
     tool = find_governing(session.dispatcher.registry.tools(), Effect.RUN)
     if tool is None:
         raise UsageError("a ! line", "this session has no tool that runs commands")

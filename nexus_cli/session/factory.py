@@ -441,7 +441,14 @@ class SessionFactory:
         engine = Engine(
             context,
             self.provider,
-            Spending(limits, (self.recipe,), options.reports, options.front == CHAT, options.served),
+            Spending(
+                limits,
+                (self.recipe,),
+                options.reports,
+                options.front == CHAT,
+                options.served,
+                is_scheduled=options.reports and not options.spawner,
+            ),
             self.control,
             self.settings,
             PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),

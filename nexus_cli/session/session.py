@@ -312,7 +312,9 @@ class Session(BaseSession):
         self._control.events = events
         spent = engine.spending
         limits = self.dispatcher.limits
-        engine.spending = Spending(limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
+        engine.spending = Spending(
+            limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served, spent.is_scheduled
+        )
         limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None

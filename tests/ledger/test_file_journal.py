@@ -15,6 +15,33 @@ from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.ledger import Ledger, SessionLog, memory_copy
 
 
+def test_a_copy_of_another_thread_does_not_cut_off_an_entry_that_is_not_counted_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread fails to record while this one is between the commit of its entry and the count."""
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+    side: Any = log.open_lane("compact")
+    journal: Any = log._journal
+    recorder, real = threading.Thread(target=side.append, args=(user(1),)), journal.record
+
+    def held_up(*values: Any) -> None:
+        real(*values)
+        if values[0] is log and not recorder.ident:
+            monkeypatch.setattr(ledger.db, "connection", Full(ledger.db.connection))
+            recorder.start()
+            recorder.join(0.3)
+
+    monkeypatch.setattr(journal, "record", held_up)
+    log.append(user(1))
+    recorder.join()
+    log.append(user(2))
+    assert [entry.id for entry in log.read(1, 2)] == [1, 2]
+    log.close()
+    ledger.close()
+
+
 def test_what_a_thread_records_while_another_copies_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is held up until another thread has tried to record."""
     ledger = Ledger.open(tmp_path / "ledger.db")

@@ -60,6 +60,23 @@ def test_ollama_is_told_the_size_of_the_window(model_server: ScriptedServer) -> 
     assert sent.body["options"]["num_ctx"] == 24_000
 
 
+def test_ollama_is_told_the_size_of_the_window_that_is_known_by_then(model_server: ScriptedServer) -> None:
+    """The server may have begun, or have got another version of the model, after the first request."""
+    windows = [128_000, 8_000]
+
+    async def talk() -> None:
+        infos = (ModelInfo("ollama_chat/mine", "ollama_chat", window) for window in windows)
+        backend = LitellmBackend(api_base=model_server.base("ollama"), info=lambda name: next(infos))
+        for _ in windows:
+            await hear(backend, request("ollama/mine"))
+        await backend.aclose()
+
+    model_server.load(["one", "two"])
+    asyncio.run(talk())
+    sent = [one.body["options"]["num_ctx"] for one in model_server.requests if one.path == "/api/chat"]
+    assert sent == windows
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(str.strip)
 TURN = st.one_of(
     st.builds(lambda t: [{"role": "user", "content": t}, {"role": "assistant", "content": t}], TEXT),

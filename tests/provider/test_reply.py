@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.message import Role
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, OpaqueDelta, TextDelta, UsageDelta
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, OpaqueDelta, TextDelta, ThinkingDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import NAMELESS, Reply, ReplyFold, parse_arguments
 
@@ -188,6 +188,35 @@ def test_signed_thinking_is_joined_whether_the_signature_repeats_the_text_or_not
 def test_unsigned_or_made_up_thinking_does_not_go_back() -> None:
     assert folded([block("one"), TextDelta("a"), FinishDelta("stop")], "anthropic").message.opaque is None
     assert folded([block("one", "mistral"), TextDelta("a")], "mistral").message.opaque is None
+
+
+def test_thinking_takes_the_time_until_the_answer_or_the_end_of_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr("nexus_cli.provider.reply.time.monotonic", lambda: now[0])
+
+    def seconds(*deltas: Delta) -> float:
+        fold = ReplyFold(str, "openai", "openai/m")
+        for delta in (ThinkingDelta("hm"), *deltas):
+            fold.feed(delta)
+            now[0] += 2
+        return float(fold.shown_thinking.note(None)["seconds"])
+
+    assert seconds(TextDelta("\n"), TextDelta("so"), TextDelta("it is")) == 4, "as a screen counts"
+    assert seconds(CallDelta(0, "c1", "look", "{}")) == 4
+    assert seconds(ThinkingDelta("more"), TextDelta("so")) == 4
+
+
+def test_thoughts_before_and_behind_a_text_are_kept_apart() -> None:
+    fold = ReplyFold(str, "openai", "openai/m")
+    for delta in (
+        TextDelta("Well"),
+        ThinkingDelta("First"),
+        ThinkingDelta(" one."),
+        TextDelta("so"),
+        ThinkingDelta("Then."),
+    ):
+        fold.feed(delta)
+    assert fold.shown_thinking.note(None)["text"] == "First one.\n\nThen."
 
 
 def test_reasoning_text_goes_back_only_where_it_is_wanted() -> None:

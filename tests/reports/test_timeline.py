@@ -207,6 +207,18 @@ def test_a_clock_that_was_set_back_changes_no_order() -> None:
     assert kinds == ["start", "user", "request", "assistant", "drop", "user", "request", "pin", "assistant"]
 
 
+def test_a_failed_compaction_stands_before_the_request_and_the_drop_of_its_moment() -> None:
+    play = Play()
+    play.do("user")
+    at = play.seconds
+    play.note("compaction", {"epoch": None, "why": "too little"})
+    for step in ("request", "drop"):
+        play.seconds = at
+        play.do(step)
+    kinds = [row["kind"] for row in play.timeline()["rows"]]
+    assert kinds == ["start", "user", "compaction_failed", "request", "drop"]
+
+
 @pytest.mark.matrix
 def test_only_what_is_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     play = Play()

@@ -30,6 +30,7 @@ from nexus_cli.core.json_schema import json_schema, json_type
 from nexus_cli.core.limits import FORMER_NAMES, LEVELS
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
+from nexus_cli.core.run import AGENT
 from nexus_cli.core.server_results import EventLine
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher, served_command
@@ -822,3 +823,39 @@ async def test_a_shell_line_of_a_client_runs_by_the_level_of_the_session_and_goe
         assert (await run(served, "!! echo of-the-line"))["calls"] == []
         assert (await served.client.send("a", "hello"))["text"] == "echo hello"
         assert "of-the-line" not in str(await served.client.get_messages("a"))
+
+
+async def test_other_clients_are_told_of_a_command_that_has_changed_something_alone(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="auto") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        listener = served.pool.list()[0].dispatcher.listen()
+        said = ["pin add this", "permissions edit", f"memory add user the key sk-{'a' * 40}"]
+        for line in ("runs", "pin", "effort", "model", "undo", "sessions delete x", *said):
+            await run(served, line)
+        lines = [json.loads(item.data) for item in await listener.read(0.0) or ()]
+        texts = [line["text"] for line in lines if line["type"] == "notice" and "a client ran" in line["text"]]
+        assert texts[:2] == ["a client ran /pin add this", "a client ran /permissions edit"], texts
+        assert len(texts) == 3 and "sk-aaa" not in texts[2]
+
+
+async def test_a_client_starts_no_agent_of_a_space_above_the_level_of_the_server(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="edit") as served:
+        await served.client.create_agent("a")
+        ledger = served.pool.open_ledger()
+        ledger.spaces.entity("helper", AGENT, {"folder": str(tmp_path), "allow": "all"})
+        assert (await run(served, "space create talk --agent helper"))["error"] is None
+        error = (await run(served, "space post talk @helper hello"))["error"]
+        assert error["message"] == "agent helper: this server allows at most edit"
+        assert not ledger.runs.list_runs((), 9)
+
+
+async def test_a_shell_line_does_not_wait_behind_that_of_another_client(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="all") as served:
+        await served.client.create_agent("a")
+        first = asyncio.create_task(run(served, "! sleep 60"))
+        await until(lambda: served.pool.list()[0].session.busy)
+        error = (await run(served, "! touch made"))["error"]
+        assert "a command of another client is running" in error["message"]
+        await served.client.cancel("a")
+        assert (await first)["error"]["kind"] == "aborted" and not (tmp_path / "made").exists()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli import __version__
 from nexus_cli.cli.command_options import SharedOptions
@@ -16,9 +18,12 @@ from nexus_cli.commands import IS_CLIENT
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.rpc.jsonrpc import IN_USE
+from nexus_cli.rpc.jsonrpc import IN_USE, INVALID_PARAMS
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
+
+if TYPE_CHECKING:
+    from nexus_cli.core.server_results import CreatedAgent
 
 OF_NEW = {"--model", "--cd", "--recipe", "--allow"}
 """Options of an agent that is not open yet."""
@@ -103,15 +108,15 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
         raise UsageError(f"{own[0]} and --resume {wanted}", "this agent is open", f"Omit {own[0]}")
     if wanted in agents:
         return wanted
+    options = {
+        "model": shared.model or None,
+        "allow": shared.allow or None,
+        "cwd": shared.directory or None,
+        "recipe": shared.recipe or None,
+        "session": wanted or None,
+    }
     try:
-        agent = await client.create_agent(
-            model=shared.model or None,
-            allow=shared.allow or None,
-            cwd=shared.directory or None,
-            recipe=shared.recipe or None,
-            session=wanted or None,
-            joins=bool(wanted and not own) or None,
-        )
+        agent = await _create_agent(client, options, joins=bool(wanted and not own))
     except CallError as error:
         if not (wanted and error.data):
             raise
@@ -122,6 +127,16 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
             refusal.hint = ". ".join(filter(None, (refusal.hint, f"Agents: {', '.join(agents) or 'none'}")))
         raise refusal from error
     return agent["agent_id"]
+
+
+async def _create_agent(client: Client, options: Mapping[str, Any], *, joins: bool) -> CreatedAgent:
+    """Create an agent, or with `joins` return the one that has the session; a server before 0.3 joins none."""
+    try:
+        return await client.create_agent(**options, joins=joins or None)
+    except CallError as error:
+        if not joins or error.code != INVALID_PARAMS or error.data:
+            raise
+        return await client.create_agent(**options)
 
 
 async def _keep_if_used(client: Client, agent: str, *, is_new: bool) -> bool:

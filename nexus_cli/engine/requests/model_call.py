@@ -301,9 +301,7 @@ def _keep_cut(
     engine.partial_reply = message.content
     usage, _, is_reported = _spend(engine, plan, message, reported)
     _keep_thinking(engine.conversation, fold, message)
-    if message.content:
-        value = {"text": message.content, "step": engine.step, "why": why}
-        conversation.memo(CUT_ANSWER, value)
+    conversation.memo(CUT_ANSWER, {"text": message.content, "step": engine.step, "why": why})
     conversation.log.record_reply(None, engine.step, usage, finish, is_reported)
     engine.control.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)

@@ -49,6 +49,8 @@ class Spending:
     """True in an interactive session, where a setting raises a limit instead of an option."""
     is_served: bool = False
     """True in an agent of a server, where `limits` of `create_agent` raises a limit."""
+    is_scheduled: bool = False
+    """True in an unattended run, which nobody continues with another limit."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
@@ -242,7 +244,7 @@ class Spending:
         chat = f"To raise the limit: /config limits.{name} VALUE, then /reload and /continue"
         option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
         way = f"Continue with a higher {option}"
-        if self.must_report:
+        if self.is_scheduled:
             setting = "runs.max_cost" if name == "max_cost" else f"limits.{name}"
             way = f"Schedule it again with a higher {option}, or raise {setting} for runs without that option"
         return self.raised_by(name, chat if self.is_chat else way)

@@ -84,7 +84,7 @@ class Talk:
                 case TurnStart(text) | SteeringMessage(text) if past_event.entry:
                     block += self._words(entry, text)
                 case Thinking(text) if past_event.entry:
-                    block.append(self._fold(describe_thought(text), self._markup.pre(text)))
+                    block.append(self._thought(text))
                 case Text(text) if past_event.entry:
                     block.append(self._markup.prose(text))
                 case ToolCallEvent(call, subject):
@@ -101,11 +101,14 @@ class Talk:
     def notes(self, entry: int) -> list[tuple[str, Block]]:
         """Return the blocks of the events behind an entry that have no row in the timeline, each with its time."""
         return [
-            (past.at, [self._note(past.at, "notice", "", text)])
+            (past.at, [self._between(past, text)])
             for past in self._held.get(entry, ())
             if not (isinstance(past.event, IN_ROWS) or (isinstance(past.event, Notice) and past.event.warning))
             and (text := describe_between(past))
         ]
+
+    def _between(self, past: PastEvent, text: str) -> str | Fold:
+        return self._thought(text) if isinstance(past.event, Thinking) else self._note(past.at, "notice", "", text)
 
     def event(self, row: JsonObject) -> Block:
         """Return the block of an event that is not an entry."""
@@ -174,6 +177,9 @@ class Talk:
     def _fold(self, title: str, html: str, opened: str = "") -> Fold:
         name = self._markup.text(title)
         return Fold(f"<details{opened}><summary>{name}</summary>{html}</details>\n", name)
+
+    def _thought(self, text: str) -> Fold:
+        return self._fold(describe_thought(text), self._markup.pre(text))
 
     def _picture(self, part: Part) -> str | Fold:
         name = self._markup.text(part.name or "image")

@@ -218,7 +218,7 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if self._drop_batch.takes(event) or (isinstance(event, e.SessionAct) and not event.line):
+        if (isinstance(event, e.SessionAct) and not event.line) or self._drop_batch.takes(event):
             return
         if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)

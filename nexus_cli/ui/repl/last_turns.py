@@ -70,10 +70,10 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
         if isinstance(event, TurnStart) and event.text:
             renderer.show_user_message(event.text)
             message_end = message_end or len(pieces)
+        if isinstance(event, Notice) or (isinstance(event, SessionAct) and event.line):
+            renderer.feed(StepStart(0))  # a text of the past has ended
         if isinstance(event, SessionAct) and event.act == "command":
             renderer.show_user_message(event.line)
-        if isinstance(event, Notice):
-            renderer.feed(StepStart(0))  # a text of the past has ended
         renderer.feed(event)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:message_end], pieces[message_end:])]
     words, rest = ([] if part == [""] else part for part in parts)

@@ -20,9 +20,11 @@ from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
@@ -42,6 +44,8 @@ WAIT_SECONDS = 1.0
 """Seconds before the first attempt; each further wait is longer by as much."""
 TURNS = 20
 """Most turns that are shown on return."""
+AT_WORK = ("running", "asking")
+"""States of an agent in which a turn runs, for a server that does not say `in_turn`."""
 CALLS = ("say", "show", "fill", "attach", "start")
 """Actions at this terminal that a command of the server may request at any time."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
@@ -84,6 +88,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """The number of the next event."""
         self._is_calling = False
         """True while the server runs a command of this client."""
+        self._called = ""
+        """The newest command of this client, as its notice names it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -192,7 +198,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
-        return replace(status, allow=value["level"], server=self._url.rpartition("/")[2])
+        in_turn = value.get("in_turn", status.activity in AT_WORK)
+        return replace(status, allow=value["level"], in_turn=in_turn, server=self._url.rpartition("/")[2])
 
     def refresh(self) -> None:
         self._begin(self._refresh())
@@ -257,6 +264,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
+        self._called = one_line(redact(f"/{name} {arguments}".rstrip()))
         return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
@@ -412,7 +420,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.watch()
                 return
         if isinstance(inner, e.Notice) and inner.text.startswith(ACT):
-            if self._is_calling:
+            if self._is_calling and self._called.startswith(inner.text.removeprefix(ACT)):
                 return  # of this client
             self.refresh()
         if isinstance(inner, e.Notice) and inner.undo.startswith("/"):

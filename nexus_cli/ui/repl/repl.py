@@ -118,7 +118,8 @@ class Repl:
             return text
         dot = self.theme.dot
         added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
-        if not work.stopped and self.renderer.runs_long:
+        is_released = self.backend.ends_with_repl or work.kind == "turn"  # a server has no Ctrl+B for its `!` lines
+        if not work.stopped and self.renderer.runs_long and is_released:
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
         room = self.view.width - cells(without_codes(text))
         return text + next((variant for variant in added if cells(variant) < room), "")

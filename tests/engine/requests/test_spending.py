@@ -79,11 +79,17 @@ def test_a_long_request_that_only_the_price_of_a_short_one_allows_is_not_sent() 
         ("chat", "/config limits.max_steps"),
         ("server", "a higher limits.max_steps"),
         ("run", "Schedule it again with a higher --max-steps, or raise limits.max_steps"),
+        ("worker", "Continue with a higher --max-steps"),
     ],
 )
 def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(front: str, way: str) -> None:
     spending = Spending(
-        Limits(max_steps=1), (), front == "run", is_chat=front == "chat", is_served=front == "server", steps=1
+        Limits(max_steps=1),
+        must_report=front in ("run", "worker"),
+        is_chat=front == "chat",
+        is_served=front == "server",
+        is_scheduled=front == "run",
+        steps=1,
     )
     with pytest.raises(NexusError) as reached:
         spending.check_steps()

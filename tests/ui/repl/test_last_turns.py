@@ -19,6 +19,7 @@ from workers.crew import Crew, crewed, handing, run
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
+from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -160,6 +161,8 @@ class Thinking(Played):
 
     signed: bool = False
     stops: bool = False
+    cuts: int = 0
+    asks_again = True
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         for piece in THOUGHTS.splitlines(keepends=True):
@@ -170,6 +173,9 @@ class Thinking(Played):
             yield OpaqueDelta("thinking_blocks", [{"type": "thinking", "thinking": "", "signature": "s1"}])
         if self.stops:
             raise ProviderError("network", "the connection was lost", transient=False)
+        if self.cuts:
+            self.cuts -= 1
+            raise ProviderError("network", "the stream was cut", transient=False, cut=True)
         async for delta in super().stream(request):
             yield delta
 
@@ -191,11 +197,49 @@ def test_thinking_is_shown_again_and_sent_only_if_it_was_signed(tmp_path: Path, 
     with the_ledger() as ledger:
         pieces = [session_pieces(ledger.log(session.id), ledger.session(session.id), "md")]
         pieces += [session_page(ledger, ledger.session(session.id), Settings())]
-        assert all("So I read it whole." in "".join(text) for text in pieces)
+        assert all(
+            "So I read it whole." in (text := "".join(piece)) and "thought (9 words)" in text for piece in pieces
+        )
         assert ledger.usage_sum(session.id).usage.output == (0 if stops else 20), "what the provider reported alone"
     played.stops = False
     say(resumed, "and now?")
     assert ("So I read it whole" in str(played.seen[-1])) is signed
+
+
+def test_a_reply_that_was_cut_while_it_thought_is_shown_apart_from_the_next(tmp_path: Path) -> None:
+    session = opened(Thinking(lambda request: "It sets x.", cuts=1), tmp_path)
+    seen = rows_of(live(without_times(say(session, WORDS)[0]), WORDS, 80, PLAIN))
+    resumed = opened(Played(lambda request: "nothing"), tmp_path, session.id)
+    again = last_screenful(map(without_times, newest_turns(resumed)), 200, 80, PLAIN, drawn=True)
+    assert sum("9 words" in row for row in seen) == 2 and any("cut off: the stream was cut" in row for row in seen)
+    assert [row for row in again.lines if row] == [row for row in seen if row]
+
+
+@pytest.mark.parametrize("act", ["command", "pin", "files"])
+def test_what_happened_behind_an_answer_is_shown_behind_it(act: str) -> None:
+    line = "!ls" if act == "command" else "it happened"
+    events: list[e.Event] = [
+        e.TurnStart("one"),
+        e.Text("An answer"),
+        e.SessionAct(act, line, "person", line, output="out"),
+    ]
+    shown = list(last_screenful([[*events, e.SteeringMessage("two")]], 50, 80, PLAIN, drawn=True).lines)
+    places = [next(place for place, row in enumerate(shown) if part in row) for part in ("An answer", line, "two")]
+    assert places == sorted(places), shown
+
+
+def test_an_act_that_is_not_shown_parts_no_drops() -> None:
+    cut: list[e.Event] = [
+        e.ContextDrop(Drop(f"d{n}", "part of a result", 9, Cause.TRUNCATION, "")) for n in range(1, 7)
+    ]
+    together, parted = (
+        last_screenful([[e.TurnStart("one"), *events]], 50, 80, PLAIN, drawn=True).lines
+        for events in (
+            [*cut, e.Text("An answer")],
+            [*cut[:3], e.SessionAct("hook", "ran"), *cut[3:], e.Text("An answer")],
+        )
+    )
+    assert together == parted
 
 
 @pytest.mark.matrix

@@ -15,7 +15,7 @@ from ui.repl.test_repl import Kept
 
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.serve.run_remote import _find_agent
-from nexus_cli.client import Client
+from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -24,6 +24,7 @@ from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
+from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -712,3 +713,51 @@ def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path
         await idle(repl)
 
     play(tmp_path, scene, provider)
+
+
+def test_what_another_client_changes_is_told_during_a_command_of_this_one(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "!sleep 60")
+        await until(lambda: any("sleep 60" in line for line in repl.live(9)))
+        assert isinstance(repl.backend, RemoteAgent)
+        await repl.backend._client.run_command("a", "permissions", "edit")
+        await until(lambda: "a client ran /permissions edit" in view.text)
+        await until(lambda: repl.backend.status.allow == "edit")
+        repl.interrupt()
+        await idle(repl)
+
+    play(tmp_path, scene, allow="all")
+
+
+def test_a_server_that_does_not_say_in_turn_runs_one_while_it_is_at_work(tmp_path: Path) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        value = {**await repl.backend._client.get_status("a")}
+        provider.gates["first"].set()
+        await idle(repl)
+        assert value.pop("in_turn") and repl.backend._read_status(value).in_turn
+        assert not repl.backend._read_status({**value, "activity": "idle"}).in_turn
+
+    play(tmp_path, scene, provider)
+
+
+def test_a_session_is_continued_on_a_server_that_is_older_than_joins(tmp_path: Path) -> None:
+    asked = list[Any]()
+
+    class Older(Client):
+        async def create_agent(self, *args: Any, **options: Any) -> Any:
+            asked.append(options)
+            if options.get("joins"):
+                raise CallError(INVALID_PARAMS, "Invalid params: `joins` is unknown", None)
+            return {"agent_id": "b"}
+
+        async def list_agents(self) -> Any:
+            return []
+
+    client = Older("http://127.0.0.1:1", "t")
+    assert asyncio.run(_find_agent(client, SharedOptions(resume="01J"))) == "b"
+    assert [("joins" in options, options["session"]) for options in asked] == [(True, "01J"), (False, "01J")]
