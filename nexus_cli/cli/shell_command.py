@@ -85,7 +85,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         if not any(parameter.option.only_shows and options[parameter.name] for parameter in verb.parameters):
             _refuse_in_session(noun, verb)
         opened = partial(open_ledger, verb.opens)
-        source = ShellSource(opened, noun.name, named=session, of_session=verb.of_session, is_json=json)
+        source = ShellSource(opened, verb.run.__module__, named=session, of_session=verb.of_session, is_json=json)
         if verb.opens != "nothing":
             source.ledger  # noqa: B018  (opened before the bar, which its notices would cut)
         with progress_bar(verb.busy):
@@ -124,15 +124,16 @@ class ShellSource(Source):
     def __init__(
         self,
         opened: Callable[[], Ledger],
-        noun: str = "",
+        module: str = "",
         *,
         named: str = "",
         of_session: bool = False,
         is_json: bool = False,
     ) -> None:
-        """`opened` opens the ledger; with `of_session` the session is the one that is `named`, or the newest here."""
+        """`opened` opens the ledger; with `of_session` the session is the one that is `named`, or the newest here.
+        `module` is that of the verb."""
         super().__init__(opened)
-        self._noun, self.named, self._of_session = noun, named, of_session
+        self._file, self.named, self._of_session = module.rpartition(".")[2], named, of_session
         self.is_json, self.is_piped = is_json, not Stream(1).terminal
         self.confirm = _find_confirm()
         self.ask_hidden = _ask_hidden if os.isatty(0) else None
@@ -156,7 +157,7 @@ class ShellSource(Source):
         """Print a report before a question; of JSON on stderr."""
         from nexus_cli.commands.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-        print_for_consent(partial(find_form(report.form, self._noun), report.value), is_json=self.is_json)
+        print_for_consent(partial(find_form(report.form, self._file), report.value), is_json=self.is_json)
 
     def print_result(self, result: Report[Any] | int | None) -> int:
         """Print what a verb returned; return the exit status."""
@@ -174,7 +175,7 @@ class ShellSource(Source):
         elif result.form:
             from nexus_cli.commands.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-            print_text(find_form(result.form, self._noun)(result.value, text_width(whole=result.whole)))
+            print_text(find_form(result.form, self._file)(result.value, text_width(whole=result.whole)))
         if result.note and not self.is_json:
             self.say(result.note)
         return int(result.status)

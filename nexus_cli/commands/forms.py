@@ -29,13 +29,14 @@ MODULES = tuple(
 
 
 @cache
-def find_form(name: str, noun: str = "") -> Callable[..., str]:
-    """Return a form, searching imported modules first, then those whose name begins its name or that of the noun that
-    it shows; raise `LookupError` if none. Its text cannot harm a terminal, and does not end in a newline."""
+def find_form(name: str, file: str = "") -> Callable[..., str]:
+    """Return a form, searching imported modules first, then those whose name begins its name or that of the `file` of
+    the verb that shows it; raise `LookupError` if none. Its text cannot harm a terminal, and does not end in a
+    newline."""
 
     def distance(module: str) -> tuple[bool, bool]:
         stem = module.rpartition(".")[2].removesuffix("s")
-        return module not in sys.modules, not (name.startswith(stem) or noun.startswith(stem))
+        return module not in sys.modules, not (name.startswith(stem) or file.startswith(stem))
 
     for module in sorted(MODULES, key=distance):
         if form := forms_of(module).get(name):

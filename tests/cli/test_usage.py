@@ -340,6 +340,15 @@ def test_prompt_and_commands_come_before_what_prints_answers_is_imported() -> No
     assert {"rich", "markdown_it", "pygments", "litellm", "tiktoken"}.isdisjoint(loaded)
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("words", ["rules list", "rules test ls", "permissions"])
+def test_commands_that_need_no_engine_load_none_for_the_text_of_their_report(tmp_path: Path, words: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "nexus_cli", *words.split()]
+    environment = {**os.environ, "HOME": str(tmp_path), "NEXUS_HOME": str(tmp_path / "nexus")}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert "nexus_cli.commands.forms" in done.stderr and "nexus_cli.session.session" not in done.stderr
+
+
 def test_reports_of_what_is_saved_load_no_engine() -> None:
     program = (
         "import sys, nexus_cli.commands.usage, nexus_cli.reports.permissions;"

@@ -210,6 +210,38 @@ def test_items_that_change_their_own_files_are_done_once(place: Stage) -> None:
     assert place.run(*words).status == 0 and counted(place)["3.py"] == 4, "a person changed this one"
 
 
+@pytest.mark.matrix
+def test_an_item_that_is_named_twice_is_asked_once_also_if_its_turn_has_edited_its_file_meanwhile(place: Stage) -> None:
+    def model(body: Any) -> Any:
+        name = asked(body)
+        if name == "1.py":
+            return {"text": "read", "fault": {"kind": "stall", "seconds": 0.7, "after": 0}}
+        if body["messages"][-1]["role"] == "tool":  # the second 0.py is read while this waits
+            return {"text": "migrated", "fault": {"kind": "stall", "seconds": 3.0, "after": 0}}
+        return calls(("edit_file", {"path": name, "old": "x", "new": "y"}))
+
+    place.script(model)
+    done = place.run("map", PROMPT, "0.py", "1.py", "0.py", "--allow", "all", "-j", "2", "--resume", "r.jsonl")
+    assert done.status == 0 and done.told == [], "no session is opened twice"
+    assert [line["text"] for line in lines(done)] == ["migrated", "read", "migrated"]
+    assert lines(done)[2]["cost_usd"] == 0.0 and counted(place) == {"0.py": 2, "1.py": 1}
+
+
+@pytest.mark.matrix
+def test_items_that_change_their_own_files_are_done_once_also_in_sessions_that_are_not_saved(place: Stage) -> None:
+    place.script(
+        lambda body: (
+            "migrated"
+            if body["messages"][-1]["role"] == "tool"
+            else calls(("edit_file", {"path": "0.py", "old": "x", "new": "y"}))
+        )
+    )
+    words = ("map", PROMPT, "0.py", "--allow", "all", "--no-save", "--resume", "r.jsonl")
+    assert place.run(*words).status == 0
+    again = place.run(*words)
+    assert again.status == 0 and lines(again)[0]["text"] == "migrated" and counted(place) == {"0.py": 2}
+
+
 def test_an_answer_that_was_not_written_down_is_not_paid_again(place: Stage) -> None:
     assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0
     file = place.folder / "r.jsonl"

@@ -222,7 +222,7 @@ class _Map:
         self._provider = make_provider(run.settings)
         self._ledger: Ledger | None = None
         self._running: dict[str, list[int]] = {}
-        """Numbers of the items of each key that is being asked."""
+        """Numbers of the items of each key that is being asked: the list of an item is behind all keys that it had."""
         self._changed_keys: dict[str, str] = {}
         """Of these keys, those whose session has changed the file of the item: the key of its present content."""
         self._workers: dict[asyncio.Task[None], Session | None] = {}
@@ -350,15 +350,15 @@ class _Map:
         elif self._budget.error is not None:
             self._finish([number], "", _failed(item, self._budget.error))
         else:
-            self._running[key] = [number]
+            same = self._running[key] = [number]
             try:
                 line = await self._ask(key, item, trigger)
             finally:
-                same = sorted(self._running.pop(key))
+                self._running = {one: numbers for one, numbers in self._running.items() if numbers is not same}
             if line is not None:
                 key = self._changed_keys.pop(key, key)
                 self._journal.add(key, line)
-                self._finish(same, key, line)
+                self._finish(sorted(same), key, line)
 
     async def _read(self, item: str) -> tuple[Trigger, str]:
         """Return the message of an item, and a notice about its file. Raises `UsageError` if that cannot be read."""
@@ -367,7 +367,7 @@ class _Map:
 
     async def _follow_change(self, key: str, item: str, session: Session, changed: tuple[str, ...]) -> None:
         """Note the new key of an item if its own session changed its file, which does not make it a new item."""
-        if not (changed and self._run.options.files and self._ledger is not None):
+        if not (changed and self._run.options.files):
             return
         try:
             trigger, _ = await self._read(item)
@@ -376,7 +376,9 @@ class _Map:
         root = session.dispatcher.project_root
         if os.path.realpath(trigger.files[0].path) in {os.path.realpath(root / name) for name in changed}:
             self._changed_keys[key] = item_key(item, trigger, self._settings())
-            self._journal.begin(self._changed_keys[key], item, session.id)
+            self._running.setdefault(self._changed_keys[key], self._running[key])
+            if self._ledger is not None:
+                self._journal.begin(self._changed_keys[key], item, session.id)
 
     def _settings(self) -> JsonObject:
         """Return the other inputs of a result: another value makes it another item."""

@@ -207,7 +207,7 @@ def test_the_first_word_of_a_shell_line_is_a_program_the_others_are_paths(tmp_pa
     assert results("!g", tmp_path, environ=environ) == ["!gitter", "!grape"]
     assert results("!!gi", tmp_path, environ=environ) == ["!!gitter"]
     assert results("!gitter g", tmp_path, environ=environ) == ["!gitter gain.txt"]
-    assert results("!g", tmp_path, environ=environ, desk=None) == [], "a client of a server runs no shell lines"
+    assert results("!g", tmp_path, environ=environ, desk=None) == [], "a shell line of a client runs in the server"
     assert results("!gitter g", tmp_path, environ=environ, desk=None) == []
     assert list_programs(environ["PATH"]) == ["gitter", "grape"]
 
