@@ -212,7 +212,8 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     word = arguments.partition(" ")[0] if command.is_served else ""
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
-        raise refuse_elsewhere(what)
+        is_option = command.is_served and command.authority_of(word) is not Authority.PERMITS
+        raise refuse_elsewhere(f"{what} with these options" if is_option else what)
     if authority in NEEDED_LEVELS:
         refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], what)
     return command

@@ -797,6 +797,9 @@ async def test_a_schedule_of_a_client_has_no_level_above_that_of_the_server(tmp_
         assert error["message"] == "--allow all: this server allows at most auto"
         error = (await run(served, "space create talk --agent helper --allow all"))["error"]
         assert error["message"] == "--allow all: this server allows at most auto"
+        for line, what in (("schedule add x --rule bash(*)", "schedule add with these options"), ("reload", "reload")):
+            with pytest.raises(CallError, match=f"/{what}: not available over --connect"):
+                await run(served, line)
 
 
 async def test_a_client_deletes_no_session_that_an_agent_has_open(tmp_path: Path) -> None:
