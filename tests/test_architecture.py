@@ -528,14 +528,15 @@ third aid 12,000, front 8,000, parity 20,000. Any other feature names what leave
 SUM = (970_610, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
+16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips, `--rule` of a run, and `--json`
 and a shell command for every noun owed 4,350; the provider, the folds of events and the types of reports paid 8,200.
 Early answers, reasons of questions, levels of resumed sessions and pins of a second terminal owe 2,500; items of
 plugins that a session would not load, rows of the bench, and files that the sandbox hides, 3,000. Completion from a
 table, forks of editors, options of a slash command as in a shell, and what commands of a session may not change owe
-1,900. Parity has taken all of its allowance. Without what is owed the sum goes back to 952,200.
+1,900. What clients of a server may do, thinking and acts in a replay, references of removed repositories and items of a
+map that edit their own files owe 2,500. Parity has taken all of its allowance. Without what is owed the sum goes back to 952,200.
 """
 
 SLACK = 300
