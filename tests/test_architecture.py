@@ -536,7 +536,8 @@ Early answers, reasons of questions, levels of resumed sessions and pins of a se
 plugins that a session would not load, rows of the bench, and files that the sandbox hides, 3,000. Completion from a
 table, forks of editors, options of a slash command as in a shell, and what commands of a session may not change owe
 1,900. What clients of a server may do, thinking and acts in a replay, references of removed repositories and items of a
-map that edit their own files owe 2,500. Parity has taken all of its allowance. Without what is owed the sum goes back to 952,200.
+map that edit their own files owe 2,500. Parity has taken all of its allowance. Without what is owed the sum goes back
+to 952,200.
 """
 
 SLACK = 300
