@@ -267,21 +267,21 @@ class _Mirror:
             raise OSError(errno.ELOOP, TOO_DEEP)
 
     def _mirror(self, source: int, target: str, kind: str, levels: int) -> None:
-        """Copy the files of an open folder of a `kind` and those below. What is gone there goes, unless it stays."""
+        """Copy the files of an open folder of a `kind` and those below. What is gone there goes, unless it stays. Of a
+        broken repository only what stays is copied: its worktrees and submodules may go on."""
         if time.monotonic() > self.bounds.end:
             raise TimeoutError(f"copying the repository took longer than {SECONDS:.0f} s")
-        if kind == _GIT and not _may_replace(source, target):
-            return
+        adds = kind in _STAYING or (kind == _GIT and not _may_replace(source, target))
         private_dir(Path(target))
         with os.scandir(target) as entries:
             kept = {entry.name: entry for entry in entries}
         with scan_folder(source) as entries:
             for entry in sorted(entries, key=_rank):
-                if not _is_passing(entry.name, kind):
+                if not _is_passing(entry.name, kind) and (kind != _GIT or not adds or entry.name in _STAYING):
                     old = kept.pop(entry.name, None)
                     with suppress_errors():
                         self._mirror_entry(source, entry, f"{target}/{entry.name}", old, kind, levels)
-        for name, old in kept.items() if kind not in _STAYING else ():
+        for name, old in kept.items() if not adds else ():
             if not (kind == _GIT and (name in _STAYING or name.startswith(_OWN))):
                 _remove(old)
 
@@ -310,7 +310,8 @@ class _Mirror:
         if not levels:
             self._is_deep = True
             return
-        is_loose = kind == _OBJECTS and len(entry.name) == 2
+        is_inner = len(os.path.basename(os.path.dirname(place))) == 2  # `lfs/objects/ab/cd`
+        is_loose = len(entry.name) == 2 and (kind == _OBJECTS or (kind == _LFS and is_inner))
         changed = entry.stat(follow_symlinks=False).st_mtime_ns
         if is_loose and old is not None and old.stat().st_mtime_ns == changed:
             return
@@ -400,8 +401,10 @@ def _find_kind(kind: str, name: str, *, is_git: bool) -> str:
 
 
 def _may_replace(source: int, copy: str) -> bool:
-    """Return False if a command has broken the open repository, or put an empty one in its place: the copy stays."""
-    return not _has_objects(copy) or (_has_objects("", source) and _has_head("", source))
+    """Return False if a command has broken the open folder of git, or put an empty one in its place: the copy stays."""
+    has_objects = _has_objects(copy)
+    is_less = not _has_head("", source) or (has_objects and not _has_objects("", source))
+    return not (is_less and (has_objects or _has_head(copy)))
 
 
 def _remove(entry: os.DirEntry[str]) -> None:
@@ -425,7 +428,7 @@ def _read(place: Path) -> bytes:
 
 def _fill(source: Path, target: int, kind: str, *, only_broken: bool = False) -> None:
     """Copy what is missing or broken in the open folder `target` of a `kind`; HEAD, which makes it a repository, last.
-    Of objects, references and HEAD it is known what is broken."""
+    Of objects, references and HEAD it is known what is broken. A whole submodule or worktree is left as it is."""
     with os.scandir(source) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name == HEAD)
     for entry in ordered:
@@ -434,7 +437,9 @@ def _fill(source: Path, target: int, kind: str, *, only_broken: bool = False) ->
         if entry.is_dir(follow_symlinks=False):
             inner_kind = _find_kind(kind, entry.name, is_git=os.path.lexists(f"{entry.path}/{HEAD}"))
             with open_folder(entry.name, inside=target, create=True) as inner:
-                _fill(Path(entry.path), inner, inner_kind, only_broken=only_broken)
+                is_whole = inner_kind == _GIT and _has_head("", inner)
+                if not is_whole or (kind == _MODULES and not _has_objects("", inner)):
+                    _fill(Path(entry.path), inner, inner_kind, only_broken=only_broken)
         elif entry.is_file(follow_symlinks=False) and _is_wanted(entry, target, kind, only_broken=only_broken):
             _copy_into(entry, target)
 

@@ -325,13 +325,15 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
     """Put back repositories that these steps removed, and what is broken in others; return what could not be."""
     failures = []
-    for change in merge_changes(steps):
-        if change.before.kind != REPOSITORY:
-            continue
+    lost = [change for change in merge_changes(steps) if change.before.kind == REPOSITORY]
+    roots = [os.path.dirname(change.place) for change in lost]
+    # Before the first: it is put back with its worktrees and submodules.
+    due = {root for root in roots if put_back(request.data, root, dry_run=True)}
+    for change in lost:
         root, why = os.path.dirname(change.place), "another repository is in its place"
         copy = find_copy(request.data, root)
         try:
-            if is_back := put_back(request.data, root, dry_run=request.dry_run):
+            if is_back := put_back(request.data, root, dry_run=request.dry_run) or root in due:
                 is_back = _has_head(request, str(copy) if request.dry_run else root, root)
                 why = "HEAD does not point to a readable commit"
         except OSError as error:
@@ -374,12 +376,10 @@ def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return the changes of references, and the move of the project's HEAD that stays."""
-    references, moved = list[ReferenceObject](), None
+    references, moved, made = list[ReferenceObject](), None, set(result.references)
     for (root, repository), group in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))
-        changed_rows = [
-            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in group
-        ]
+        changed_rows = [row if request.dry_run or (root, row.as_undone()) in made else row.as_kept() for row in group]
         commands = find_commands(changed_rows, _git_at(place))
         moved = moved if place else find_moved_head(changed_rows)
         references += [

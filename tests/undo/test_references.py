@@ -295,6 +295,88 @@ def test_a_repository_without_head_comes_back_after_a_later_command(world: World
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize(
+    "drop",
+    [
+        "git reset -q --hard HEAD^; git reflog expire --expire=now --all; git gc -q --prune=now",
+        "rm -rf ../.git/modules/lib ../lib",
+    ],
+)
+def test_commits_of_a_submodule_are_copied_while_its_repository_has_no_head(
+    world: World, tmp_path: Path, drop: str
+) -> None:
+    add_submodule(world, tmp_path / "lib", "lib")
+    command(world, "rm .git/HEAD")
+    command(world, "cd lib; git reset -q --hard; git commit -q --allow-empty -m own")
+    before = read(world.path("lib"))
+    command(world, f"cd lib; {drop}")
+    world.undo(turn=3)
+    assert read(world.path("lib")) == before
+
+
+@pytest.mark.matrix
+def test_folders_of_lfs_that_did_not_change_are_not_searched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(world.project)
+    place = world.path(".git/lfs/objects/ab/cd")
+    shell(world.project, "mkdir -p .git/lfs/objects/ab/cd; echo 1 > .git/lfs/objects/ab/cd/abcd1")
+    os.utime(place, (1, 1))
+    command(world, "true")
+    names, keep = [], repository_copy._Mirror._keep
+    monkeypatch.setattr(
+        repository_copy._Mirror,
+        "_keep",
+        lambda self, folder, entry, *rest, **named: (
+            names.append(entry.name),
+            keep(self, folder, entry, *rest, **named),
+        ),
+    )
+    command(world, "true")
+    assert "abcd1" not in names
+    shell(place, "echo 2 > abcd2")
+    command(world, "true")
+    command(world, "rm -rf .git")
+    world.undo()
+    assert shell(place, "cat abcd1 abcd2") == "1\n2\n"
+
+
+@pytest.mark.matrix
+def test_an_undo_of_a_removed_head_leaves_the_commits_of_submodules_and_worktrees_in_place(
+    world: World, tmp_path: Path
+) -> None:
+    add_submodule(world, tmp_path / "lib", "lib")
+    shell(world.project, "git worktree add -q tree feat")
+    places = [world.path("lib"), world.path("tree")]
+    command(world, "rm .git/HEAD")
+    for place in places:
+        shell(place, "git checkout -q --detach; git commit -q --allow-empty -m own")
+    command(world, "true")
+    before = [shell(place, "git rev-parse HEAD") for place in places]
+    assert ".git" in world.undo(turn=1)["restored"]
+    assert [shell(place, "git rev-parse HEAD") for place in places] == before
+
+
+@pytest.mark.matrix
+def test_a_worktree_without_head_comes_back_after_a_later_command(world: World) -> None:
+    fill(world.project)
+    shell(world.project, "git worktree add -q tree feat")
+    before = read(world.path("tree"))
+    command(world, "rm .git/worktrees/tree/HEAD")
+    command(world, "true")
+    assert world.undo(turn=1)["restored"] == ["tree/.git"] and read(world.path("tree")) == before
+
+
+@pytest.mark.matrix
+def test_a_submodule_and_a_worktree_that_stayed_are_told_as_restored_with_their_repository(
+    world: World, tmp_path: Path
+) -> None:
+    add_submodule(world, tmp_path / "lib", "lib")
+    shell(world.project, "git worktree add -q tree feat")
+    command(world, "rm -rf .git")
+    report = world.undo()
+    assert report["restored"] == [".git", "lib/.git", "tree/.git"] and not report["unfollowed"]
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["x.sample", "info/refs"])
 def test_a_branch_with_the_name_of_a_file_that_is_not_followed_is(world: World, name: str) -> None:
     fill(world.project)
