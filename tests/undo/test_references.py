@@ -321,15 +321,14 @@ def test_folders_of_lfs_that_did_not_change_are_not_searched(world: World, monke
     shell(world.project, "mkdir -p .git/lfs/objects/ab/cd; echo 1 > .git/lfs/objects/ab/cd/abcd1")
     os.utime(place, (1, 1))
     command(world, "true")
-    names, keep = [], repository_copy._Mirror._keep
-    monkeypatch.setattr(
-        repository_copy._Mirror,
-        "_keep",
-        lambda self, folder, entry, *rest, **named: (
-            names.append(entry.name),
-            keep(self, folder, entry, *rest, **named),
-        ),
-    )
+    names: list[str] = []
+    keep = repository_copy._Mirror._keep
+
+    def note_kept(self: Any, folder: Any, entry: Any, *rest: Any, **named: Any) -> Any:
+        names.append(entry.name)
+        return keep(self, folder, entry, *rest, **named)
+
+    monkeypatch.setattr(repository_copy._Mirror, "_keep", note_kept)
     command(world, "true")
     assert "abcd1" not in names
     shell(place, "echo 2 > abcd2")
