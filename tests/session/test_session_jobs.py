@@ -104,7 +104,10 @@ def sitting(session: Session) -> tuple[list[str], CommandContext]:
     def note_act(line: str) -> None:
         """Tell nobody."""
 
-    context = SimpleNamespace(session=session, say=said.append, show=show, can_choose=False, note_act=note_act)
+    options = SimpleNamespace(served=False)
+    context = SimpleNamespace(
+        session=session, say=said.append, show=show, can_choose=False, note_act=note_act, options=options
+    )
     return said, cast(CommandContext, context)
 
 
