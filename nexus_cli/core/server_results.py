@@ -154,6 +154,14 @@ class CommandList(TypedDict):
     commands: list[OwnCommand]
 
 
+class AttachedObject(TypedDict):
+    """A text for the next message."""
+
+    block: str
+    what: str
+    """Its name for people."""
+
+
 class ConversationObject(TypedDict):
     """`get_conversation`."""
 
@@ -161,6 +169,8 @@ class ConversationObject(TypedDict):
     """The session and its newest turn: `short` id, `name`, time, `turns`, `open` calls, whether it is `finished`."""
     turns: list[list[EventLine]]
     """The newest turns, the newest first, each as events of the stream."""
+    attached: list[AttachedObject]
+    """Texts that a client attached and did not send before it left; empty while a client listens to the agent."""
 
 
 class MessageFunction(TypedDict):

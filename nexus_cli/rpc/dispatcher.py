@@ -41,6 +41,7 @@ from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
     Acknowledged,
     AgentActivity,
+    AttachedObject,
     CommandList,
     CommandResult,
     CompactResult,
@@ -574,7 +575,9 @@ class AgentDispatcher:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
         turn_lines = [list(map(numbers.event_line, turn)) for turn in newest]
-        return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines}
+        waiting = () if self.feed.is_heard else self.session.attached_texts.load()["texts"]
+        attached = [AttachedObject(block=text["text"], what=text["what"]) for text in waiting]
+        return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines, "attached": attached}
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,8 @@ class ServedContext:
 
     def attach(self, block: str, what: str) -> None:
         self._call("attach", block=block, what=what)
+        with suppress(NexusError):  # the client has it; a ledger that fails says so by the next commit that matters
+            self.session.attached_texts.add(block, what)
 
     async def save(self, name: str, default: str, pieces: Iterable[str]) -> str:
         self._call("save", name=name, default=default, text=await asyncio.to_thread("".join, pieces))
@@ -192,7 +195,9 @@ async def run_shell_line(context: CommandContext, line: str, *, private: bool = 
         context.feed(ToolResultEvent(call, ToolResult(error="stopped"), 0, 0.0))
         hint = "Its output does not go to the model"
         raise NexusError("aborted", f"! {one_line(line)}", "stopped", hint) from error
-    if not private and results[0].ran:
+    if not results[0].ran:
+        raise NexusError("denied", f"! {one_line(line)}", results[0].error)
+    if not private:
         context.attach(*await session.share_line(line, results[0].text, context.say))
 
 

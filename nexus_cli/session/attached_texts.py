@@ -63,6 +63,11 @@ class AttachedTexts:
             conversation.memo(WAITING_TEXTS, now)
         return True
 
+    def add(self, text: str, what: str) -> None:
+        """Store one more text that waits, for a front end that stores none: a client of a server may leave."""
+        stored = self.load()
+        self.store([*stored["texts"], {"text": text, "what": what}], stored["queued"])
+
     def load(self) -> JsonObject:
         """Return the stored `texts` and the fields of the `queued` messages, without what was sent after they were
         stored: a kill can come between the two."""

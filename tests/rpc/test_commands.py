@@ -820,12 +820,25 @@ async def test_a_shell_line_of_a_client_runs_by_the_level_of_the_session_and_goe
         await served.client.create_agent("a")
         refused = await run(served, "! touch made")
         assert refused["calls"] == [] and not (tmp_path / "made").exists(), "nobody listens who could allow it"
+        assert refused["error"]["kind"] == "denied" and "! touch made: " in refused["error"]["message"]
         (attached,) = (await run(served, "! echo of-the-line"))["calls"]
         assert attached["method"] == "attach" and "of-the-line\n" in attached["params"]["block"]
         assert attached["params"]["what"] == "output of `echo of-the-line`"
         assert (await run(served, "!! echo of-the-line"))["calls"] == []
         assert (await served.client.send("a", "hello"))["text"] == "echo hello"
         assert "of-the-line" not in str(await served.client.get_messages("a"))
+
+
+async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next_one(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="all") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        blocks = [(await run(served, f"! echo {word}"))["calls"][0]["params"] for word in ("one", "two")]
+        assert (await served.client.get_conversation("a"))["attached"] == blocks
+        await served.client.send("a", f"look\n\n{blocks[0]['block']}")
+        assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
+        served.pool.list()[0].dispatcher.listen()
+        assert (await served.client.get_conversation("a"))["attached"] == [], "they wait at the client that listens"
 
 
 async def test_other_clients_are_told_of_a_command_that_has_changed_something_alone(tmp_path: Path) -> None:

@@ -315,7 +315,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
         await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:
-        await self._repeat(await self._call("!!" if line.private else "!", line.command))
+        result = await self._call("!!" if line.private else "!", line.command)
+        try:
+            await self._repeat(result)
+        except NexusError as error:
+            if error.kind != "denied":  # the events have shown the refusal
+                raise
 
     async def set_level(self, level: str) -> None:
         await self._call("permissions", level)
@@ -327,6 +332,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
         self.earlier_answer = end["assistant"]
         self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
+        for text in shown.get("attached", ()):  # an older server names none
+            self.attach(**text)
 
     # Events
 

@@ -40,9 +40,12 @@ DOT = " \N{MIDDLE DOT} "
 Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
 
 
-def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhile: str = "", **shared: Any) -> Kept:
+def play(
+    folder: Path, scene: Scene, provider: Answering | None = None, meanwhile: str = "", left: str = "", **shared: Any
+) -> Kept:
     """Play a scene with a REPL that is connected to an agent; return its view. Between the look at the agent and the
-    connection to it, another client says `meanwhile`."""
+    connection to it, another client says `meanwhile`. With `left` the session is resumed: its client gave this `!` line
+    and left."""
     view = Kept()
 
     async def connected() -> None:
@@ -58,6 +61,10 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
             repl.draft = lambda: view.box
             agent.connect(repl)
+            if left:
+                await served.client.send("a", "hello")
+                await served.client.run_command("a", "!", left)
+                await agent.show_conversation()
             reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
             try:
                 await scene(repl, view)
@@ -652,8 +659,25 @@ def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tmp_path
         repl.interrupt()
         await idle(repl)
         assert "! sleep 60: stopped." in view.text and repl.queued() == []
+        view.answers = ["n"]
+        say(repl, "!touch refused")
+        await idle(repl)
+        assert "nexus: ! touch refused" not in view.text, "its line has said it"
 
     play(tmp_path, scene, provider)
+    assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
+
+
+def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(tmp_path: Path) -> None:
+    provider = Answering()
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert repl.queued() == ["attached: output of `echo of-the-line`"]
+        say(repl, "look")
+        await until(lambda: len(provider.seen) == 2)
+        await idle(repl)
+
+    play(tmp_path, scene, provider, left="echo of-the-line", allow="all")
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
