@@ -15,15 +15,17 @@ from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.follow_changes import KILLED_SINCE
-from nexus_cli.undo.plan_references import merge_references
+from nexus_cli.undo.plan_references import group_references, merge_references
 from nexus_cli.undo.plan_restore import UNSURE, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.read_references import name_references
-from nexus_cli.undo.records import FileChange
+from nexus_cli.undo.records import REPOSITORY, FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
 """Most paths of a kind that are listed."""
+MOST_REFERENCES = 50
+"""Most references of a repository that a diff names: one that was made anew has others."""
 LARGEST = 1 << 20
 """Most bytes of a file whose lines are shown."""
 MOST = 512 * 1024
@@ -124,8 +126,16 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    moved = [asdict(reference.change) for reference in merge_references(steps) if reference.is_change]
-    text += [f"{name}: {_describe_move(reference)}\n" for name, reference in name_references(moved).items()]
+    lost = {change.place for change in find_changes(steps) if change.before.kind == REPOSITORY}
+    rows = [row for row in merge_references(steps) if row.is_change and row.git_folder not in lost]
+    for group in group_references(rows).values():
+        moved = name_references([asdict(row.change) for row in group])
+        name = mask_unprintable(group[0].git_folder.removeprefix(f"{request.project}/"))
+        text += (
+            [f"{name}: {plural(len(moved), 'reference')} changed\n"]
+            if len(moved) > MOST_REFERENCES
+            else [f"{name}: {_describe_move(reference)}\n" for name, reference in moved.items()]
+        )
     return turn, "".join(text), unread
 
 

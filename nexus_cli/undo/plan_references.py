@@ -6,6 +6,7 @@ since stays, and a command is told: the person's own commits are on it.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import TypedDict
 
 from nexus_cli.core.grouping import group_pairs
 from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
-from nexus_cli.undo.records import HEAD, ReferenceChange, Step
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, ReferenceChange, Step
 
 REFS, STASH = "refs/", "refs/stash"
 SYMBOLIC = "ref: "
@@ -48,6 +49,11 @@ class TurnReference:
     def is_change(self) -> bool:
         """True unless the turn left it as it was: then it is told for the others, as the branch of HEAD."""
         return self.change.before != self.change.after
+
+    @property
+    def git_folder(self) -> str:
+        """The path of the `.git` of its repository."""
+        return os.path.join(self.root, self.change.repository, GIT_FOLDER)
 
     def as_kept(self) -> TurnReference:
         """Return it with what could not be restored as kept."""
@@ -88,13 +94,14 @@ def plan_references(
     """Return `rows` with what is done to each.
 
     `find_present` returns the values of the repository at a path of a root. Index and unfinished merges go with HEAD:
-    they stay if HEAD or its branch has moved on.
+    they stay if HEAD or its branch has moved on. A branch to which the person has switched is not removed.
     """
     references = []
     for (root, repository), group in group_references(rows).items():
         present = find_present(root, repository)
         planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in group]
-        heads = _find_heads(planned)
+        heads, in_use = _find_heads(planned), _find_branch_in_use(planned, present.get(HEAD, ""))
+        planned = [row.as_kept() if row.change.name == in_use and not row.change.before else row for row in planned]
         has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
         for row in planned:
             references.append(row.as_kept() if has_moved and not is_shared(row.change.name) else row)
@@ -114,6 +121,12 @@ def _plan(row: TurnReference, now: str, is_same: IsSame) -> TurnReference:
     return replace(row, now=now, does=RESTORE if fits else KEEP)
 
 
+def _find_branch_in_use(rows: Iterable[TurnReference], now: str) -> str:
+    """Return the branch of the HEAD `now`, "" if that is planned for it or was its branch before the turn."""
+    heads = [row for row in rows if row.change.name == HEAD]
+    return "" if any(row.does == RESTORE or row.change.before == now for row in heads) else now.removeprefix(SYMBOLIC)
+
+
 def _find_heads(rows: Iterable[TurnReference]) -> set[str]:
     """Return HEAD and the names of the branches that it was before and after, of one repository."""
     heads = [row.change for row in rows if row.change.name == HEAD]
@@ -122,10 +135,11 @@ def _find_heads(rows: Iterable[TurnReference]) -> set[str]:
 
 def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHead | None:
     """Return the move of HEAD that is not taken back in one repository, and the command that moves it back: to its
-    branch first, as a reset would move the present one."""
+    branch first, as a reset would move the present one. A HEAD that the turn removed is that of another repository."""
     changes = {row.change.name: row.change for row in rows}
     heads = _find_heads(rows)
-    if HEAD not in changes or not any(row.does == KEEP and row.is_change for row in rows if row.change.name in heads):
+    is_kept = any(row.does == KEEP and row.is_change for row in rows if row.change.name in heads)
+    if not is_kept or HEAD not in changes or not changes[HEAD].after:
         return None
     old, new = (value.removeprefix(SYMBOLIC) for value in (changes[HEAD].before, changes[HEAD].after))
     before = changes[old].before if old in changes else old
@@ -143,9 +157,12 @@ def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | No
     """Return, for the references of one repository that stay, by name the command that gives each its earlier value."""
     moved, heads = find_moved_head(rows, git), _find_heads(rows)
     commands: dict[str, str | None] = {}
-    for change in [row.change for row in rows if row.does == KEEP and row.is_change]:
+    is_other = any(row.change.name == HEAD and not row.change.after for row in rows)
+    for row in [row for row in rows if row.does == KEEP and row.is_change]:
+        change, is_own = row.change, bool(is_other and row.now)  # of the repository that is in the place of the former
         goes_along = change.name in heads or not is_shared(change.name)
-        commands[change.name] = _find_command(change, git, moved if goes_along else None) or None
+        command = "" if is_own else _find_command(change, git, moved if goes_along else None)
+        commands[change.name] = command or None
     return commands
 
 

@@ -116,6 +116,46 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("rm -rf .git", ".git: repository -> absent"),
+        ("git tag | xargs git tag -d; rm .git/index", ".git: 61 references changed"),
+    ],
+)
+def test_a_diff_has_one_line_for_a_repository_that_was_removed_or_made_anew(world: World, line: str, told: str) -> None:
+    fill(world.project)
+    shell(world.project, "for i in $(seq 59); do git tag t$i; done")
+    command(world, line)
+    shown = turn_diff(world.request(turn=1))[1]
+    assert shown.splitlines() == [told], shown
+
+
+@pytest.mark.matrix
+def test_a_redo_leaves_the_branch_to_which_the_person_has_switched(world: World) -> None:
+    fill(world.project)
+    tip = shell(world.project, "git rev-parse main")
+    command(world, "rm -rf .git")
+    shell(world.project, "git init -q -b mine; git commit -q --allow-empty -m own")
+    world.undo()
+    shell(world.project, "git checkout -q -f main")
+    world.redo()
+    assert shell(world.project, "git rev-parse HEAD; git branch --format='%(refname)'") == (
+        f"{tip}refs/heads/main\nrefs/heads/mine\n"
+    )
+
+
+@pytest.mark.matrix
+def test_no_command_is_told_that_moves_a_branch_of_the_persons_new_repository(world: World) -> None:
+    fill(world.project)
+    command(world, "rm -rf .git")
+    shell(world.project, "git init -q -b main; git commit -q --allow-empty -m own")
+    report = world.undo()
+    told = [row["command"] for row in report["references"] if row["command"]]
+    assert report["head_moved"] is None and not told and "fetch" in report["unfollowed"][0]
+
+
+@pytest.mark.matrix
 def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world: World) -> None:
     fill(world.project)
     own = "$(git commit-tree -m own -p feat feat^{tree})"
