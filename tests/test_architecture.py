@@ -482,7 +482,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_525, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (59_543, 0, 47),
+    "commands": (61_488, 0, 51),
     "config": (35_634, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (73_512, 8_414, None),
+    "reports": (72_170, 8_414, None),
     "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
@@ -505,12 +505,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sections": (36_354, 0, 27),
     "service_list": (303, 0, 2),
     "session": (48_208, 0, 27),
-    "spaces": (10_359, 0, 20),
+    "spaces": (9_646, 0, 15),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
     "tools": (54_509, 26_394, 55),
     "tree undo worktrees": (68_732, 0, 64),
-    "ui": (95_213, 0, 46),
+    "ui": (95_204, 0, 46),
     "workers": (10_322, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_837, 48_919)
+SUM = (970_718, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Act, Noun, Report, Source, Verb, print_act
-from nexus_cli.core.drop_list import window_drops
+from nexus_cli.core.drop_list import DropsReport, window_drops
 from nexus_cli.core.elide import count_large, cut_piece, plural
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import ContextRecall
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.option import Argument, Option
-from nexus_cli.reports.drops import DropReport, session_drops
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.sessions import SHOWN_ID
+from nexus_cli.reports.text.blocks import Blocks, Table, Verbatim
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import asked_again, describe_drop, describe_missed, name_cause
 
 SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""
@@ -26,7 +32,21 @@ Span = Annotated[
 ]
 
 
-def list_drops(source: Source) -> Report[Annotated[Any, "core.drop_list.DropsReport"]]:
+class DropReport(VersionedReport):
+    """The original content of a drop."""
+
+    id: str
+    what: str
+    tokens: NotRequired[int]
+    cause: NotRequired[str]
+    text: str
+    start: int
+    """The range of characters."""
+    end: int
+    total: int
+
+
+def list_drops(source: Source) -> Report[DropsReport]:
     """List all content that was left out of a session's requests, and how to restore it.
 
     Drops of an undone compaction are not listed: their content is in the window again.
@@ -38,8 +58,18 @@ def list_drops(source: Source) -> Report[Annotated[Any, "core.drop_list.DropsRep
             "drops", window_drops(session, read_log(source).drops(), window.items, window.memos, window.epoch.sections)
         )
     value: Any = session_drops(source.ledger, session)
-    for_people = {} if source.is_json else {"shell": session if source.named else ""}
-    return Report("drops", {**value, **for_people}, whole=True)
+    if not source.is_json:
+        value["shell"] = session if source.named else ""
+    return Report("drops", value, whole=True)
+
+
+def session_drops(ledger: Ledger, session: str) -> DropsReport:
+    """Return the drops of a session in the ledger, which need not be open in this process."""
+    log = ledger.log(session)
+    drops = log.drops()
+    epoch = log.current_epoch() if drops else None
+    items = [*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
+    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
 def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropReport]:
@@ -99,6 +129,48 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     context.attach(block, f"{drop}, about {plural(tokens, 'token')}")
     context.feed(ContextRecall(drop, tokens))
     return print_act(remark, drop)
+
+
+def drops_text(value: JsonObject) -> Blocks:
+    """List every drop of a session, with the command that reads it.
+
+    For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
+    """
+    drops, session = value["drops"], value.get("shell")
+    if not drops:
+        yield "Nothing was left out."
+        return
+    out = [d for d in drops if not d.get("back")]
+    columns = {
+        "id": "id",
+        "tokens": lambda drop: drop.get("tokens"),
+        "cause": lambda drop: name_cause(drop.get("cause")),
+        "recalled": lambda drop: f"{drop['recalls']} x" if drop.get("recalls") else "-",
+        "what": describe_drop,
+    }
+    yield Table(columns, drops)
+    again = sum(1 for d in out if d.get("recalls"))
+    sentence = asked_again(again, len(out), len(drops))
+    sentence += describe_missed(value) if session is None else ""
+    yield from ["", f"{sentence[0].upper()}{sentence[1:]}. Tokens are estimated."]
+    beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
+    if beyond:
+        yield f"nexus did not keep {beyond:,} bytes beyond the size limits of files and outputs."
+    first = drops[0]["id"]
+    session_option = f" --session {session[-SHOWN_ID:]}" if session else ""
+    yield from ["", name_commands(f"`nexus drops show {first}{session_option}` prints the first drop.")]
+
+
+def drop_text(value: JsonObject) -> Blocks:
+    """Show one drop: the range of characters, then the text."""
+    start, end, total = value["start"], value["end"], value["total"]
+    head = f"{value['id']}: {value['what']}"
+    if value.get("tokens") is not None:
+        head += f", {plural(value['tokens'], 'token')} ({name_cause(value['cause'])})"
+    yield from [head, f"characters {start:,} to {end:,} of {total:,}", ""]
+    yield Verbatim(value["text"].removesuffix("\n"))
+    if end < total:
+        yield from ["", f"`/drops {value['id']} {end}:` shows more."]
 
 
 def _complete_drops(source: Source) -> Sequence[str]:

@@ -1,39 +1,108 @@
-"""Conversations of several people and agents, of which you or the agent of this session are a member."""
+"""Spaces: conversations of several people and agents, of which you or the agent of this session are a member."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from nexus_cli.commands.arguments import level_of, read_settings
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
-from nexus_cli.core.clock import utc_now
+from nexus_cli.core.clock import format_local_minute, utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.json_value import JsonDict, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import ASK, require_level
 from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
-from nexus_cli.core.run import AGENT, PRIORITY, Entity, Space, check_name
+from nexus_cli.core.run import AGENT, PRIORITY, Entity, Run, Space, SpaceMessage, check_name
 from nexus_cli.core.services import Spaces
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import MOST_MEMBERS, cut_line, plural, when
+from nexus_cli.text.cells import cells, one_line
+from nexus_cli.text.terminal_sanitizer import sanitize
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
 
 MOST_SHOWN, MOST_PRIORITY = 10_000, 9
+COUNTED = 10_000
+"""Most new messages that are counted."""
+LONGEST = 60
+"""Most columns of the name of a space in a list."""
+NO_SPACES = "No spaces. `nexus space create NAME` creates a space."
+NO_MESSAGES = "No messages yet."
 SpaceName = Annotated[str, Argument("SPACE", "A name or an id, such as space-3.")]
 As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
 
-def build_list(source: Source) -> Report[Annotated[Any, "spaces.space_reports.SpacesReport"]]:
+class ListedSpace(JsonOf[Space]):
+    """A space with its new messages."""
+
+    member: bool
+    new: int | None
+    newest: str | None
+
+
+class SpacesReport(VersionedReport):
+    """All spaces."""
+
+    spaces: list[ListedSpace]
+
+
+class SpaceMessageObject(JsonOf[SpaceMessage]):
+    """A message in a space."""
+
+    seen: bool
+    reply_to: str | None
+    quiet: str | None
+    """The reason why the message started no more agents."""
+    run: str | None
+    """With the last message that a run posted: the run."""
+    facts: list[str]
+    """The result of the run once it has ended, such as `1 commit`, `1 command failed`."""
+
+
+class SpaceReport(VersionedReport):
+    """The newest messages of a space."""
+
+    space: JsonOf[Space]
+    reader: JsonOf[Entity]
+    unread_before: int
+    messages: list[SpaceMessageObject]
+
+
+class TriggeredRun(TypedDict):
+    """A run that a message started."""
+
+    name: str
+    run: str
+
+
+class PostReport(VersionedReport):
+    """A posted message, and the runs that it started."""
+
+    message: SpaceMessageObject
+    triggered: list[TriggeredRun]
+    resumed: list[str]
+
+
+class NewSpaceReport(VersionedReport):
+    """A created space."""
+
+    space: JsonOf[Space]
+
+
+def build_list(source: Source) -> Report[SpacesReport]:
     """List spaces with their members and your unread messages."""
     from nexus_cli.spaces.people import own_name  # noqa: PLC0415
-    from nexus_cli.spaces.space_reports import list_spaces  # noqa: PLC0415
 
     reader = source.ledger.spaces.find_entity(own_name(source.ledger, read_settings(source)))
-    return Report("spaces", list_spaces(source.ledger, reader), whole=True)
+    listed = [_listed(source.ledger, space, reader) for space in source.ledger.spaces.list_spaces()]
+    return Report("spaces", {"version": 1, "spaces": listed}, whole=True)
 
 
 def create(
@@ -48,7 +117,7 @@ def create(
         float | None, Option("USD", "Maximum cost of one run of an agent in this space, in dollars.")
     ] = None,
     directory: Directory = "",
-) -> Report[Annotated[Any, "spaces.space_reports.NewSpaceReport"]]:
+) -> Report[NewSpaceReport]:
     """Create a space and join it. The options apply to the agents' runs, which only read by default."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
     from nexus_cli.sections.find_recipe import recipe_for  # noqa: PLC0415
@@ -167,10 +236,9 @@ def post(
         ),
     ],
     name: Annotated[str, Option("NAME", "Post as this member; default: you.", "--as", permits=True)] = "",
-) -> Report[Annotated[Any, "spaces.space_reports.PostReport"]]:
+) -> Report[PostReport]:
     """Post a message and print its id. `@Name` starts an agent; in a space of two members no mention is needed."""
     from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
-    from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
 
     space, *text = words if source.live is None else _split_name(source, words[0])
     settings = read_settings(source)
@@ -187,7 +255,13 @@ def post(
         lines[-1] += "; `nexus serve` or `nexus space open` executes runs"
     for line in lines:
         source.say(line)
-    return Report("", posted_json(posted), line=posted.message.id)
+    value: PostReport = {
+        "version": 1,
+        "message": message_json(posted.message, is_seen=True),
+        "triggered": [{"name": agent.name, "run": f"run-{run}"} for agent, run in posted.triggered],
+        "resumed": [f"run-{run}" for run in posted.resumed],
+    }
+    return Report("", value, line=posted.message.id)
 
 
 def _split_name(source: Source, words: str) -> tuple[str, str]:
@@ -208,9 +282,8 @@ def read(
     space: SpaceName,
     last: Annotated[int, Option("N", "Number of messages to print.")] = 50,
     name: As = "",
-) -> Report[Annotated[Any, "spaces.space_reports.SpaceReport"]]:
+) -> Report[SpaceReport]:
     """Print the newest messages of a space, and mark them as read."""
-    from nexus_cli.spaces.space_reports import read_space  # noqa: PLC0415
 
     member, reader = find_member(source, read_settings(source), space, name)
     return Report("space_messages", read_space(source.ledger, member, reader, min(last, MOST_SHOWN)), whole=True)
@@ -237,6 +310,119 @@ def find_member(source: Source, settings: Settings, space: str, name: str) -> tu
 
     target_space = source.ledger.spaces.find(space)
     return target_space, find_reader(source.ledger, settings, target_space, name)
+
+
+def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
+    takes_part = reader is not None and reader.key in {member.key for member in space.members}
+    new = None
+    if reader is not None and takes_part:
+        new = ledger.spaces.count(space, after=ledger.spaces.seen(space, reader), most=COUNTED)
+    newest = ledger.spaces.read(space, limit=1)
+    return ListedSpace(**to_json_value(space), member=takes_part, new=new, newest=newest[0].at if newest else None)
+
+
+def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
+    """Return the newest messages of a space, and mark them as read by `reader`, unless the ledger is read-only."""
+    seen = ledger.spaces.seen(space, reader)
+    messages = ledger.spaces.read(space, limit=last)
+    first = messages[0].key if messages else 0
+    posts = ledger.runs.of_posts(space.key, first) if first else {}
+    earlier = ledger.spaces.count(space, after=seen, before=first, most=COUNTED) if first > seen else 0
+    if messages and ledger.writes:
+        ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
+    return {
+        "version": 1,
+        "space": to_json_value(space),
+        "reader": to_json_value(reader),
+        "unread_before": earlier,
+        "messages": [
+            message_json(message, is_seen=message.key <= seen, run=posts.get(message.key)) for message in messages
+        ],
+    }
+
+
+def message_json(message: SpaceMessage, *, is_seen: bool, run: Run | None = None) -> SpaceMessageObject:
+    """Return a message; `run`: the run whose last message it is, if a run posted it."""
+    return SpaceMessageObject(
+        **to_json_value(message),
+        seen=is_seen,
+        reply_to=f"msg-{message.reply_to}" if message.reply_to else None,
+        quiet=message.notice or None,
+        run=run.id if run else None,
+        facts=run.facts if run else [],
+    )
+
+
+def spaces_text(value: JsonObject) -> Blocks:
+    """Return a line for each space."""
+    columns = {
+        "id": "id",
+        "name": lambda space: cut_line(space["name"], LONGEST),
+        "new": "new",
+        "newest": lambda space: when(space["newest"]) or "-",
+        "members": _name_members,
+    }
+    return [Table(columns, value["spaces"], NO_SPACES)]
+
+
+def space_messages_text(value: JsonObject, width: int) -> Blocks:
+    """List the messages of a space below its name, with a line where the new ones begin."""
+    space, messages = value["space"], value["messages"]
+    yield f"{space['name']}: {_name_members(space)}"
+    if not messages:
+        yield from ["", NO_MESSAGES]
+        return
+    if before := value["unread_before"]:
+        yield f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}"
+    day, parted = "", not any(message["seen"] for message in messages)
+    for message in messages:
+        if (today := format_local_minute(message["at"], "%Y-%m-%d")) != day:
+            day = today
+            yield from ["", day]
+        if not parted and not message["seen"]:
+            parted = True
+            yield new_line(width)
+        yield from message_lines(message, width)
+
+
+def agent_goals_text(value: JsonObject) -> Blocks:
+    """Return a line for each goal of an agent."""
+    columns = {
+        "id": "id",
+        "priority": lambda goal: str(goal["priority"]),
+        "": lambda goal: f"done {when(goal['done'])}" if goal["done"] else "long-term" if goal["long_term"] else "",
+        "goal": "text",
+    }
+    name = value["agent"]["name"]
+    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+    return [Table(columns, value["goals"])] if value["goals"] else [f"{name} has no goals. To add a goal: {how}"]
+
+
+def new_line(width: int) -> str:
+    """Return the line between read and new messages."""
+    side = "-" * max(2, min(width, 60) // 2 - 3)
+    return f"{side} new {side}"[:width]
+
+
+def message_lines(message: JsonObject, width: int) -> Blocks:
+    """Return a message: time and name, then its text, on the same line if it fits."""
+    sender = message["sender"]
+    kind = " (agent)" if sender["type"] == "agent" else ""
+    head = f"{format_local_minute(message['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
+    text = sanitize(message["text"].strip("\n"))
+    notes = [message["quiet"]] if message["quiet"] else []
+    if message["facts"]:
+        notes.append(f"{message['run']}: {', '.join(message['facts'])}")
+    below = paragraphs((f"[{one_line(note)}]" for note in notes), "  ")
+    whole = f"{head}: {text.strip()}"
+    if text.strip() and "\n" not in text and cells(whole) <= width:
+        return [Wrapped(whole), *below]
+    return [OneLine(f"{head}:"), Wrapped(text, "  "), *below]
+
+
+def _name_members(space: JsonObject) -> str:
+    names = [member["name"] + (" (agent)" if member["type"] == "agent" else "") for member in space["members"]]
+    return name_first(names, MOST_MEMBERS)
 
 
 def _complete_spaces(source: Source) -> Sequence[str]:

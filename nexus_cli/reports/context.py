@@ -20,7 +20,6 @@ from nexus_cli.core.section_rows import JOINT, apportion, scale_sections
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.drops import asked_again, describe_drop, describe_missed
 from nexus_cli.reports.request_view import (
     LargestPart,
     RequestView,
@@ -32,7 +31,18 @@ from nexus_cli.reports.request_view import (
     sent_view,
 )
 from nexus_cli.reports.text.blocks import NO_CELLS, Blocks, Drawn, Paragraph, TitledTable, paragraphs
-from nexus_cli.reports.text.lines import describe_attached, limit, name_basis, name_cause, number, plural, share
+from nexus_cli.reports.text.lines import (
+    asked_again,
+    describe_attached,
+    describe_drop,
+    describe_missed,
+    limit,
+    name_basis,
+    name_cause,
+    number,
+    plural,
+    share,
+)
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import SectionObject, section_budget
 from nexus_cli.session.options import Options

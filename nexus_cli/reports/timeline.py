@@ -19,10 +19,10 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
-from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
+    MOST_MEMBERS,
     PURPOSES,
     cut_line,
     describe_tokens,
@@ -121,7 +121,7 @@ def timeline_text(value: JsonObject, width: int) -> Blocks:
 
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
-        members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_NAMED)
+        members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_MEMBERS)
         new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""

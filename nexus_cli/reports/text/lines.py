@@ -11,6 +11,12 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cut, one_line
 
+MOST_MEMBERS = 20
+"""Most members of a space that are named."""
+
+BACK = "back in the window"
+"""Note for a drop whose messages are in the window again."""
+
 
 def number(value: Any) -> str:
     """Format a number with thousands separators, `-` if it is unknown."""
@@ -159,3 +165,22 @@ def sandbox_line(value: JsonObject) -> str:
     if value["backend"] == "none":
         return f"none; every command needs approval below level all ({value['why']})"
     return str(value["backend"])
+
+
+def asked_again(again: int, out: int, drops: int) -> str:
+    """Count the drops still left out that were recalled, and those of all `drops` that are back."""
+    if not out:
+        return f"nothing is left out now: {'the drop is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
+
+
+def describe_missed(value: JsonObject) -> str:
+    """Say how many drops the status line counts, "" if all that are left out."""
+    missed = value.get("missed")
+    is_same = missed in (None, value.get("left_out"))
+    return "" if is_same else f"; the status line counts {missed:,} (without tool outputs)"
+
+
+def describe_drop(drop: JsonObject) -> str:
+    """Describe a drop, or that it is back in the window."""
+    return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])

@@ -11,10 +11,11 @@ import shlex
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from nexus_cli.commands import parse
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.space import SpaceMessageObject, message_json, message_lines, read_space
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute, utc_now
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
@@ -37,19 +38,14 @@ from nexus_cli.core.run import (
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import is_muted
-from nexus_cli.reports.spaces import message_lines
 from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.spaces.post_message import post_message
-from nexus_cli.spaces.space_reports import message_json, read_space
 from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunAnswers, RunClaim
 from nexus_cli.ui.repl.view import ReplController, ReplView
-
-if TYPE_CHECKING:
-    from nexus_cli.spaces.space_reports import SpaceMessageObject
 
 AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Runs the agents of the space until the event is set."""
@@ -448,7 +444,7 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     if len(text) <= SHOWN:
         return message
     cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; to read all: nexus space read]"
-    return cast("SpaceMessageObject", {**message, "text": cut})
+    return SpaceMessageObject(message, text=cut)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
+from nexus_cli.commands.drops import session_drops
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -22,7 +23,6 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.reports.context import context_report
-from nexus_cli.reports.drops import session_drops
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 
