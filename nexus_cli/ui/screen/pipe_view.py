@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import without_codes
@@ -13,6 +14,12 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 from nexus_cli.ui.repl.view import ReplController, ReplView
 
 ENDLESS = 1 << 30
+
+
+@cache
+def _warn(notice: str) -> None:
+    """Write a notice to stderr, once."""
+    write_stderr_line(f"nexus: {notice}")
 
 
 async def _nothing() -> None:
@@ -27,7 +34,7 @@ class PipeView(ReplView):
 
     def __init__(self) -> None:
         self._stream = Stream(1)
-        self._lines = LineBatches(0, 1, 0.0, lambda notice: write_stderr_line(f"nexus: {notice}"))
+        self._lines = LineBatches(0, 1, 0.0, _warn)
         self.settle: Callable[[], Awaitable[None]] = _nothing
         """Waits until the controller has processed the submitted line."""
 
