@@ -286,6 +286,13 @@ def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: 
     assert said(ledger)[1:] == ["Husam: from a file"]
 
 
+@pytest.mark.matrix
+def test_a_line_in_another_encoding_is_read_and_binary_data_ends_it(here: Place, ledger: Ledger) -> None:
+    status, _, err = piped(here, b"before\ncaf\xe9\n\x00\x01\x02\xff\xfe\xfd\n")
+    assert (status, err.count("\n")) == (2, 2) and "cp1252" in err and "stdin is binary" in err, err
+    assert said(ledger)[1:] == ["Husam: before", "Husam: caf\xe9"]
+
+
 def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:
     """A run of an agent that another process drives."""
     post(ledger, "Husam", text)

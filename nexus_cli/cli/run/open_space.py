@@ -79,4 +79,4 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         answering.close()
         terminal_view.close()
         tell_interrupted(ledger, space=space.key)
-    return interrupt.status or chat.status_code
+    return interrupt.status

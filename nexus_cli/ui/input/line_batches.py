@@ -1,6 +1,6 @@
-"""Read a stream in batches of lines for `nexus ask --watch`: so many lines, or those before a pause.
+"""Read a stream in batches of lines, for `nexus ask --watch` and a space in a pipe: so many, or those before a pause.
 
-A thread reads ahead while a turn runs, in order and up to 64 MiB; then the writer of the stream has to wait, so that
+A thread reads ahead meanwhile, in order and up to 64 MiB; then the writer of the stream has to wait, so that
 nothing is lost.
 """
 
@@ -94,7 +94,7 @@ class LineBatches:
         if len(self._data) < self._most:
             self._has_room.set()
         else:
-            self._tell(f"stdin: reading is paused while {self._most:,} bytes are waiting for the model")
+            self._tell(f"stdin: reading is paused while {self._most:,} bytes are waiting")
         self._arrived.set()
 
     def _end(self, error: OSError | None) -> None:

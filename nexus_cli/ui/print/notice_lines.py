@@ -52,8 +52,7 @@ class NoticeLines:
 
     def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if self._drop_batch.takes(event):
-            return
+        self._drop_batch.feed(event)
         match event:
             case e.TurnEnd(outcome=outcome):
                 if not outcome.was_declined and (line := _texts().describe_denials(outcome.denied, "--allow")):
@@ -61,8 +60,6 @@ class NoticeLines:
                 if outcome.error:
                     line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
                     (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
-            case e.ContextDrop():
-                self._noted(self._drop_batch.describe(event.drop))
             case e.Notice() | e.CompactionDone():
                 self.print_notice(_texts().describe_event(event))
             case e.Retry(attempt=attempt, wait=wait) if self._alone and (
@@ -74,7 +71,8 @@ class NoticeLines:
             case e.ToolResultEvent() if self._alone and tells_person(event.call.name) and WAITS in event.result.output:
                 self.print_notice(_texts().describe_told(event.result))
 
-    def _noted(self, text: str) -> None:
+    def _noted(self, text: str, role: str = "") -> None:
+        """Print a notice unless quiet; all have the same role here."""
         if text and not self._quiet:
             self._line(f"nexus: {text}")
 

@@ -1,5 +1,5 @@
-"""Combine the drops of single messages of one request into a line: a small window has many, which would hide the drops
-of whole messages. What no person could miss is not shown; other drops are reported at once by the caller."""
+"""Show drops: those of single messages of one request in a line together, since a small window has many, which would
+hide the drops of whole messages; others at once; none that no person could miss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
-from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -31,46 +30,47 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
     return f"`nexus drops show {drop}{session_option}`" if drop else f"`nexus drops{session_option}`"
 
 
-_AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
-"""Events behind which more drops may follow."""
+USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
+"""Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
+_AMONG_DROPS = ContextPlan | TurnStart
+"""Events between drops of one request."""
 
 
 class DropBatcher:
-    """Holds drops until an event arrives that is not among drops."""
+    """Shows drops, and holds those that may be many until an event arrives that is not among drops."""
 
-    def __init__(self, way: Callable[[str], str], show: TakeText) -> None:
-        """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line."""
+    def __init__(self, way: Callable[[str], str], show: Callable[[str, str], None]) -> None:
+        """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line in a role
+        of the theme."""
         self._way, self._show = way, show
         self._held: list[Drop] = []
 
-    def takes(self, event: Event) -> bool:
-        """Return True for a drop that is to be shown later, or never: one notice reports pruned results. Before an
-        event that is not among drops, show those that are held."""
+    def feed(self, event: Event) -> None:
+        """Show a drop, now, later or never: one notice reports pruned results. Before an event that is not among drops,
+        show those that are held."""
         if isinstance(event, ContextDrop):
             drop = event.drop
             if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
                 self._held.append(drop)
-                return True
-            return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
-        if self._held and not isinstance(event, _AMONG_DROPS):
+            elif drop.is_missed or drop.cause is Cause.OUTPUT_CAP:
+                self._show_one(drop)
+        elif not isinstance(event, _AMONG_DROPS):
             self.show_held()
-        return False
 
-    def describe(self, drop: Drop) -> str:
-        """Return the line about one drop."""
+    def _show_one(self, drop: Drop) -> None:
         from nexus_cli.reports.event_texts import describe_drop  # noqa: PLC0415  (once something was left out)
 
-        return describe_drop(drop, self._way(drop.id))
+        self._show(describe_drop(drop, self._way(drop.id)), "dim" if drop.cause in USUAL else "warn")
 
     def show_held(self) -> None:
         """Show the drops that are held, before anything else: few one by one, many in one line."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
             for drop in drops:
-                self._show(self.describe(drop))
+                self._show_one(drop)
             return
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}")
+        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}", "warn")

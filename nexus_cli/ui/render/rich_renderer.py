@@ -13,7 +13,6 @@ from pathlib import Path
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
-from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.tool import COMMAND
@@ -40,8 +39,6 @@ from nexus_cli.ui.render.tool_line import (
 )
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
-USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
-"""Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -102,9 +99,7 @@ class RichRenderer:
         self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
-        self._drop_batch = DropBatcher(
-            lambda drop: f"/drops {drop}".rstrip(), lambda text: self._scrollback.add_note(text, "warn")
-        )
+        self._drop_batch = DropBatcher(lambda drop: f"/drops {drop}".rstrip(), self._scrollback.add_note)
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -218,10 +213,11 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if (isinstance(event, e.SessionAct) and not event.line) or self._drop_batch.takes(event):
+        if isinstance(event, e.SessionAct) and not event.line:
             return
         if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)
+        self._drop_batch.feed(event)
         match event:
             case e.Text():
                 self._text(event.text)
@@ -274,7 +270,7 @@ class RichRenderer:
                     self._scrollback.add_note(text, "dim")
             case e.Retry():
                 self._retry(event)
-            case e.CacheExpectation() | e.WorkerState():
+            case e.ContextDrop() | e.CacheExpectation() | e.WorkerState():
                 pass
             case _:
                 self._note(event)
@@ -287,9 +283,6 @@ class RichRenderer:
         """Show an event that is a line."""
         text, role = event_texts.describe_event(event), "dim"
         match event:
-            case e.ContextDrop():
-                text = self._drop_batch.describe(event.drop)
-                role = "dim" if event.drop.cause in USUAL else "warn"
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
                 text, role = self._name_commands(text), "dim" if event.ok else "warn"

@@ -14,6 +14,7 @@ from nexus_cli.commands import use_slash_names
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import follow_progress
+from nexus_cli.reports.text.door import NameCommands
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
@@ -46,11 +47,16 @@ class Job:
 class JobRunner:
     """Runs work in tasks of the loop."""
 
-    def __init__(self, show_line: ShowLine, ended: Callable[[Job], None], cancel: Callable[[], bool]) -> None:
-        """`ended` is called with each finished job; `cancel` stops the session if it is active."""
-        self._show_line = show_line
-        self._ended = ended
-        self._cancel = cancel
+    def __init__(
+        self,
+        show_line: ShowLine,
+        ended: Callable[[Job], None] = lambda job: None,
+        cancel: Callable[[], bool] = lambda: False,
+        name: NameCommands = use_slash_names,
+    ) -> None:
+        """`ended` is called with each finished job; `cancel` stops the session if it is active; `name` names commands
+        in the line of an error."""
+        self._show_line, self._ended, self._cancel, self._name = show_line, ended, cancel, name
         self._background: set[asyncio.Task[None]] = set()
         self.current: Job | None = None
         self.waits_for_user = False
@@ -146,7 +152,7 @@ class JobRunner:
             with self.guard:
                 await work
         except NexusError as error:
-            self._show_line(use_slash_names(error.line), "warn" if error.kind == "aborted" else "error")
+            self._show_line(self._name(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._background and not self._is_quiet:
                 self._show_line("stopped", "dim")

@@ -7,10 +7,9 @@ closes, and says who answered it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import APPROVAL, WAITING, Run
 from nexus_cli.ledger import Ledger
@@ -19,6 +18,7 @@ from nexus_cli.runs.run_approvals import answers_of, ask_person, asks_approval
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.approver import PersonApprover, describe_calls
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.job_runner import JobRunner, ShowLine
 from nexus_cli.ui.repl.view import ReplView
 
 RunClaim = tuple[int, int]
@@ -47,10 +47,11 @@ class ApprovalQuestions:
     """The open questions of one view, one for each run that waits for approval."""
 
     def __init__(
-        self, ledger: Ledger, view: ReplView, theme: Theme, show_note: Callable[[str, str], None], person: str
+        self, ledger: Ledger, view: ReplView, theme: Theme, show_note: ShowLine, jobs: JobRunner, person: str
     ) -> None:
-        """`person` is the name that an answer is recorded with."""
-        self._ledger, self._view, self._theme, self._show_note, self._person = ledger, view, theme, show_note, person
+        """`person` is the name that an answer is recorded with. `jobs` runs the questions."""
+        self._ledger, self._view, self._theme, self._show_note = ledger, view, theme, show_note
+        self._jobs, self._person = jobs, person
         self._asked: dict[RunClaim, _OpenQuestion] = {}
 
     def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
@@ -87,7 +88,7 @@ class ApprovalQuestions:
         for key, run in waiting.items():
             if key not in self._asked and key not in answers:
                 question = self._asked[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
-                question.task = asyncio.create_task(self._ask(question))
+                question.task = self._jobs.start_background(self._ask(question))
 
     def ask_again(self) -> bool:
         """Ask what was left unanswered; False if nothing was. `follow` asks."""
@@ -96,21 +97,11 @@ class ApprovalQuestions:
             del self._asked[key]
         return bool(closed)
 
-    def close(self) -> None:
-        """Withdraw all questions."""
-        for question in self._asked.values():
-            if question.task is not None:
-                question.task.cancel()
-
     async def _ask(self, question: _OpenQuestion) -> None:
         run, name = question.run, one_line(question.name)
         self._view.notify(f"{name} is waiting for your approval", waits=True)
         approver = PersonApprover(self._view, describe_calls(self._view, self._theme), escape="Esc later")
-        try:
-            recorded = await ask_person(self._ledger, run, approver, self._person, f"{name} ({run.id})")
-        except NexusError as error:
-            self._show_note(error.line, "error")
-            return
+        recorded = await ask_person(self._ledger, run, approver, self._person, f"{name} ({run.id})")
         if recorded is None:
             way = f"use /approve, or `nexus runs resume {run.id} --answer yes`"
             self._show_note(f"{name} is still waiting for approval: {way}", "warn")

@@ -44,6 +44,7 @@ from nexus_cli.text.cells import one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.job_runner import JobRunner
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunAnswers, RunClaim
 from nexus_cli.ui.repl.view import ReplController, ReplView
 
@@ -103,8 +104,6 @@ class SpaceChat(ReplController):
         self._space, self._member = space, member
         self.view, self.theme = view, theme
         self._answer_agents, self._patience = answer_agents, patience
-        self.status_code = 0
-        """The exit status."""
         self._last = 0
         """Key of the newest message shown."""
         self._day = ""
@@ -121,7 +120,8 @@ class SpaceChat(ReplController):
         self._posts = set[asyncio.Task[None]]()
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
         self._left = threading.Event()
-        self._approvals = ApprovalQuestions(ledger, view, theme, self.show_note, member.name)
+        self._jobs = JobRunner(self.show_note, name=str)  # the commands of a session do not work here
+        self._approvals = ApprovalQuestions(ledger, view, theme, self.show_note, self._jobs, member.name)
 
     def member_names(self) -> list[str]:
         """Return the names of the other members, for completion."""
@@ -233,16 +233,13 @@ class SpaceChat(ReplController):
         """Do `work` in a thread and show its result."""
 
         async def change() -> None:
-            try:
-                self.show_note(one_line(await _in_thread(work)))
-                await self._show_new()
-            except NexusError as error:
-                self.show_note(error.line, "error")
+            self.show_note(one_line(await _in_thread(work)))
+            await self._show_new()
 
         self._begin_post(change())
 
     def _begin_post(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = self._jobs.start_background(work)
         self._posts.add(task)
         task.add_done_callback(self._posted)
 
@@ -313,7 +310,8 @@ class SpaceChat(ReplController):
         self._loop = asyncio.get_running_loop()
         await self._begin()
         threading.Thread(target=self._watch, name="nexus-space", daemon=True).start()
-        following, answering = asyncio.create_task(self._follow()), asyncio.create_task(self._answer())
+        self._jobs.start_background(self._follow())
+        answering = self._jobs.start_background(self._answer())
         patience: float | None = 0.0
         try:
             await self.view.run(self)
@@ -322,10 +320,7 @@ class SpaceChat(ReplController):
         finally:
             self._stop.set()
             await asyncio.wait([answering], timeout=patience)
-            following.cancel()
-            answering.cancel()
-            self._approvals.close()
-            await asyncio.gather(following, answering, return_exceptions=True)
+            await self._jobs.settle()
             self._left.set()
         with suppress(NexusError):
             await self._show_new()

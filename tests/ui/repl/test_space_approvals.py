@@ -13,6 +13,7 @@ from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.job_runner import JobRunner
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -30,7 +31,9 @@ class Person:
         self.keys: Any = ()
         self.text = ""
         self.ledger = ledger
-        self.questions = ApprovalQuestions(ledger, self, Theme(colour=False), self.show_note, name)  # type: ignore[arg-type]
+        view: Any = self
+        self.jobs = JobRunner(self.show_note, name=str)
+        self.questions = ApprovalQuestions(ledger, view, Theme(colour=False), self.show_note, self.jobs, name)
 
     def show_note(self, text: str, role: str) -> None:
         self.notes.append(text)
@@ -237,7 +240,7 @@ def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run) -> None:
         assert mira.asked is None and mira.questions.ask_again()
         await mira.look()
         assert mira.asked is not None
-        mira.questions.close()
+        await mira.jobs.settle()
 
     play(work)
     assert not ledger.runs.signals(run.key)
