@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -21,6 +22,8 @@ from nexus_cli.core.local_time import SUCH_AS, find_zone, is_real, local_zone, p
 MOST_YEARS = 10
 """Years within which a plan must have a time."""
 MOST_DAYS = MOST_YEARS * 366
+MOST_COUNTED = 1_000
+"""Most missed times that are counted."""
 LONGEST = 200
 """Most characters of a cron expression."""
 FIELDS = "minute hour day-of-month month day-of-week"
@@ -115,42 +118,29 @@ class CronTimes:
 
     def next_after(self, moment: float) -> float | None:
         """Return the first time after a moment; None if there is none within `MOST_YEARS`."""
+        return next(self._times_after(moment), None)
+
+    def count(self, first: float, last: float) -> tuple[int, float]:
+        """Count the times from `first` to `last`, both included, up to `MOST_COUNTED` + 1; also return the latest."""
+        times = takewhile(lambda moment: moment <= last, self._times_after(first - 1))
+        counted = sum(1 for _ in islice(times, MOST_COUNTED + 1))
+        end = datetime.fromtimestamp(last, self.zone).date()
+        days = (self._times_on(end - number * _DAY) for number in range(MOST_DAYS))
+        latest = next((moment for day in days for moment in reversed(day) if moment <= last), first)
+        return counted, max(first, latest)
+
+    def _times_after(self, moment: float) -> Iterator[float]:
+        """Yield the times after a moment in order, within `MOST_YEARS`."""
         day = datetime.fromtimestamp(moment, self.zone).date() - _DAY  # a skipped time may move to the next day
         for number in range(MOST_DAYS):
             for time_on_day in self._times_on(day + number * _DAY):
                 if time_on_day > moment:
-                    return time_on_day
-        return None
-
-    def count(self, first: float, last: float) -> tuple[int, float]:
-        """Count the times from `first` to `last`, both included, multiplying whole days; also return the latest."""
-        begin, end = (datetime.fromtimestamp(moment, self.zone).date() for moment in (first, last))
-        per_day = len(self.fields.hours) * len(self.fields.minutes)
-        whole, newest, times = 0, begin, set[float]()
-        for number in range((end - begin).days + 2):
-            day = begin + (number - 1) * _DAY  # a skipped time may move to the next day
-            if begin < day < end - _DAY and self._is_even(day):
-                if self._fits(day):
-                    whole += 1
-                    newest = day
-            else:
-                times.update(moment for moment in self._times_on(day) if first <= moment <= last)
-        latest = max([first, *times, *(self._times_on(newest) if whole else ())])
-        return whole * per_day + len(times), latest
-
-    def _fits(self, day: date) -> bool:
-        return day.month in self.fields.months and self.fields.match_day(day)
-
-    def _is_even(self, day: date) -> bool:
-        """True if no clock change falls on this day or the days beside it."""
-        edges = (
-            datetime(date.year, date.month, date.day, tzinfo=self.zone) for date in (day - _DAY, day, day + 2 * _DAY)
-        )
-        return len({edge.utcoffset() for edge in edges}) == 1
+                    yield time_on_day
+                    moment = time_on_day
 
     def _times_on(self, day: date) -> list[float]:
         """Return the times of a local day in order."""
-        if not self._fits(day):
+        if day.month not in self.fields.months or not self.fields.match_day(day):
             return []
         clock = [datetime(day.year, day.month, day.day, h, m) for h in self.fields.hours for m in self.fields.minutes]
         if self.expression.split()[1] == "*":

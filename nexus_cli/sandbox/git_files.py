@@ -5,11 +5,9 @@ Each parser makes one pass and accepts any bytes: a command may have written the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nexus_cli.config.git_configuration import read_configuration
-from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.tree.index_entries import read_index
 
 _SECTIONS = frozenset("core user init extensions remote branch".split())
@@ -31,47 +29,14 @@ class NotPlain(Exception):
 
 def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
     """Return True for a configuration that makes git run no program and read no other file."""
-    keys = _KEYS | {"", "worktree"} if of_submodule else _KEYS | {""}
-    try:
-        settings = read_settings(configuration.decode("latin-1"))
-        return all(section in _SECTIONS and key in keys and "\\" not in value for section, key, value in settings)
-    except NotPlain:
-        return False
+    keys = _KEYS | {"worktree"} if of_submodule else _KEYS
+    return all(section in _SECTIONS and key in keys for section, key, _ in read_settings(configuration))
 
 
-def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
-    """Yield section, without its subsection, key and value of all settings, a section itself without a key.
-
-    Raises `NotPlain` for a line that is none of the forms that git writes.
-    """
-    section = ""
-    for line in configuration.split("\n"):
-        line = line.strip(" \t\r")
-        if not line or line[0] in "#;":
-            continue
-        if line[0] == "[":
-            if not (section := _read_section(line)):
-                raise NotPlain(
-                    f"nexus does not support section {mask_unprintable(line[:60])} of the repository's configuration"
-                )
-            yield section, "", ""
-            continue
-        key, _, value = line.partition("=")
-        key, value = key.strip(" \t").lower(), value.strip(" \t")
-        if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
-            raise NotPlain(
-                f"nexus does not support line {mask_unprintable(key[:60])} of the repository's configuration"
-            )
-        yield section, key, value
-
-
-def _read_section(line: str) -> str:
-    """Return the name of the section that the whole line begins; "" for another form."""
-    name, blank, subsection = line[1:-1].partition(" ")
-    is_quoted = (
-        len(subsection) > 1 and subsection[0] == subsection[-1] == '"' and not {'"', "\\"} & set(subsection[1:-1])
-    )
-    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
+def read_settings(configuration: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield section, without its subsection, key and value of all settings."""
+    for name, value in read_configuration(configuration):
+        yield name.partition(".")[0], name.rpartition(".")[2], value
 
 
 def named_files(configuration: bytes) -> Iterator[str]:
@@ -87,17 +52,10 @@ def runs_programs(todo: bytes) -> bool:
 
 
 def object_length(configuration: bytes) -> int:
-    """Return the number of bytes of an object name in a repository with this configuration. Raises `ValueError` for a
-    form in which git may read another number."""
-    if b"objectformat" not in configuration.lower():
-        return 20
-    if re.search(rb"\[extensions[^]]", configuration, re.IGNORECASE):
-        raise ValueError("has a subsection of extensions")
-    try:
-        settings = {(section, key): value for section, key, value in read_settings(configuration.decode("latin-1"))}
-    except NotPlain as error:
-        raise ValueError(str(error)) from error
-    length = _LENGTHS.get(settings.get(("extensions", "objectformat"), "sha1"))
+    """Return the number of bytes of an object name in a repository with this configuration. Raises `ValueError` for an
+    unknown format."""
+    settings = dict(read_configuration(configuration))
+    length = _LENGTHS.get(settings.get("extensions.objectformat", "sha1"))
     if length is None:
         raise ValueError("uses an unknown object format")
     return length

@@ -76,7 +76,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
     for folder in dict.fromkeys((git, common)):
         for name in ("config", "config.worktree"):
             with suppress(FileNotFoundError):
-                _check_configuration(_read_text(os.path.join(folder, name)), git, work)
+                _check_configuration(_read_settings(os.path.join(folder, name)), git, work)
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
@@ -97,8 +97,8 @@ def _is_of_worktree(git: str) -> bool:
     record = find_worktree(Path(git))
     if record is None or git != str(record.folder / ".git"):
         return False
-    lines = _read_text(os.path.join(git, "objects/info/alternates"))
-    return lines == f"{record.repository}/objects\n"
+    lines = _read_settings(os.path.join(git, "objects/info/alternates"))
+    return lines == os.fsencode(f"{record.repository}/objects\n")
 
 
 def _check_nested(nested: str, common: str, depth: int) -> None:
@@ -123,10 +123,10 @@ def _check_links(folder: str) -> None:
                 raise NotPlain(f"{entry.name} in the repository is a link")
 
 
-def _check_configuration(text: str, git: str, work: str) -> None:
-    """Raise `NotPlain` if the text has a key off the list, or a line of a form that is not read."""
-    for section, key, value in read_settings(text):
-        is_allowed = not key or section in _SECTIONS or f"{section}.{key}" in _KEYS
+def _check_configuration(data: bytes, git: str, work: str) -> None:
+    """Raise `NotPlain` if the configuration has a key off the list."""
+    for section, key, value in read_settings(data):
+        is_allowed = section in _SECTIONS or f"{section}.{key}" in _KEYS
         if f"{section}.{key}" == "core.worktree":  # a submodule's
             is_allowed = os.path.realpath(os.path.join(git, value)) == work
         elif f"{section}.{key}" == "blame.ignorerevsfile":
@@ -144,7 +144,7 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
     length = object_length(b"")
     try:
         with suppress(FileNotFoundError):
-            length = object_length(_read(os.path.join(common, "config"), MOST_CONFIGURATION, "configuration"))
+            length = object_length(_read_settings(os.path.join(common, "config")))
         for name in ("index", *shared):
             with suppress(FileNotFoundError):
                 yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"), length)
@@ -152,8 +152,8 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
         raise NotPlain("the index may link to other repositories") from error
 
 
-def _read_text(path: str) -> str:
-    return _read(path, MOST_CONFIGURATION, "configuration").decode("utf-8", "replace")
+def _read_settings(path: str) -> bytes:
+    return _read(path, MOST_CONFIGURATION, "configuration")
 
 
 def _read(path: str, most: int, part: str) -> bytes:

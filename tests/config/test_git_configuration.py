@@ -7,6 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import need
 from search import sample
 
 from nexus_cli.config.git_configuration import personal_files, personal_folder, read_configuration
@@ -34,6 +37,21 @@ def test_settings_are_read_as_git_reads_them(tmp_path: Path, form: str) -> None:
     listed = subprocess.run(words, check=True, capture_output=True).stdout.split(b"\0")
     rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed if row]
     assert rows and [*read_configuration(FORMS[form])] == [(name.lower(), value) for name, _, value in rows]
+
+
+PARTS = [b"[a.B]", b'[d "X"]', b"[", b"]", b"\n", b"\r\n", b" ", b"\\", b'"', b"\\\n", b"=", b"key", b"B-", b"#", b"\0"]
+
+
+@pytest.mark.matrix
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=16).map(b"".join))
+def test_whatever_git_reads_is_read(text: bytes) -> None:
+    need("git")
+    data, words = b"[core]" + text, ["git", "config", "--file", "-", "--null", "--list"]
+    listed = subprocess.run(words, input=data, check=False, capture_output=True)
+    rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed.stdout.split(b"\0") if row]
+    if listed.returncode == 0:
+        assert [*read_configuration(data)] == [(name.lower(), value) for name, _, value in rows]
 
 
 @pytest.mark.parametrize(

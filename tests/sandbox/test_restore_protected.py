@@ -600,10 +600,12 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
     for line in (
         b'[remote "a"] uploadpack = "x]',
         b"[core] fsmonitor = x]",
-        b"\xef\xbb\xbf[core]",
+        b"\xef\xbb\xbf[core]\nfsmonitor = x",
         b"[core]\n x = y",
-        b"[user]\nname = a\\\n",
-        b"[include]\n",
+        b"[user]\nname = a\\\nb\n[diff]\nexternal = x",
+        b'[core "x"] fsmonitor',
+        b"[include]path=x",
+        b"fsmonitor = x",
         b"[core]\nworktree = ../x\n",
     ):
         assert not is_plain(line, of_submodule=False), line
@@ -630,9 +632,10 @@ def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: P
         (b"[extensions]\n\tobjectformat = sha1\n", 20),
         (b"[core]\n\trepositoryformatversion = 1\n[Extensions]\n\tobjectFormat = sha256\n", 32),
         (b"[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", 20),
-        (b'[extensions]\nobjectformat = sha"256"\n', 0),
-        (b'[extensions "x"]\nobjectformat = sha256\n', 0),
-        (b"[extensions.x]\nobjectformat = sha256\n", 0),
+        (b'[extensions]\nobjectformat = sha"256"\n', 32),
+        (b'[extensions "x"]\nobjectformat = sha256\n', 20),
+        (b"[extensions.x]\nobjectformat = sha256\n", 20),
+        (b"[extensions]\nobjectformat = sha512\n", 0),
         (b"[extensions]\n; objectformat = sha256 \\\n x", 20),
     ],
 )

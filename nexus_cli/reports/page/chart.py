@@ -1,25 +1,24 @@
 """The context timeline as SVG: tokens by layer of each request, what came from the cache, rewrites, drops, cost.
 
-A strip has a bar for each of up to `PER_STRIP` requests; one more shows the whole of a longer session. What came from
-the cache is pale. The size of a strip does not depend on the screen: it is stretched to its place.
+It has a bar for each request, and scrolls where they do not fit. What came from the cache is pale.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from math import ceil
 
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Cause
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
 from nexus_cli.reports.text.lines import dollars, plural, short
 
-PER_STRIP = 60
 HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
-"""Units of a strip: its height, that of its cost line, the width of a request."""
+"""Units of the chart: its height, that of its cost line, the width of a request."""
+NARROWEST = 6
+"""Pixels of the width of a request; a chart with room is stretched."""
 FEWEST = 12
-"""A strip is at least as wide as so many requests."""
+"""The chart is at least as wide as so many requests."""
 PRUNED = Cause.PRUNED.value
 """The cause of rewrites that only take old results out: frequent, so their lines are faint."""
 LAYERS = tuple(field.name for field in fields(UsedTokens))
@@ -27,99 +26,67 @@ LAYERS = tuple(field.name for field in fields(UsedTokens))
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """One bar: a request, or several of which it shows the largest."""
+    """The bar of one request."""
 
     figures: RequestFigures
-    href: str
-    title: str
-    rewrites: str
-    """The cause of the rewrite of the window before it, "" for none; of several preferably not `PRUNED`."""
     drops: bool
+    """True if more was left out than of the request before."""
     cost: float
     """Dollars so far, of the requests with a known price."""
 
 
-def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple[str, Sequence[RequestFigures]]]]:
-    """Return the strip of the whole session, "" if one strip shows it all, and the strips with their requests."""
+def draw_chart(requests: Sequence[RequestFigures]) -> str:
+    """Return the chart of the requests of a session, of which there is at least one."""
     bars, cost, before = list[_Bar](), 0.0, frozenset[str]()
     for request in requests:
         cost += request.row.counted.cost_usd or 0.0
         ids = frozenset(drop.id for drop in request.drops[-40:])
-        step = request.row.manifest.step
-        bars.append(_Bar(request, f"#r{step}", _title(request), request.rewrite, not ids <= before, cost))
+        bars.append(_Bar(request, not ids <= before, cost))
         before = ids
-    top = max(1, *(request.used.total for request in requests)) * 1.06
-    strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
-    whole = plural(len(bars), "request")
-    if len(strips) == 1:
-        return "", [(_strip(whole, bars, top, cost), requests)]
-    named_strips = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
-    drawn = [
-        (_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named_strips
-    ]
-    return _strip(whole, [*_overview(bars)], top, cost), drawn
-
-
-def _step(bar: _Bar) -> int:
-    return bar.figures.row.manifest.step
-
-
-def _overview(bars: Sequence[_Bar]) -> Iterator[_Bar]:
-    size = ceil(len(bars) / PER_STRIP)
-    for first in range(0, len(bars), size):
-        part = bars[first : first + size]
-        largest = max(part, key=lambda bar: bar.figures.used.total)
-        title = f"Requests {_step(part[0]):,} to {_step(part[-1]):,}"
-        causes = sorted((bar.rewrites for bar in part if bar.rewrites), key=lambda cause: cause == PRUNED)
-        marks = causes[0] if causes else "", any(bar.drops for bar in part)
-        yield _Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost)
-
-
-def _title(request_figures: RequestFigures) -> str:
-    after = f" after {request_figures.rewrite}" if request_figures.rewrite else ""
-    return f"Request {request_figures.row.manifest.step:,}{after}: {describe_request(request_figures)}"
-
-
-def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
-    width = WIDE * max(FEWEST, len(bars))
-    paths = {(layer, cached): list[str]() for layer in LAYERS for cached in (True, False)}
-    for place, bar in enumerate(bars):
-        for key, path in _layer_paths(bar, place * WIDE, HEIGHT / top):
-            paths[key].append(path)
-    shapes = "".join(
-        f'<path class="{layer}{" cached" if cached else ""}" d="{"".join(path)}"/>'
-        for (layer, cached), path in paths.items()
-        if path
-    )
-    cuts = {"rewrite": "", "rewrite small": ""}
-    for place, bar in enumerate(bars):
-        if bar.rewrites:
-            cuts["rewrite small" if bar.rewrites == PRUNED else "rewrite"] += f"M{place * WIDE} 0v{HEIGHT}"
-    drops = "".join(f"M{place * WIDE + 3} 0h4v4h-4z" for place, bar in enumerate(bars) if bar.drops)
-    marked = {**cuts, "drop": drops}
-    marks = "".join(f'<path class="{name}" d="{path}"/>' for name, path in marked.items() if path)
-    links = "".join(
-        f'<a href="{bar.href}"><title>{bar.title}</title>'
-        f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'
-        for place, bar in enumerate(bars)
-    )
-    caption = f"{title} · up to {short(max(bar.figures.used.total for bar in bars))} tokens"
-    spent = ""
+    largest, title = max(request.used.total for request in requests), plural(len(bars), "request")
+    caption = f"{title} · up to {short(largest)} tokens" + (f" · {dollars(cost)} so far" if cost else "")
+    size = f'width="{NARROWEST * len(bars)}" preserveAspectRatio="none" viewBox="0 0 {WIDE * max(FEWEST, len(bars))}'
+    shapes = _draw_layers(bars, max(1, largest) * 1.06) + _draw_marks(bars) + "".join(_links(bars))
+    chart = f'<svg class="bars" {size} {HEIGHT}" role="group" aria-label="{title}">{shapes}</svg>'
     if cost:
         steps = "".join(
             f"{'L' if place else 'M'}{place * WIDE + WIDE // 2} {COST_HEIGHT * (1 - 0.9 * bar.cost / cost) - 1:.1f}"
             for place, bar in enumerate(bars)
         )
-        spent = (
-            f'<svg class="cost" viewBox="0 0 {width} {COST_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-            f'<path d="{steps}"/></svg>'
-        )
-        caption += f" · {dollars(bars[-1].cost)} so far"
-    return (
-        f"<figure><figcaption>{caption}</figcaption>"
-        f'<svg class="bars" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="group"'
-        f' aria-label="{title}">'
-        f"{shapes}{marks}{links}</svg>{spent}</figure>\n"
+        chart += f'<svg class="cost" {size} {COST_HEIGHT}" aria-hidden="true"><path d="{steps}"/></svg>'
+    return f'<figure><figcaption>{caption}</figcaption><div class="scroll">{chart}</div></figure>\n'
+
+
+def _links(bars: Sequence[_Bar]) -> Iterator[str]:
+    """Yield a link to the panel of each request."""
+    for place, bar in enumerate(bars):
+        step, rewrite = bar.figures.row.manifest.step, bar.figures.rewrite
+        title = f"Request {step:,}{f' after {rewrite}' if rewrite else ''}: {describe_request(bar.figures)}"
+        shape = f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/>'
+        yield f'<a href="#r{step}"><title>{title}</title>{shape}</a>'
+
+
+def _draw_marks(bars: Sequence[_Bar]) -> str:
+    """Draw a line before each request whose window was rewritten, and a mark where more was left out."""
+    marks = {"rewrite": "", "rewrite small": "", "drop": ""}
+    for place, bar in enumerate(bars):
+        if cause := bar.figures.rewrite:
+            marks["rewrite small" if cause == PRUNED else "rewrite"] += f"M{place * WIDE} 0v{HEIGHT}"
+        if bar.drops:
+            marks["drop"] += f"M{place * WIDE + 3} 0h4v4h-4z"
+    return "".join(f'<path class="{name}" d="{path}"/>' for name, path in marks.items() if path)
+
+
+def _draw_layers(bars: Sequence[_Bar], top: float) -> str:
+    """Draw the layers of the requests; `top` tokens are the height of the chart."""
+    paths = {(layer, cached): list[str]() for layer in LAYERS for cached in (True, False)}
+    for place, bar in enumerate(bars):
+        for key, path in _layer_paths(bar, place * WIDE, HEIGHT / top):
+            paths[key].append(path)
+    return "".join(
+        f'<path class="{layer}{" cached" if cached else ""}" d="{"".join(path)}"/>'
+        for (layer, cached), path in paths.items()
+        if path
     )
 
 

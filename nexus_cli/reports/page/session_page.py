@@ -21,7 +21,7 @@ from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.page.chart import LAYERS, draw_strips
+from nexus_cli.reports.page.chart import LAYERS, draw_chart
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import (
     ALONE,
@@ -128,7 +128,7 @@ def _timeline(
     keys = "".join(f'<li class="{name}">{text}</li>' for name, text in LEGEND.items())
     yield f'<ul class="legend">{keys}<li class="pale">from the cache</li><li class="cut">window rewritten</li>'
     yield '<li class="left">something left out</li></ul>\n'
-    panels = dict[int, str]()
+    panels = list[str]()
     for request in reversed(requests):
         panel = _panel(request, markup, session, len(requests))
         room -= len(panel.encode())
@@ -136,13 +136,10 @@ def _timeline(
             command, last = f"nexus context --session {session} --step N", request.row.manifest.step
             yield f'<p class="note">Not shown here: requests 1 to {last:,}; <code>{command}</code></p>'
             break
-        panels[request.row.manifest.step] = panel
-    whole, strips = draw_strips(requests)
-    yield whole
-    for place, (strip, shown) in enumerate(strips, 1):
-        yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
-        yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
-        yield "</div></div>\n"
+        panels.append(panel)
+    yield f'{draw_chart(requests)}<div class="panels">\n'
+    yield from reversed(panels)
+    yield "</div>\n"
     hint = (
         f" The chart does not show {plural(beside, 'request')} for workers, summaries and similar work."
         if beside > 0
