@@ -233,7 +233,7 @@ class SessionRecord:
         log = self._log = self._logs[0]
         self._newest, self._cursor = log.last_id(), log.cursor()
         self._requests = {log.lane: log.requests() for log in self._logs}
-        self._drops = log.drops()
+        self._drops, self._epochs = log.drops(), log.epochs()
         self.unread = max(0, self._newest - last)
         """Number of entries before those that are read."""
         first = self.unread + 1
@@ -377,7 +377,8 @@ class SessionRecord:
         if info.parent:
             text = f"forked from {info.parent}"
             return self._log.forked_at, make_row(info.created, "fork", NEXUS, text, session=info.parent)
-        return 0, make_row(info.created, "start", NEXUS, f"recipe {info.recipe}, {info.model}")
+        model = self._epochs[0].model if self._epochs else info.model  # the session's is the present one
+        return 0, make_row(info.created, "start", NEXUS, f"recipe {info.recipe}, {model}")
 
     def _request_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each request of the main conversation."""
@@ -410,13 +411,13 @@ class SessionRecord:
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
-        log, requests, acts = self._log, self._requests[self._log.lane], self._replay.acts
+        requests, acts = self._requests[self._log.lane], self._replay.acts
         rewrites: dict[object, tuple[str, str]] = {}
         for name in _REWRITES:
             found = ((past.at, past.event) for past in acts if isinstance(past.event, SessionAct))
             rewrites |= {act.facts["epoch"]: (at, act.why) for at, act in found if act.act == name}
         ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
-        for before, epoch in pairwise(log.epochs()):
+        for before, epoch in pairwise(self._epochs):
             entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
             at, why = rewrites.get(epoch.id, (entry_at, ""))
             is_known = epoch.id in rewrites

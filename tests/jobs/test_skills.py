@@ -221,7 +221,7 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     with opened(place) as repl:
         repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
         repl.send("/inspect shop.py" + ENTER)
-        repl.wait_for(lambda one: "trusted; run `nexus trust`" in one.text, 60)
+        repl.wait_for(lambda one: "trusted; run `/trust`" in one.text, 60)
     assert place.run("trust").status == 0
     told = "\n".join(place.ask("/broken").told)
     assert "/broken is sent as text" in told and "not valid YAML" in told

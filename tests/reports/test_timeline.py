@@ -75,12 +75,12 @@ class Play:
         self.seconds += 1
         return format_utc(BEGUN + timedelta(seconds=self.seconds))
 
-    def begin(self, cause: str) -> None:
+    def begin(self, cause: str, model: str = "openai/m") -> None:
         number = self.log.next_epoch()
         current = self.log.current_epoch()  # a side lane may have begun the one before
         parent = current.id if current else None
         last = self.log.last_id()
-        made = Epoch(number, parent, cause, "openai/m", "You help.", (), WireRules().dumps(), (), last)
+        made = Epoch(number, parent, cause, model, "You help.", (), WireRules().dumps(), (), last)
         self.log.begin_epoch(made, (), [Memo("rewrite", self.now(), last, {"epoch": number, "why": "to save"})])
 
     def append(self, kind: Kind, actor: str, message: Message, memos: Sequence[Memo] = ()) -> None:
@@ -194,6 +194,16 @@ def test_a_long_name_of_a_tool_stands_once() -> None:
     play.append(Kind.TOOL, "tool:mcp__slow__ages", Message(Role.TOOL, "7", tool_call_id="c1a"))
     (line,) = (line for line in find_form("timeline")(play.timeline(), 200).splitlines() if "mcp__" in line)
     assert line.count("mcp__") == 1, line
+
+
+def test_a_session_began_with_the_model_of_its_first_request_also_after_a_change_of_the_model() -> None:
+    play = Play()
+    for step in ("user", "request", "answer"):
+        play.do(step)
+    play.ledger.touch_session(play.session, model="openai/other")
+    play.begin("model", "openai/other")
+    start, change = (rows_of(play.timeline(), kind)[0] for kind in ("start", "model"))
+    assert start["text"] == "recipe chat, openai/m" and change["text"] == "openai/m to openai/other"
 
 
 def test_a_clock_that_was_set_back_changes_no_order() -> None:

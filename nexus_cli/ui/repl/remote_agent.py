@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -447,20 +447,26 @@ class RemoteAgent(TerminalContext, AgentConnection):
         answer = await self._approver.ask(question)
         decision = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
-        await self._send_answer(self._client.approve(self.agent_id, key, decision, words or None))
+        await self._send_answer(lambda: self._client.approve(self.agent_id, key, decision, words or None))
 
     async def _answer(self, request: e.PersonAsked) -> None:
         """Put questions of the model to the person, and send the answers."""
         answers = await self._approver.put_questions(request.questions)
-        await self._send_answer(self._client.answer(self.agent_id, request.id, answers))
+        await self._send_answer(lambda: self._client.answer(self.agent_id, request.id, answers))
 
-    async def _send_answer(self, call: Awaitable[None]) -> None:
-        """Send an answer, unless the question has ended meanwhile, as by Ctrl+C: the events say how."""
-        try:
-            await call
-        except CallError as error:
-            if error.code != REFUSED:
-                raise
+    async def _send_answer(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Send an answer, unless the question has ended meanwhile, as by Ctrl+C: the events say how. While the
+        connection is lost the answer waits for it: the server does not send the question again."""
+        while True:
+            try:
+                await call()
+            except CallError as error:
+                if error.code != REFUSED:
+                    raise
+            except ConnectionError:
+                await asyncio.sleep(WAIT_SECONDS)  # `read_events` reports the connection
+                continue
+            return
 
     def became_idle(self, ended: Job) -> None:
         self.read_own_commands()

@@ -407,7 +407,7 @@ class Repl:
                 return
             self._echo(typed.shown)
             why = self.backend.uncallable.get(name)
-            self.show_note(f"nexus: /{name}: {why}" if why else use_slash_names(error.line), "error")
+            self.show_note(use_slash_names(f"nexus: /{name}: {why}" if why else error.line), "error")
             return
         if self.jobs.current is not None and command.idle and not command.at_once(arguments):
             self._queue(typed)

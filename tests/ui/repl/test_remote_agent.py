@@ -419,6 +419,34 @@ def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
     assert "is waiting for an answer" not in play(tmp_path, scene, provider, allow="ask").text
 
 
+def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    real, calls = Client.approve, list[Any]()
+
+    async def fails_twice(client: Client, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) <= 2:
+            raise ConnectionError("the connection was lost")
+        await real(client, *given)
+
+    monkeypatch.setattr(Client, "approve", fails_twice)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: view.asked)
+        view.answers.append("y")
+        await until(lambda: "done" in view.text)
+        await idle(repl)
+
+    def touches(request: Request) -> Reply:
+        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
+
+    assert "Try again" not in play(tmp_path, scene, Answering(touches), allow="ask").text
+    assert (tmp_path / "a").exists()
+
+
 def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "first")
