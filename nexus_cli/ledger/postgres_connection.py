@@ -71,8 +71,7 @@ _ESCAPE = "\U0010ffff"
 _INSERT = re.compile(r"INSERT INTO (\w+)")
 KEYS = {
     match[1]: match[2]
-    for step in schema.STEPS
-    for statement in step
+    for statement in schema.STEPS[0]
     if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
 }
 """By table: the column whose number the server assigns."""
