@@ -42,7 +42,7 @@ def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
     packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
     codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
     values = (digest, codec, stored, session) if db.is_shared else (digest, codec, stored)
-    db.many(_PUT_SHARED if db.is_shared else _PUT, [values])  # `run` would wait for the key
+    db.run(_PUT_SHARED if db.is_shared else _PUT, *values)
     return digest, session
 
 

@@ -223,10 +223,14 @@ class Database:
         """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
         return next(iter(self.all(sql, *values)), None)
 
-    def number(self, sql: str, *values: Any) -> int:
-        """Return the number in the first row of a query, 0 without a row; errors as in `one`."""
+    def value(self, sql: str, *values: Any) -> Any:
+        """Return the first value in the first row of a query, None without a row; errors as in `one`."""
         row = self.one(sql, *values)
-        return int(row[0]) if row else 0
+        return row[0] if row else None
+
+    def number(self, sql: str, *values: Any) -> int:
+        """Return the number that is the `value` of a query, 0 for None."""
+        return int(self.value(sql, *values) or 0)
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[Row]]:
         """Send a query, also in `reading_once`, and return a function that returns its rows. Inside `write()` a server
@@ -244,9 +248,12 @@ class Database:
         """Let `constants` return these rows without a query."""
         self._constants[sql, *values] = rows
 
-    def run(self, sql: str, *values: Any) -> int:
-        """Run one statement inside `write()` and return the row id that it inserted. A server's error may be raised
-        only by the next query or the commit."""
+    def run(self, sql: str, *values: Any) -> None:
+        """Run one statement inside `write()`. A server's error may be raised only by the next query or the commit."""
+        self.connection.execute(sql, values)
+
+    def insert(self, sql: str, *values: Any) -> int:
+        """Insert one row inside `write()` and return the key that it got; a server is waited for."""
         return self.connection.execute(sql, values).lastrowid or 0
 
     def many(self, sql: str, rows: list[Row]) -> None:
@@ -259,8 +266,7 @@ class Database:
 
     def size(self) -> int:
         """Return the bytes that the ledger takes."""
-        pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
-        return int(pages[0]) * int(size[0]) if pages and size else 0
+        return self.number("PRAGMA page_count") * self.number("PRAGMA page_size")
 
     def find_damage(self) -> str:
         """Return the first damage that SQLite finds in the file, "" if there is none."""

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from nexus_cli.core.entry import Cause, Drop, format_transcript
+from nexus_cli.core.entry import Drop, format_transcript
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs, entries, lanes
@@ -114,8 +114,8 @@ def count_misses(db: Database, project: str) -> dict[str, tuple[int, int]]:
 
 
 def _drop(row: Row) -> Drop:
-    span = None if row[5] is None else (row[5], row[6])
-    return Drop(f"d{row[0]}", row[1], row[2], Cause(row[3]), row[4], span, None, row[7], row[8], row[9])
+    seq, what, tokens, cause, at, first, last, *others = row
+    return Drop(f"d{seq}", what, tokens, cause, at, None if first is None else (first, last), None, *others)
 
 
 def _seq(drop_id: str) -> int | None:

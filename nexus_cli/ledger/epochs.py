@@ -80,16 +80,12 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
     parent = None if epoch.parent is None else key_of(db, lane, epoch.parent)
     if epoch.parent is not None and parent is None:
         raise ValueError(f"epoch {epoch.id} follows epoch {epoch.parent}, which is not recorded")
-    db.many(  # `run` would wait for its key
+    db.run(
         "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
         f" tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, {db.blob_id}, {db.blob_id}, ?,"
         f" ({lanes.LAST_ID}), ?, ?, ?, ?, {db.blob_id})",
-        [
-            (
-                *(session, epoch.id, parent, epoch.cause, epoch.model, *system, *rules, epoch.base, lane),
-                *(epoch.system_tokens, epoch.tools_tokens, epoch.tool_choice, epoch.effort, *sections),
-            )
-        ],
+        *(session, epoch.id, parent, epoch.cause, epoch.model, *system, *rules, epoch.base, lane),
+        *(epoch.system_tokens, epoch.tools_tokens, epoch.tool_choice, epoch.effort, *sections),
     )
     key = "(SELECT key FROM epochs WHERE session = ? AND id = ?)"
     epoch_key = session, epoch.id

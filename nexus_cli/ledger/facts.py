@@ -208,7 +208,7 @@ class FactTable:
                 self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
 
     def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
-        return self._db.run(
+        return self._db.insert(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             str(slot),

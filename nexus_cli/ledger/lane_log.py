@@ -344,8 +344,8 @@ class LaneLog:
     def digest(self, path: str) -> str | None:
         """Return the hash of a file when the session last read or wrote it, or None."""
         find = "SELECT digest FROM files WHERE session = ? AND path = ?"
-        row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
-        return str(row[0]) if row else None
+        digest: str | None = self._query(lambda db: db.value(find, self._session_key(db), _path_bytes(path)), None)
+        return digest
 
     def note(self, path: str, digest: str, how: str, at: str = "") -> None:
         """Record that `path` was `read`, `changed` or `created` (`at`: now), its strongest use, and the hash of its
@@ -424,8 +424,8 @@ class LaneLog:
                 self._counts = {(row[0], bytes(row[1])): row[2] for row in rows}
             return self._counts.get((encoding, digest))
         find = "SELECT tokens FROM counts WHERE digest = ? AND encoding = ?"
-        row = self._query(lambda db: db.one(find, digest, encoding), None)
-        return int(row[0]) if row else None
+        count: int | None = self._query(lambda db: db.value(find, digest, encoding), None)
+        return count
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost, and is deleted with the session."""

@@ -85,12 +85,12 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
     """Create a lane, inside a transaction: empty, or a fork of `parent` after `entry` with its epoch."""
     if parent is None:
         statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)"
-        return db.run(statement, session, agent, recipe)
+        return db.insert(statement, session, agent, recipe)
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
     epoch = epoch_at(db, parent, entry)
     sent_end = min(cursor(db, parent), entry)
-    return db.run(
+    return db.insert(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         session,
@@ -112,8 +112,7 @@ def of_session(db: Database, session: int) -> list[int]:
 
 def agent_of(db: Database, lane: int) -> str:
     """Return the purpose of a lane, such as `main` or `compact`; "" if there is no such lane."""
-    row = db.one("SELECT agent FROM lanes WHERE id = ?", lane)
-    return str(row[0]) if row else ""
+    return str(db.value("SELECT agent FROM lanes WHERE id = ?", lane) or "")
 
 
 LAST_ID = "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?"
@@ -146,7 +145,7 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
     That is the newest epoch in the line of parents that had begun and covers no later entry.
     """
-    row = db.one(
+    key: int | None = db.value(
         """WITH RECURSIVE line (depth, key) AS (
             SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
             UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key
@@ -157,7 +156,7 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
         entry,
         entry,
     )
-    return int(row[0]) if row else None
+    return key
 
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
@@ -167,10 +166,10 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     db.noted += 1
     insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
     values = lane, memo.entry, memo.kind, memo.at, *stored
-    if db.is_shared:  # `run` would wait for the key
-        db.many(insert, [values])
+    if db.is_shared:
+        db.run(insert, *values)
     else:
-        db.new_notes.append((db.run(insert, *values), lane, memo, text))
+        db.new_notes.append((db.insert(insert, *values), lane, memo, text))
 
 
 def new_notes(db: Database, lane: int) -> dict[int, Memo]:

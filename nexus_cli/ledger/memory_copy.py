@@ -74,7 +74,7 @@ def make_empty_session(target: Database, session: str, drops: int, epochs: int) 
     Its former epochs have no texts: reading one raises the `NexusError` of a damaged text.
     """
     with target.write():
-        key = target.run(
+        key = target.insert(
             "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, drops)"
             " VALUES (?, '', '', '', '', '', '', '', ?)",
             session,

@@ -43,7 +43,7 @@ class PlanTable:
                 raise UsageError(
                     f"schedule {name!r}", "a schedule with this name already exists", "Choose another name"
                 )
-            key = self._db.run(
+            key = self._db.insert(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 replace_surrogates(prompt).replace("\0", "\ufffd"),
@@ -88,8 +88,8 @@ class PlanTable:
 
     def next_time(self) -> float | None:
         """Return the next time of any plan, None if there is none."""
-        ((next_at,),) = self._db.all("SELECT min(next_at) FROM plans WHERE paused = 0")
-        return None if next_at is None else float(next_at)
+        next_at: float | None = self._db.value("SELECT min(next_at) FROM plans WHERE paused = 0")
+        return next_at
 
     def fire(self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, JsonObject]]) -> list[int]:
         """Set a plan's next time and queue its runs, in one transaction; return their keys.
@@ -131,6 +131,6 @@ class PlanTable:
     def _select(self, condition: str, *values: Any) -> list[Plan]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM plans WHERE {condition}", *values)
         return [
-            Plan(key, prompt, read_options(options), created, cron, zone, missed, next_at, last_at, bool(paused), name)
-            for key, prompt, options, created, cron, zone, missed, next_at, last_at, paused, name in rows
+            Plan(*(key, prompt, read_options(options), *others, bool(paused), name))
+            for key, prompt, options, *others, paused, name in rows
         ]

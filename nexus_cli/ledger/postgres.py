@@ -35,7 +35,7 @@ from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import FORK, LedgerAwayError, NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database, Query, Row
-from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
+from nexus_cli.ledger.postgres_connection import KEYS, open_connection, server_error, translate
 
 PATIENCE = 10.0
 """Seconds to wait for the server to release what a lost connection left."""
@@ -128,11 +128,11 @@ class PostgresDatabase(Database):
 
     def is_administrator(self) -> bool:
         """True if row-level security hides nothing from this role: it owns the tables or has a higher role."""
-        row = self.one(
+        query = (
             "SELECT rolsuper OR rolbypassrls OR EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('sessions')"
             " AND pg_has_role(relowner, 'USAGE')) FROM pg_roles WHERE rolname = current_user"
         )
-        return bool(row and row[0])
+        return bool(self.value(query))
 
     # Statements
 
@@ -170,10 +170,13 @@ class PostgresDatabase(Database):
         with self._lock:
             return self._execute(sql, values).fetchall if self._in_transaction else super().begin_query(sql, *values)
 
-    def run(self, sql: str, *values: Any) -> int:
-        cursor = self._execute(sql, values)
-        row = cursor.fetchone() if returns_key(sql) else None
-        return int(row[0]) if row else 0
+    def run(self, sql: str, *values: Any) -> None:
+        self._execute(sql, values)
+
+    def insert(self, sql: str, *values: Any) -> int:
+        table = sql.split(maxsplit=3)[2]
+        ((key,),) = self._execute(f"{sql} RETURNING {KEYS[table]}", values).fetchall()
+        return int(key)
 
     def many(self, sql: str, rows: list[Row]) -> None:
         """See `Database`; the rows are sent together."""

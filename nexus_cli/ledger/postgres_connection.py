@@ -68,11 +68,9 @@ _NAMED = {
 _ESCAPE = "\U0010ffff"
 """First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""
 
-_INSERT = re.compile(r"INSERT INTO (\w+)")
 KEYS = {
     match[1]: match[2]
-    for step in schema.STEPS
-    for statement in step
+    for statement in schema.STEPS[0]
     if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
 }
 """By table: the column whose number the server assigns."""
@@ -115,7 +113,7 @@ _REFUSED, _FOR_NOW = (
 
 @lru_cache(512)
 def translate(sql: str) -> str:
-    """Return a statement with PostgreSQL's placeholders that returns the key that it inserts."""
+    """Return a statement with PostgreSQL's placeholders."""
     count = 0
 
     def number(match: re.Match[str]) -> str:
@@ -123,15 +121,7 @@ def translate(sql: str) -> str:
         count += 1
         return f"${match[1] or count}"
 
-    numbered = _PLACEHOLDER.sub(number, sql)
-    insert = _INSERT.match(sql)
-    return f"{numbered} RETURNING {KEYS[insert[1]]}" if insert and returns_key(sql) else numbered
-
-
-def returns_key(sql: str) -> bool:
-    """True if `translate` lets a statement return the key that it inserts."""
-    insert = _INSERT.match(sql)
-    return insert is not None and insert[1] in KEYS
+    return _PLACEHOLDER.sub(number, sql)
 
 
 class _TextDumper(StrDumperUnknown):

@@ -192,14 +192,11 @@ _MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES), 7: _RUN_OWNERS
 """Additional statements of the server after step n."""
 
 
-def translate_step(number: int) -> list[str]:
-    """Return the statements of step `number`, counted from 1."""
-    statements = []
-    for statement in schema.STEPS[number - 1]:
-        for pattern, new in _TRANSLATIONS:
-            statement = pattern.sub(new, statement)
-        statements.append(statement)
-    return [*statements, *_MORE.get(number, ())]
+def _translate(statement: str) -> str:
+    """Return a statement of `schema` in the SQL of the server."""
+    for pattern, new in _TRANSLATIONS:
+        statement = pattern.sub(new, statement)
+    return statement
 
 
 def open_server(url: str) -> PostgresDatabase:
@@ -230,21 +227,27 @@ def prepare(db: PostgresDatabase) -> None:
         why = f"an older nexus wrote the ledger (schema {steps}, required: {newest})"
         hint = "Ask its administrator to run `nexus sessions list`, which upgrades the ledger"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
-    for _ in range(newest):
+    while steps < newest:
         with db.write(alone=True):
             db.run("SET LOCAL statement_timeout = 0")
-            current = version(db)
-            if current < newest:
-                _take_step(db, current + 1)
+            steps = version(db)
+            if steps < newest:
+                steps = _take_step(db, steps)
 
 
-def _take_step(db: PostgresDatabase, number: int) -> None:
-    if number == 1:
+def _take_step(db: PostgresDatabase, taken: int) -> int:
+    """Make the tables, or take the step behind the `taken` ones; return the number of steps then."""
+    steps = taken + 1 if taken else len(schema.STEPS)
+    if not taken:
         db.run('CREATE TABLE schema_version (application TEXT COLLATE "C" PRIMARY KEY, steps BIGINT NOT NULL)')
         db.run("INSERT INTO schema_version VALUES (?, 0)", APPLICATION)
-    for statement in translate_step(number):
-        db.run(statement)
-    db.run("UPDATE schema_version SET steps = ? WHERE application = ?", number, APPLICATION)
+    for statement in schema.STEPS[taken]:
+        db.run(_translate(statement))
+    for number in range(taken + 1, steps + 1):
+        for statement in _MORE.get(number, ()):
+            db.run(statement)
+    db.run("UPDATE schema_version SET steps = ? WHERE application = ?", steps, APPLICATION)
+    return steps
 
 
 def version(db: PostgresDatabase) -> int:

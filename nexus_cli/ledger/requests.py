@@ -166,8 +166,7 @@ def finish_query(db: Database, lane: int, entry: int) -> Query:
 
 def finish_of(db: Database, lane: int, entry: int) -> str:
     """Return the finish of the request whose reply is `entry`, which `lane` shows; "" if unknown."""
-    row = db.one(*finish_query(db, lane, entry))
-    return str(row[0] or "") if row else ""
+    return db.value(*finish_query(db, lane, entry)) or ""
 
 
 MOST_REPORTED, MOST_RECENT = 8, 2_000
@@ -263,12 +262,12 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
     chain = lanes.ancestry(db, lane)
     epoch = last_sent = lanes.END
     for child, parent in pairwise(chain):
-        origin = db.one("SELECT e.id FROM lanes l JOIN epochs e ON e.key = l.origin WHERE l.id = ?", child.lane)
+        origin = db.value("SELECT e.id FROM lanes l JOIN epochs e ON e.key = l.origin WHERE l.id = ?", child.lane)
         if origin is None:
             break
-        epoch, last_sent = min(epoch, int(origin[0])), min(last_sent, child.sent)
-        sender = db.one("SELECT id FROM sessions WHERE key = ? AND key <> ?", parent.session, chain[0].session)
-        sender_session = str(sender[0]) if sender else ""
+        epoch, last_sent = min(epoch, origin), min(last_sent, child.sent)
+        find_other = "SELECT id FROM sessions WHERE key = ? AND key <> ?"
+        sender_session = db.value(find_other, parent.session, chain[0].session) or ""
         ends = (lanes.END,) if which == "all" else (last_sent, lanes.END)
         both = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
         shared = [

@@ -122,8 +122,8 @@ class RunTable:
     def next_wake(self) -> float | None:
         """Return the start of the next queued run that waits for further events, in seconds since the epoch."""
         queued = f"{OPEN} AND state = '{QUEUED}' AND wake_at > {self._db.now_sql}"
-        ((wake_at,),) = self._db.all(f"SELECT min(wake_at) FROM runs WHERE {queued}")
-        return None if wake_at is None else float(wake_at)
+        wake_at: float | None = self._db.value(f"SELECT min(wake_at) FROM runs WHERE {queued}")
+        return wake_at
 
     def get(self, key: int) -> Run:
         """Return a run; raise `UsageError` if it does not exist."""
@@ -180,8 +180,7 @@ class RunTable:
 
     def now(self) -> float:
         """Return the current time of the database's clock, in seconds since the epoch."""
-        ((seconds,),) = self._db.all(f"SELECT {self._db.now_sql}")
-        return float(seconds)
+        return float(self._db.value(f"SELECT {self._db.now_sql}"))
 
     # Claims
 
@@ -346,8 +345,8 @@ class RunTable:
     def resume_failed(self, run: Run, at: str) -> None:
         """Queue a failed run again, for a person who resumes it: its limits count from here on."""
         with self._db.write():
-            row = self._db.one("SELECT cost FROM sessions WHERE id = ?", run.session)
-            counted = {"requests": self.count_usage(run.session)["steps"], "usd": float(row[0] or 0.0) if row else 0.0}
+            cost = self._db.value("SELECT cost FROM sessions WHERE id = ?", run.session)
+            counted = {"requests": self.count_usage(run.session)["steps"], "usd": cost or 0.0}
             self._db.run(
                 f"UPDATE runs SET state = '{QUEUED}', options = ?, error = '', updated = ?"
                 f" WHERE key = ? AND state = '{FAILED}'",
@@ -442,7 +441,7 @@ class RunTable:
 
     def _signals(self, condition: str, *values: Any) -> list[Signal]:
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE {condition} ORDER BY key", *values)
-        return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+        return [Signal(key, run, at, kind, json.loads(value)) for key, run, at, kind, value in rows]
 
     def answers(self, key: int) -> list[Signal]:
         """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
@@ -471,7 +470,7 @@ class RunTable:
         open runs included; `filters` as in `list_runs`."""
         tests = "".join(f" AND r.{name} = ?" for name in filters) + f" AND {self._db.own_run}"
         types = ", ".join(f"'{run_type}'" for run_type in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
-        ((dollars,),) = self._db.all(
+        dollars = self._db.value(
             f"""WITH RECURSIVE paid (key, id) AS (
                 SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
                     WHERE r.type IN ({types}) AND (r.updated >= ? OR r.state = '{RUNNING}'){tests}
@@ -524,7 +523,7 @@ def queue_run(
     existing = f"SELECT 1 FROM runs WHERE cause = ? AND cause <> '' AND ({db.own_run} OR message = ?)"
     if cause and db.one(existing, cause, message):
         return None
-    key = db.run(
+    key = db.insert(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
         f" updated) VALUES ('{QUEUED}', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         kind,
@@ -559,11 +558,11 @@ def cancel_run(db: Database, key: int, at: str) -> None:
 def _find_agent(db: Database, name: str) -> int | None:
     member = "" if name else " AND EXISTS (SELECT 1 FROM members m WHERE m.entity = entities.key)"
     by_author = f" AND (made_by = current_user OR folded = '{AGENT_NAME}')" if db.is_shared else ""
-    row = db.one(
+    key: int | None = db.value(
         f"SELECT key FROM entities WHERE folded = ? AND kind = '{AGENT}'{member}{by_author}",
         fold_name(name or AGENT_NAME),
     )
-    return int(row[0]) if row else None
+    return key
 
 
 def apply_memo(db: Database, lane: int, memo: Memo) -> None:
@@ -586,12 +585,11 @@ def _take(db: Database, run: int, signals: Sequence[int], at: str) -> None:
 
 
 def _suspend(db: Database, lane: int, memo: Memo) -> None:
-    row = db.one("SELECT id FROM sessions WHERE key = ?", lanes.session_of(db, lane))
-    session = str(row[0]) if row else ""
-    run = db.one(f"SELECT key FROM runs WHERE session = ? AND {OPEN} AND {db.own_run}", session)
-    if run is None:
+    session = db.value("SELECT id FROM sessions WHERE key = ?", lanes.session_of(db, lane)) or ""
+    key = db.number(f"SELECT key FROM runs WHERE session = ? AND {OPEN} AND {db.own_run}", session)
+    if not key:
         value = memo.value
-        key = db.run(
+        key = db.insert(
             "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
             f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
             value["type"],
@@ -603,8 +601,6 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
             memo.at,
             memo.at,
         )
-    else:
-        key = int(run[0])
     _set_waiting(db, key, Wait.from_json(memo.value["wait"]), memo.at)
 
 

@@ -1,7 +1,8 @@
 """The tables of the ledger, and the steps that upgrade an older file.
 
-`user_version` counts the steps taken. A step is a tuple of statements; an upgrade takes all of them or none. A released
-step is never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
+`user_version` counts the steps taken. A step is a tuple of statements; an upgrade takes all of them or none. The first
+step makes a new ledger, with all that the later ones add to an older file. A change of the tables is a change of the
+first step and a new step at the end, with a stored ledger of its own in tests/ledger; a later step is never edited.
 
 Text is in `blobs` alone, once per content; the other tables refer to it. Rows that no fork needs are deleted with their
 session (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
@@ -17,15 +18,22 @@ from nexus_cli.ledger import database
 APPLICATION = 0x6E657875
 """SQLite's application_id of a ledger: "nexu"."""
 
+_BY_USE = "CREATE INDEX sessions_used ON sessions (used)"
+_BY_SPAWNER = "CREATE INDEX sessions_spawner ON sessions (spawner) WHERE spawner IS NOT NULL"
+
 _SESSIONS = (
     """CREATE TABLE sessions (
         key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
         folder TEXT NOT NULL, project TEXT NOT NULL, model TEXT NOT NULL, recipe TEXT NOT NULL,
         created TEXT NOT NULL, updated TEXT NOT NULL, parent TEXT, main INTEGER NOT NULL DEFAULT 0,
         entries INTEGER NOT NULL DEFAULT 0, turns INTEGER NOT NULL DEFAULT 0, first_text TEXT NOT NULL DEFAULT '',
-        cost REAL NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, drops INTEGER NOT NULL DEFAULT 0
+        cost REAL NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, drops INTEGER NOT NULL DEFAULT 0,
+        used INTEGER NOT NULL DEFAULT 0, front TEXT NOT NULL DEFAULT '', spawner TEXT,
+        worktree TEXT NOT NULL DEFAULT '', saved REAL NOT NULL DEFAULT 0
     ) STRICT""",
     "CREATE INDEX sessions_folder ON sessions (folder)",
+    _BY_USE,
+    _BY_SPAWNER,
     """CREATE TABLE blobs (
         id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL
     ) STRICT""",
@@ -49,7 +57,7 @@ _RECORD = (
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE started (
         lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, call TEXT NOT NULL, name TEXT NOT NULL,
-        at TEXT NOT NULL, PRIMARY KEY (lane, call)
+        at TEXT NOT NULL, entry INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (lane, call)
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE epochs (
         key INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER REFERENCES sessions ON DELETE SET NULL,
@@ -71,7 +79,10 @@ _RECORD = (
         lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, step INTEGER NOT NULL, epoch INTEGER NOT NULL,
         last_entry INTEGER NOT NULL, arguments INTEGER NOT NULL, sha256 BLOB NOT NULL, estimate INTEGER NOT NULL,
         at TEXT NOT NULL, finish TEXT, reported INTEGER, input INTEGER, output INTEGER, cache_read INTEGER,
-        cache_write INTEGER, reasoning INTEGER, cost REAL, PRIMARY KEY (lane, step)
+        cache_write INTEGER, reasoning INTEGER, cost REAL, cached INTEGER NOT NULL DEFAULT 0,
+        sent TEXT NOT NULL DEFAULT '', cost_input REAL NOT NULL DEFAULT 0, cost_cached REAL NOT NULL DEFAULT 0,
+        cost_written REAL NOT NULL DEFAULT 0, cost_output REAL NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0,
+        PRIMARY KEY (lane, step)
     ) STRICT, WITHOUT ROWID""",
 )
 
@@ -88,17 +99,12 @@ _KNOWLEDGE = (
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE calibrations (
         model TEXT PRIMARY KEY, factor REAL NOT NULL, reports INTEGER NOT NULL, worst REAL NOT NULL,
-        window INTEGER NOT NULL
+        window INTEGER NOT NULL, kinds TEXT NOT NULL DEFAULT '[]'
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE counts (
         digest BLOB NOT NULL, encoding TEXT NOT NULL, tokens INTEGER NOT NULL, session INTEGER NOT NULL,
         PRIMARY KEY (digest, encoding)
     ) STRICT, WITHOUT ROWID""",
-)
-
-_STARTED_AT = (
-    "ALTER TABLE started ADD COLUMN entry INTEGER NOT NULL DEFAULT 0",
-    "UPDATE started SET entry = CAST(substr(call, 2) AS INTEGER)",  # call ids begin with a letter and their entry
 )
 
 _MEMOS = (
@@ -114,26 +120,6 @@ _MEMOS = (
         replaces TEXT NOT NULL DEFAULT ''
     ) STRICT""",
     "CREATE INDEX facts_slot ON facts (slot, project, state)",
-    "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE requests ADD COLUMN sent TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE calibrations ADD COLUMN kinds TEXT NOT NULL DEFAULT '[]'",
-)
-
-_USED = (
-    "ALTER TABLE sessions ADD COLUMN used INTEGER NOT NULL DEFAULT 0",
-    "CREATE INDEX sessions_used ON sessions (used)",
-)
-
-_FRONT = (
-    "ALTER TABLE sessions ADD COLUMN front TEXT NOT NULL DEFAULT ''",
-    # It was not recorded before. A session kept the recipe of the front end that began it, unless another was named.
-    "UPDATE sessions SET front = CASE WHEN recipe IN ('ask', 'sleep_consolidate') THEN 'ask' ELSE 'chat' END",
-)
-
-_WORKERS = (
-    "ALTER TABLE sessions ADD COLUMN spawner TEXT",
-    "ALTER TABLE sessions ADD COLUMN worktree TEXT NOT NULL DEFAULT ''",
-    "CREATE INDEX sessions_spawner ON sessions (spawner) WHERE spawner IS NOT NULL",
 )
 
 _RUNS = (
@@ -184,30 +170,43 @@ _RUNS = (
     ) STRICT""",
 )
 
-_OWNERSHIP: tuple[str, ...] = ()
-"""Only a server tells roles apart: see `postgres_rights`, and `_SHARES` of `postgres_schema`."""
-
-_COSTS = (
-    # Zeros in older requests: what is missing to the cost has no known component.
-    *(
-        f"ALTER TABLE requests ADD COLUMN {name} REAL NOT NULL DEFAULT 0"
-        for name in ("cost_input", "cost_cached", "cost_written", "cost_output", "saved")
-    ),
-    "ALTER TABLE sessions ADD COLUMN saved REAL NOT NULL DEFAULT 0",
-)
-
 STEPS: tuple[tuple[str, ...], ...] = (
-    (*_SESSIONS, *_RECORD, *_KNOWLEDGE),
-    _STARTED_AT,
-    _MEMOS,
-    _USED,
-    _FRONT,
-    _WORKERS,
+    (*_SESSIONS, *_RECORD, *_KNOWLEDGE, *_MEMOS, *_RUNS),
+    (
+        "ALTER TABLE started ADD COLUMN entry INTEGER NOT NULL DEFAULT 0",
+        "UPDATE started SET entry = CAST(substr(call, 2) AS INTEGER)",  # call ids begin with a letter and their entry
+    ),
+    (
+        *_MEMOS,
+        "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE requests ADD COLUMN sent TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE calibrations ADD COLUMN kinds TEXT NOT NULL DEFAULT '[]'",
+    ),
+    ("ALTER TABLE sessions ADD COLUMN used INTEGER NOT NULL DEFAULT 0", _BY_USE),
+    (
+        "ALTER TABLE sessions ADD COLUMN front TEXT NOT NULL DEFAULT ''",
+        # It was not recorded before. A session kept the recipe of the front end that began it, unless another was
+        # named.
+        "UPDATE sessions SET front = CASE WHEN recipe IN ('ask', 'sleep_consolidate') THEN 'ask' ELSE 'chat' END",
+    ),
+    (
+        "ALTER TABLE sessions ADD COLUMN spawner TEXT",
+        "ALTER TABLE sessions ADD COLUMN worktree TEXT NOT NULL DEFAULT ''",
+        _BY_SPAWNER,
+    ),
     _RUNS,
-    _OWNERSHIP,
-    _COSTS,
+    (),  # Only a server tells roles apart: see `postgres_rights`, and `_SHARES` of `postgres_schema`.
+    (
+        # Zeros in older requests: what is missing to the cost has no known component.
+        *(
+            f"ALTER TABLE requests ADD COLUMN {name} REAL NOT NULL DEFAULT 0"
+            for name in ("cost_input", "cost_cached", "cost_written", "cost_output", "saved")
+        ),
+        "ALTER TABLE sessions ADD COLUMN saved REAL NOT NULL DEFAULT 0",
+    ),
 )
-"""Statements that upgrade version n to n + 1; the first ones turn an empty file into a ledger."""
+"""Statements that upgrade version n to n + 1; the first ones make a new ledger of the newest version. A step that makes
+a table which a later step alters makes it in its former form."""
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -217,10 +216,12 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Take every missing step, all in one transaction. Safe if several processes do so at once."""
+    """Make the tables of an empty ledger, or take every step that an older one lacks, in one transaction. Safe if
+    several processes do so at once."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if missing := STEPS[version(connection) :]:
+        taken = version(connection)
+        if missing := STEPS[taken:] if taken else STEPS[:1]:
             for statement in chain.from_iterable(missing):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {len(STEPS)}")

@@ -119,10 +119,14 @@ def create(
     """
     folder, project, title = replace_surrogates(folder), replace_surrogates(project), check_name(db, name)
     text = (ulid(at), title, folder, project, model, recipe, at, at)
-    db.many(  # `run` would wait for its key
+    db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
-        [(*text, front, parent, spawner, worktree)],
+        *text,
+        front,
+        parent,
+        spawner,
+        worktree,
     )
     return SessionInfo(*text, 0, 0, parent, "", 0.0, front, 0, 0.0, spawner, worktree)
 
@@ -131,7 +135,7 @@ def open_main(db: Database, session: SessionInfo) -> Callable[[], list[Row]]:
     """Create the main lane of a new session, inside a transaction; the function that is returned returns a row with the
     keys of session and lane."""
     insert = "INSERT INTO lanes (session, agent, recipe) SELECT key, ?, ? FROM sessions WHERE id = ?"
-    db.many(insert, [(MAIN, session.recipe, session.id)])
+    db.run(insert, MAIN, session.recipe, session.id)
     newest = "(SELECT max(id) FROM lanes WHERE session = sessions.key)"
     db.run(f"UPDATE sessions SET main = {newest} WHERE id = ?", session.id)
     return db.begin_query("SELECT key, main FROM sessions WHERE id = ?", session.id)
@@ -143,10 +147,10 @@ FIND_KEY = "SELECT key FROM sessions WHERE id = ?"
 
 def key_of(db: Database, session: str) -> int:
     """Return the key of a session by its whole id; raise `UsageError` if it does not exist."""
-    row = db.one(FIND_KEY, session)
-    if row is None:
+    key = db.number(FIND_KEY, session)
+    if not key:
         raise _unknown_session(db, session)
-    return int(row[0])
+    return key
 
 
 def info(db: Database, session: str) -> SessionInfo:

@@ -135,7 +135,7 @@ class SpaceTable:
         with self._db.write():
             self._db.lock("spaces")
             name = self.check_free(name)
-            key = self._db.run(
+            key = self._db.insert(
                 "INSERT INTO spaces (name, folded, project, at) VALUES (?, ?, ?, ?)",
                 name,
                 fold_name(name),
@@ -294,7 +294,7 @@ class SpaceTable:
             space = replace(space, members=tuple(self._members(space.key)))  # the current members
             if sender.key not in {member.key for member in space.members}:
                 raise not_a_member(space, sender)
-            key = self._db.run(
+            key = self._db.insert(
                 "INSERT INTO messages (space, sender, at, text, reply_to, waits, origin, hops, session, call)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 space.key,
@@ -450,14 +450,13 @@ class SpaceTable:
 
     def newest_begun(self, space: Space, agent: Entity, before: int) -> int:
         """Return the newest message, older than `before`, that an open run of an agent works on; 0 for none (keys)."""
-        ((message,),) = self._db.all(
+        return self._db.number(
             f"SELECT max(message) FROM runs WHERE {OPEN} AND state <> '{QUEUED}' AND space = ? AND entity = ?"
             " AND message < ?",
             space.key,
             agent.key,
             before,
         )
-        return int(message or 0)
 
     def mark_seen(self, space: int, entity: int, message: int) -> None:
         """Record that a member has seen the messages of a space up to this one."""
@@ -513,7 +512,8 @@ def _describe_spent(root: int, dollars: float) -> str:
 
 
 def _entity(row: Sequence[Any]) -> Entity:
-    return Entity(row[0], row[1], row[2], read_options(row[3]))
+    key, name, kind, options = row
+    return Entity(key, name, kind, read_options(options))
 
 
 def _message(row: Sequence[Any]) -> SpaceMessage:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.json_value import to_json_value
-from nexus_cli.ledger import schema
+from nexus_cli.ledger import Ledger, schema
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
@@ -40,6 +41,12 @@ def unpack(version: int) -> None:
     path.parent.mkdir(parents=True, mode=0o700)
     path.write_bytes(gzip.decompress((STORED / f"schema_{version}.db.gz").read_bytes()))
     path.chmod(0o600)
+
+
+def read_tables(ledger: Ledger) -> list[tuple[str, str, str]]:
+    """Return type, name and statement, without its blanks, of each table and index of a ledger in a file."""
+    rows = ledger.db.all("SELECT type, name, coalesce(sql, '') FROM sqlite_master ORDER BY type, name")
+    return [(kind, name, "".join(sql.split())) for kind, name, sql in rows]
 
 
 def begins_with(body: dict[str, Any], sha256: str) -> bool:
@@ -73,6 +80,14 @@ def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefi
             assert check(ledger, session.id)["ok"] and after[: len(before)] == before
         assert after[len(before)].manifest.epoch == before[-1].manifest.epoch
         assert begins_with(around.server.requests[0].body, before[-1].manifest.sha256)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_older_ledger_gets_the_tables_of_a_new_one(place: Path, version: int) -> None:
+    with world(place, MODEL):
+        unpack(version)
+        with the_ledger() as ledger, closing(Ledger.open(None)) as new:
+            assert read_tables(ledger) == read_tables(new)
 
 
 @pytest.mark.parametrize(("version", "has_parts"), [(8, False), (9, True)])

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ledger.older import make_older
 from search import sample
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import LONGEST, Fact, FactState, MemorySlot
-from nexus_cli.ledger import Ledger, schema
+from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.relevance import rank_relevant
 
 AT, LATER = "2026-01-13T14:30:00.000Z", "2026-01-14T14:30:00.000Z"
@@ -225,15 +226,12 @@ def test_a_fact_outlives_its_session_without_its_words(ledger: Ledger, make: Sim
     assert ledger.facts.search("tabs") == [left] and b"Zanzibarq" not in bytes_of(path)
 
 
-def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(schema, "STEPS", schema.STEPS[:2])
-        path.parent.mkdir(parents=True)
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        schema.upgrade(connection)
+def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace) -> None:
+    Ledger.open(path).close()
+    make_older(path, 2)
+    with sqlite3.connect(path) as connection:
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall()
-        connection.close()
+    connection.close()
     ledger = Ledger.open(path)
     fact = keep(ledger, "deploy with fly", session=make.new(ledger).id, entry=1)
     ledger.close()

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.older import make_older
 from search import sample
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.ledger import Ledger, SessionInfo, schema
+from nexus_cli.ledger import Ledger, SessionInfo
 
 
 def calling(make: SimpleNamespace, number: int, *calls: str) -> Entry:
@@ -72,26 +73,15 @@ def test_calls_of_a_main_lane_are_not_those_of_a_side_lane(ledger: Ledger, make:
     assert not early.was_started("c8a") and late.was_started("c8a")
 
 
-def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
-    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        sessions_as_now = (*schema.STEPS[0], *schema.STEPS[3], *schema.STEPS[4], *schema.STEPS[5], schema.STEPS[8][-1])
-        patch.setattr(schema, "STEPS", (sessions_as_now,))
-        old = Ledger.open(path)
-        parent = worked(old, make)
-        forks = [old.fork_session(parent.id, at=make.at, entry=entry) for entry in (7, None)]
-        old.close()
+def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(path: Path, make: SimpleNamespace) -> None:
+    old = Ledger.open(path)
+    parent = worked(old, make)
+    forks = [old.fork_session(parent.id, at=make.at, entry=entry) for entry in (7, None)]
+    old.close()
+    make_older(path, 1)
     with sqlite3.connect(path) as connection:
         row = (parent.main_lane, "c8a", "bash", make.at)
         connection.execute("INSERT INTO started (lane, call, name, at) VALUES (?, ?, ?, ?)", row)
-        connection.execute("DROP INDEX sessions_used")
-        connection.execute("ALTER TABLE sessions DROP COLUMN used")
-        connection.execute("ALTER TABLE sessions DROP COLUMN front")
-        connection.execute("DROP INDEX sessions_spawner")
-        connection.execute("ALTER TABLE sessions DROP COLUMN spawner")
-        connection.execute("ALTER TABLE sessions DROP COLUMN worktree")
-        connection.execute("ALTER TABLE sessions DROP COLUMN saved")
     connection.close()
     ledger = Ledger.open(path)
     assert [ledger.log(fork.id).was_started("c8a") for fork in forks] == [False, True]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import AT, user
+from ledger.older import taken_back
 from ledger.postgres import Server
 from ledger.test_roles import SECRET, fill, first_words, seen
 from rpc.serving import MODEL, SETTINGS, Answering
@@ -281,9 +282,8 @@ def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pyte
     url = postgres.url(name)
     postgres.drop(url)
     postgres.sql(f"CREATE DATABASE {name}")
-    costs = schema.STEPS[8]  # today's code reads and writes these columns; the older server has them only meanwhile
-    with monkeypatch.context() as older:
-        older.setattr(schema, "STEPS", (*schema.STEPS[:6], (*schema.STEPS[6], *costs)))
+    with monkeypatch.context() as older:  # it has the columns of today, which today's code reads and writes
+        older.setattr(schema, "STEPS", schema.STEPS[:7])
         older.setattr(PostgresDatabase, "own_run", "1 = 1")
         Ledger.open(url).close()
         with (
@@ -294,8 +294,7 @@ def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pyte
             fill(ben, "/app", "ben")
             fill(ben, "/own")
         postgres.sql("INSERT INTO project_members VALUES ('/app', 'ana'), ('/app', 'builders')", database=name)
-        drops = [added.partition(" REAL")[0].replace("ADD", "DROP") for added in costs]
-        postgres.sql(*drops, database=name)
+    postgres.sql(*taken_back(7), database=name)
     with pytest.raises(NexusError, match="an older nexus wrote the ledger"):
         Ledger.open(postgres.url(name, "ana"))
     Ledger.open(url).close()

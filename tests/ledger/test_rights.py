@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from ledger.conftest import AT, user
+from ledger.older import describe_tables, taken_back
 from ledger.postgres import Server, sharing
 
 from nexus_cli.core.entry import Memo
@@ -313,10 +314,14 @@ def test_an_older_ledger_is_upgraded_by_its_administrator_and_proves_only_what_i
             "INSERT INTO signals (run, at, kind, value) VALUES (1, '', 'approval', '{}')",
             database="older",
         )
+    postgres.sql(*taken_back(7), database="older")
     with pytest.raises(NexusError) as refused:
         Ledger.open(hers)
     assert "administrator to run `nexus sessions list`, which upgrades" in refused.value.hint
     Ledger.open(url).close()
+    new = postgres.new_database()
+    assert describe_tables(postgres, "older") == describe_tables(postgres, new.partition("?")[0].rpartition("/")[2])
+    postgres.drop(new)
     with closing(Ledger.open(hers)) as ledger:
         assert [run.principal for run in ledger.runs.list_runs()] == ["", "ana"] and ledger.runs.answers(1) == []
         ledger.runs.cancel(2, AT)
