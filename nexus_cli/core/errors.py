@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, TypedDict
 
@@ -35,6 +36,8 @@ FORK: Final = "Fork it: nexus sessions fork ID"
 """Hint where another process has continued the session, so that it ends here."""
 
 
+_LONG_VALUE = re.compile(r"""(?<!\w)(['"])((?:(?!\1).){200})(?:(?!\1).)+\1|(\S{200})\S{800,}""", re.DOTALL)
+"""A quoted value of more than 200 characters, or a word of 1,000 and more, in an error of the person's input."""
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk."""
 
@@ -57,6 +60,8 @@ class NexusError(Exception):
     """A failure that ends a command, in one line: `nexus: WHAT: WHY. HINT.`"""
 
     def __init__(self, kind: str, what: str, why: str, hint: str = "", *, exit_status: int | None = None) -> None:
+        if EXIT_STATUS[kind] == EXIT_STATUS["usage"]:
+            what, why, hint = (_LONG_VALUE.sub(r"\1\2\3…\1", text) for text in (what, why, hint))
         super().__init__(f"{what}: {why}")
         self.kind = kind
         self.what = what

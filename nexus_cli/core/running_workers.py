@@ -27,6 +27,9 @@ _SHOWN = {UNKNOWN: "interrupted: nexus exited"}
 ENDED, CLOSED = "ended", "closed"
 """States of a job, besides `running` and `stopped`. `closed`: it ended with its session, and the model was not told."""
 
+REPORTS = "[nexus: worker "
+"""Beginning of a message that nexus sends with the reports of workers."""
+
 
 def describe_state(state: str) -> str:
     """Return the state of a worker for people and models."""

@@ -21,6 +21,10 @@ SUFFIX = ".lock"
 LOOK_SECONDS = 5.0
 """Most seconds to wait for processes that look for the owner of a lock."""
 
+PROGRAM = "program"
+ENTRY = "nexus_cli.cli.process"
+"""The module with which the program nexus starts; a Python program that opens sessions does not import it."""
+
 
 @dataclass(frozen=True, slots=True)
 class LockOwner:
@@ -33,7 +37,7 @@ class LockOwner:
     terminal: str
     """Its terminal, such as `/dev/pts/3`; "" for none."""
     command: str
-    """The subcommand of nexus, such as `ask`; "" for the REPL."""
+    """The subcommand of nexus, such as `ask`; "" for the REPL, `PROGRAM` for a program that uses nexus."""
     is_busy: bool
     """True while a turn or act runs in the session."""
 
@@ -52,7 +56,7 @@ def describe_process(*, is_busy: bool) -> str:
     for handle in (0, 1, 2):
         with suppress(OSError):
             terminal = terminal or os.ttyname(handle)
-    command, _ = split_arguments(sys.argv[1:])
+    command = split_arguments(sys.argv[1:])[0] if ENTRY in sys.modules else PROGRAM
     command = command if command.isalpha() and len(command) < 16 else ""
     return json.dumps(asdict(LockOwner(os.getpid(), _place(), terminal, command, is_busy)))
 

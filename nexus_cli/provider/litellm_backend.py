@@ -112,7 +112,7 @@ def _fill_bodies() -> None:
     from openai import NotGiven, Omit  # noqa: PLC0415
     from openai.resources.chat.completions import completions  # noqa: PLC0415
 
-    compare_types = completions.async_maybe_transform
+    compare_types = getattr(completions, "async_maybe_transform", None)
 
     async def leave_plain(parameters: Any, kind: Any) -> Any:
         if filling.get() is None:
@@ -128,7 +128,8 @@ def _fill_bodies() -> None:
             return data
 
     adapter.AsyncOpenAI = AsyncOpenAI
-    vars(completions)["async_maybe_transform"] = leave_plain
+    if compare_types is not None:  # else another version of the SDK, which compares them in its own way
+        vars(completions)["async_maybe_transform"] = leave_plain
 
 
 def _ask_nothing() -> None:

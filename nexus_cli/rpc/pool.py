@@ -309,11 +309,13 @@ class AgentPool:
         return next((agent for agent in self.list() if agent.session.id == key), None)
 
     def _find_session(self, key: str) -> SessionInfo:
-        """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""
+        """Return the session to continue; raise `InUseError` if an agent of the pool, a worker of one, or a client that
+        is creating one has it."""
         ledger = self.open_ledger()
         session, agent = ledger.find_session(key), self.find_agent(key)
         if agent or ledger.is_locked(session.id):
-            why = f"agent {agent.agent_id} is using this session" if agent else "a worker is using this session"
+            other = "a worker" if session.spawner else "another client"
+            why = f"{f'agent {agent.agent_id}' if agent else other} is using this session"
             raise InUseError(
                 f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or try again later"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -56,14 +57,20 @@ def find_pipe(project: Path) -> str:
     waits; "" if there is none."""
     project = real_path(project)
     paths = [
-        Path(folder, name)
+        f"{folder}/{name}"
         for place in (project, *list_git_folders(project))
         for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
         for name in names
         if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
     ]
-    paths += find_named([path for path in paths if path.name in _CONFIGURATIONS], project)
-    return next((str(path) for path in paths if path.is_fifo()), "")
+    configurations = [Path(path) for path in paths if os.path.basename(path) in _CONFIGURATIONS]
+    return next((path for path in (*paths, *map(str, find_named(configurations, project))) if _is_pipe(path)), "")
+
+
+def _is_pipe(path: str) -> bool:
+    with suppress(OSError, ValueError):
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    return False
 
 
 def _refuse_unless_plain(project: Path) -> None:

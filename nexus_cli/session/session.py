@@ -309,7 +309,7 @@ class Session(BaseSession):
             self._control.task = asyncio.current_task()
             self._control.stopped = ""
         engine = self.engine
-        self._control.events = events
+        self._control.events, self._control.problem = events, ""
         spent = engine.spending
         limits = self.dispatcher.limits
         engine.spending = Spending(
@@ -665,6 +665,7 @@ class Session(BaseSession):
         return NexusError("aborted", "stopped", f"the turn was interrupted{note}")
 
     def _timed_out(self) -> NexusError:
-        why = f"the turn took longer than {round(self.dispatcher.limits.timeout or 0.0, 1)} s"
+        problem = f": {self._control.problem}" if self._control.problem else ""
+        why = f"the turn took longer than {round(self.dispatcher.limits.timeout or 0.0, 1)} s{problem}"
         hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

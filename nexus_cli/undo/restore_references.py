@@ -18,7 +18,7 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.write_state import remove_empty_folders, replace_locked
-from nexus_cli.undo.plan_references import STASH, SYMBOLIC, TurnReference, is_shared
+from nexus_cli.undo.plan_references import STASH, SYMBOLIC, TurnReference, group_references, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
@@ -51,16 +51,17 @@ def read_present(root: str, repository: str, store: ByteStore) -> RepositoryStat
 def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
     """Return `rows` with what a linked worktree shares as its repository has it: a worktree that the turn added was
     followed from its first step on only. Blocks."""
-    places = {Path(row.root, row.change.repository) for row in rows}
-    repositories = {place: folders.common.parent for place in places if (folders := find_git_folders(place))}
-    rows_by_name = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
-    references = []
-    for row in rows:
-        repository, name = row.change.repository, row.change.name
-        same = (
-            rows_by_name.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
-        )
-        references.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
+    groups, references = group_references(rows), list[TurnReference]()
+    shared_rows = {str(Path(*place)): {row.change.name: row for row in group} for place, group in groups.items()}
+    for place, group in groups.items():
+        folders = find_git_folders(Path(*place))
+        if folders is None or folders.common == folders.git_dir:
+            references += group
+            continue
+        by_name = shared_rows.get(str(folders.common.parent), {})
+        for row in group:
+            same = by_name.get(row.change.name) if is_shared(row.change.name) else None
+            references.append(replace(same, change=replace(same.change, repository=place[1])) if same else row)
     return references
 
 

@@ -28,7 +28,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, BUDGET, BUDGET_ENDED, Limits, describe_budget, require_level
 from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
+from nexus_cli.core.running_workers import FAILED, FINISHED, REPORTS, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
@@ -693,7 +693,7 @@ class SessionWorkers(RunningWorkers[Session]):
         notices = self.session.engine.readings.notices
         notices[:] = [notice for notice in notices if notice != worker.ended_line()]
         self._note_told(worker)
-        return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+        return f"{REPORTS}{worker.id} has ended]\n{worker.result().text}"
 
     async def aclose(self) -> None:
         await asyncio.gather(

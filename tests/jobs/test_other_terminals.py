@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,11 @@ import pytest
 from program.stage import Stage, calls, end, stage, until
 from search import sample
 
-from nexus_cli.ledger.lock_owners import UNKNOWN_OWNER, describe_process, end_owner, find_owners
+from nexus_cli.cli import process
+from nexus_cli.core.errors import UsageError
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.lock_owners import ENTRY, UNKNOWN_OWNER, describe_process, end_owner, find_owners
+from nexus_cli.reports.running import stop_running
 
 SLEEP = 'touch {sign}; while ! test -e "$PWD/go"; do sleep 0.1; done'
 
@@ -87,4 +93,17 @@ def test_a_lock_names_the_command_and_not_the_value_of_an_option(
     monkeypatch: pytest.MonkeyPatch, words: str, command: str
 ) -> None:
     monkeypatch.setattr("sys.argv", ["nexus", *words.split()])
+    monkeypatch.setitem(sys.modules, ENTRY, process)
     assert json.loads(describe_process(is_busy=False))["command"] == command
+
+
+def test_a_program_that_has_opened_a_session_is_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["app.py", "ask"])
+    monkeypatch.delitem(sys.modules, ENTRY, raising=False)
+    with closing(Ledger.open(tmp_path / "ledger.db")) as ledger:
+        session = ledger.create_session(
+            folder="/f", project="/f", model="m", recipe="ask", at="2026-01-01T00:00:00.000Z"
+        ).id
+        assert ledger.lock(session)
+        with pytest.raises(UsageError, match="belongs to a program"):
+            stop_running(ledger, session)

@@ -185,3 +185,15 @@ def test_nothing_is_printed_nothing_left_in_the_environment_and_no_env_file_read
 def test_collection_is_on_again_after_the_import() -> None:
     LitellmBackend().prepare()
     assert gc.isenabled()
+
+
+@pytest.mark.matrix
+def test_a_version_of_the_sdk_that_compares_parameters_elsewhere_is_used_as_it_is() -> None:
+    code = (
+        "from openai.resources.chat.completions import completions\n"
+        "del completions.async_maybe_transform\n"
+        "from nexus_cli.provider.litellm_backend import _fill_bodies\n"
+        "_fill_bodies(); print(hasattr(completions, 'async_maybe_transform'))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"

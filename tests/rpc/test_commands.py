@@ -855,6 +855,20 @@ async def test_other_clients_are_told_of_a_command_that_has_changed_something_al
         assert len(texts) == 3 and "sk-aaa" not in texts[2]
 
 
+async def test_clients_that_open_one_session_at_once_are_told_of_each_other(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        session = (await served.client.create_agent("a"))["session"]
+        await served.client.send("a", "hello")
+        await served.client.destroy_agent("a")
+        opening = [served.client.create_agent(name, session=session) for name in ("b", "c", "d")]
+        errors = [
+            error for error in await asyncio.gather(*opening, return_exceptions=True) if isinstance(error, Exception)
+        ]
+        assert len(errors) == 2
+        for error in errors:
+            assert "worker" not in str(error) and "is using this session" in str(error)
+
+
 async def test_a_client_starts_no_agent_of_a_space_above_the_level_of_the_server(tmp_path: Path) -> None:
     async with serving(tmp_path, allow="edit") as served:
         await served.client.create_agent("a")

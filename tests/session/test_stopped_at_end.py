@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from session.played import Played, opened, say
+
+from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
+from nexus_cli.session.session import Session
 
 
 @pytest.mark.parametrize("by", ["timeout", "person"])
@@ -35,3 +40,25 @@ def test_a_session_that_is_done_says_so_if_the_text_is_empty(tmp_path: Path) -> 
     say(session, "hi")
     error = say(opened(Played(lambda request: ""), tmp_path, session.id), "")[1].error
     assert error and error["message"] == "no prompt: the last answer of this session is complete"
+
+
+class Away(Played):
+    """A provider that cannot be reached, or begins an answer at its second attempt; the time limit ends the turn."""
+
+    session: Session
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        yield RetryDelta(1, 0.1, "the host name nohost was not found")
+        if answer := self.script(request):
+            yield TextDelta(str(answer))
+        self.session._control.stop("timeout")
+        await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("answer", ["", "a beginning"])
+def test_the_time_limit_names_what_the_requests_have_failed_with(answer: str, tmp_path: Path) -> None:
+    provider = Away(lambda request: answer)
+    provider.session = opened(provider, tmp_path)
+    error = say(provider.session, "hi")[1].error
+    assert error and ("the host name nohost was not found" in error["message"]) is not bool(answer)
+    assert error["kind"] == "limit"

@@ -47,6 +47,8 @@ class Control:
     """Time at which the turn's limit expires, by the monotonic clock; None without a limit."""
     stopped: str = ""
     """Who stopped the turn, a key of `STOPPED_BY`; "" while the turn runs."""
+    problem: str = ""
+    """The reason that the request which a stop ended had failed before, "" for none."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Wakes the commands that the turn waits for: they go on in the background."""
     is_ending: bool = False

@@ -79,7 +79,7 @@ async def _request_reply(
     first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.provider.stream(request)
-    began = False
+    began, problem = False, ""
     try:
         await engine.conversation.log.save()
         async for delta in stream:
@@ -91,10 +91,12 @@ async def _request_reply(
                 case ThinkingDelta(text) if main:
                     engine.control.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
+                    problem = why
                     engine.control.emit(event.Retry(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
+        engine.control.problem = "" if began else problem
         is_paid = began or request.sending.is_sent
         _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if is_paid else None, before, main)
         raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.running_workers import REPORTS
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.reports import event_texts
@@ -188,8 +189,12 @@ class RichRenderer:
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
-        """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text."""
+        """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text. Of the
+        reports of workers, which nexus sends as a message, show that they are sent."""
         self._drop_batch.show_held()
+        if text.startswith(REPORTS):
+            self._scrollback.add_note("sending worker reports to the model", "dim")
+            return
         self._scrollback.add_user_message(text)
 
     def show_note(self, text: str, role: str = "") -> None:

@@ -290,7 +290,7 @@ class LocalSession(TerminalContext):
         """Begin a turn with the reports of workers that the person moved to the background."""
         workers = self.session.workers
         if workers is not None and not self.repl.is_leaving and (reports := workers.take_reports()):
-            self.repl.show_note("sending worker reports to the model")
+            self.repl.renderer.show_user_message(reports)
             self.repl.jobs.start("turn", "", self.run(Trigger(reports, source="agent", actor="nexus")))
 
     async def _act_aside(self, act: Act) -> None:

@@ -590,6 +590,12 @@ def test_a_signed_thought_without_words_leaves_no_line() -> None:
     assert put(e.Thinking(""), e.Thinking("\n"), e.Text("x"), e.TurnEnd(DONE)) == "x\n"
 
 
+def test_reports_of_workers_are_no_words_of_the_person() -> None:
+    seen = Seen()
+    seen.renderer.show_user_message("[nexus: worker w1 has ended]\nDone.")
+    assert "sending worker reports to the model" in seen.text and "w1" not in seen.text
+
+
 def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
     seen = Seen(20)
     seen.renderer.show_user_message("a rather long line of words\n  indented")
