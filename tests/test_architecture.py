@@ -51,7 +51,7 @@ FLOOR = {
     "runs": 12,
     "imports": 12,
     "commands": 13,
-    "client": 13,
+    "client": 14,
     "rpc": 14,
     "ui": 15,
     "acp": 15,
@@ -478,12 +478,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_107, 0, 1),
+    "acp": (9_105, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_525, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (61_488, 0, 51),
-    "config": (35_634, 0, None),
+    "commands": (67_075, 0, 59),
+    "config": (35_715, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
     "core": (46_525, 0, None),
@@ -492,12 +492,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_581, 0, 19),
     "hooks": (7_670, 0, 21),
     "imports": (14_427, 0, 10),
-    "ledger": (53_204, 0, 32),
+    "ledger": (53_204, 0, 31),
     "mcp": (19_468, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (72_170, 8_414, None),
+    "reports": (66_450, 8_414, None),
     "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
     "tools": (54_509, 26_394, 55),
-    "tree undo worktrees": (68_732, 0, 64),
+    "tree undo worktrees": (68_653, 0, 63),
     "ui": (95_204, 0, 46),
     "workers": (10_322, 0, 1),
 }
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_718, 48_919)
+SUM = (970_585, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

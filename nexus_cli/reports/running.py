@@ -17,10 +17,9 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
-from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import cut_line, when
+from nexus_cli.reports.text.lines import cut_line, title_of, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
