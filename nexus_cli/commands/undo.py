@@ -142,7 +142,8 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
             f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, MOST_NAMED)}"
         )
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
-    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
+    changed = not request.dry_run and bool(value["restored"] or value["removed"])
+    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0, changed=changed)
 
 
 def record_act(log: Log, description: str, turn: int) -> None:

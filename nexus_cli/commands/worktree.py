@@ -136,7 +136,8 @@ def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> App
     names = ", ".join(conflict.path for conflict in result.conflicts)
     note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept"
     notes = [*([note] if names else []), *([undo] if result.written else [])]
-    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note="; ".join(notes))
+    value, status = result.to_json(record), 1 if names else 0
+    return Report("applied", value, whole=True, status=status, note="; ".join(notes), changed=bool(result.written))
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:
@@ -177,7 +178,7 @@ def remove(
 
 def _report_removal(message: str, *names: str, note: str = "") -> Report[RemovalReport]:
     value: RemovalReport = {"version": 1, "ids": [*names], "message": message, "note": note}
-    return Report("", value, note=message)
+    return Report("", value, note=message, changed=bool(names))
 
 
 def find_project(folder: Path) -> Path:
