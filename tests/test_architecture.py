@@ -124,8 +124,7 @@ LAZY = {
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
-    "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
-    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds
+    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds; jobs, which few sessions have
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
@@ -482,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_525, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (67_091, 0, 59),
+    "commands": (69_856, 0, 59),
     "config": (35_715, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
@@ -497,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (66_450, 8_414, None),
+    "reports": (63_627, 8_414, None),
     "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
@@ -525,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_601, 48_919)
+SUM = (970_543, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
