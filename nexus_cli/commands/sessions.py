@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from html import unescape
 from itertools import islice
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Literal, TypedDict, cast, get_args
 
 from nexus_cli.commands.arguments import SessionSource, read_log, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
@@ -23,13 +24,16 @@ from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, Vers
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.option import Argument, Option
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import makers_of
-from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.last_exchange import short_id
+from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, known_dollars, title_of, when
@@ -51,6 +55,9 @@ TRIGGERED = {"tick_autonomous": "plan: ", "tick_event": "event: "}
 """What started a run that nobody typed, before its title, by its recipe."""
 WIDE = 1000
 """Wider than any terminal: from here on ids are whole, for scripts."""
+SERVERS = ("serve", "acp", "schedule", "runs")
+"""Commands whose process has several sessions: ending one would end all."""
+RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
 ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
 """The program, its id of the session, and the file that an imported session comes from."""
 
@@ -90,7 +97,37 @@ class SearchReport(JsonOf[SearchResult]):
     folder: str | None
 
 
-Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
+@dataclass(slots=True)
+class RunningObject:
+    """A session that a process has open, a worker, or an unattended run."""
+
+    id: str
+    short: str
+    kind: Literal["session", "worker", "run"]
+    state: RunningState
+    """`idle`: open, and no turn runs in it."""
+    title: str
+    what: str | None
+    """The call that runs or asks, or what a run waits for."""
+    folder: str
+    updated: str
+    parent: str | None = None
+    """For a worker: the session that started it."""
+    run: str | None = None
+    """The unattended run that works in the session."""
+    command: str | None = None
+    """The subcommand of nexus; null for the REPL."""
+    pid: int | None = None
+    terminal: str | None = None
+
+
+class RunningReport(VersionedReport):
+    """With `--running`: active and waiting sessions and runs."""
+
+    running: list[JsonOf[RunningObject]]
+
+
+Listed = SessionsReport | RunningReport
 
 
 def build_list(
@@ -107,8 +144,6 @@ def build_list(
     """List the interactive sessions of this folder, newest first."""
     ledger = source.ledger
     if running:
-        from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
-
         return Report("running", running_report(ledger))
     if worktree:
         value = list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
@@ -186,6 +221,59 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
     return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
 
 
+def running_report(ledger: Ledger) -> RunningReport:
+    """Return open sessions, the busy ones first, and the runs that are queued, running or waiting."""
+    owners = ledger.find_owners()
+    sessions = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
+    rows = [session for session in sessions if session is not None]
+    by_session = {row.id: row for row in rows}
+    if ledger.has_runs():
+        for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
+            if here := by_session.get(run["session"] or ""):
+                here.run = run["id"]
+                continue
+            state: RunningState = (
+                "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
+            )
+            facts = run["title"], run["waits_for"], run["folder"], run["updated"]
+            rows.append(RunningObject(run["id"], run["id"], "run", state, *facts))
+    rows.sort(key=lambda row: (get_args(RunningState).index(row.state), row.id))
+    return {"version": 1, "running": to_json_value(rows)}
+
+
+def _session_row(ledger: Ledger, session: str, owner: LockOwner) -> RunningObject | None:
+    with suppress(NexusError):  # deleted since
+        info, log = ledger.session(session), ledger.log(session)
+        state, activity = _find_state(log, owner)
+        return RunningObject(
+            info.id,
+            ledger.short_ids([info.id])[0],
+            "worker" if info.spawner else "session",
+            state,
+            info.name or title_of(info.first_text),
+            activity,
+            info.folder,
+            info.updated,
+            info.spawner,
+            command=owner.command or None,
+            pid=owner.pid or None,
+            terminal=owner.terminal or None,
+        )
+    return None
+
+
+def _find_state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
+    """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
+    if not owner.is_busy:
+        return "idle", None
+    calls = open_calls(next(Replay(log).newest_turns(), ()))
+    if not calls:
+        return "runs", None
+    started = [event for event in calls if log.was_started(event.call.id)]
+    first = (started or calls)[0]
+    return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:LONGEST_TITLE]
+
+
 def stop_session(
     source: Source,
     key: Annotated[str, Argument("ID", "Id or name of a session, or a run such as run-3.")],
@@ -195,8 +283,6 @@ def stop_session(
 
     nexus sends SIGTERM to the process of the session, which stops the turn, saves and exits.
     """
-    from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
-
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
@@ -217,6 +303,25 @@ def stop_session(
             "`nexus sessions list --running` lists the open sessions",
         )
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
+
+
+def stop_running(ledger: Ledger, session: str) -> LockOwner:
+    """Return the process to end, one of this session alone; raise `UsageError` if there is none."""
+    info = ledger.session(session)
+    owner = ledger.find_owner(info.id)
+    if owner is None:
+        raise UsageError(f"session {info.id}", "no process has it open", "See `nexus sessions list --running`")
+    if info.spawner:
+        hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
+        raise UsageError(f"session {info.id}", "this is a worker of another session", hint)
+    if owner.command in SERVERS:
+        why = f"the session belongs to `nexus {owner.command}` (process {owner.pid})"
+        hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
+        raise UsageError(f"session {info.id}", why, hint)
+    if not owner.is_here:
+        why = "the process runs on another machine or is unknown"
+        raise UsageError(f"session {info.id}", why, "Stop the session where it runs")
+    return owner
 
 
 def fork(
@@ -534,6 +639,31 @@ def describe_more_sessions(value: JsonObject) -> str:
     total = value.get("total", 0)
     hidden_count = total - len(value["sessions"])
     return f"{plural(hidden_count, 'older session')} not shown: --limit {total} lists all." if hidden_count > 0 else ""
+
+
+def running_text(value: JsonObject) -> Blocks:
+    """Return a line for each, with the ways to open and to stop one."""
+    columns = {
+        "state": "state",
+        "id": "short",
+        "where": _name_process,
+        "since": lambda session: when(session["updated"]),
+        "what": _describe_running,
+    }
+    yield Table(columns, value["running"], "Nothing is running or waiting.")
+    if value["running"]:
+        yield from ["", name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")]
+
+
+def _describe_running(session: JsonObject) -> str:
+    doing = f" · {session['what']}" if session["what"] else ""
+    kind = "worker: " if session["kind"] == "worker" else ""
+    return cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", LONGEST_TITLE)
+
+
+def _name_process(session: Mapping[str, object]) -> str:
+    terminal = str(session["terminal"] or "").removeprefix("/dev/")
+    return " ".join(filter(None, (str(session["command"] or ""), terminal, str(session["pid"] or "")))) or "-"
 
 
 def search_text(value: JsonObject) -> Blocks:
