@@ -27,6 +27,8 @@ from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 if TYPE_CHECKING:
+    from nexus_cli.commands.sessions import SessionsReport
+    from nexus_cli.commands.worktree import WorktreesReport
     from nexus_cli.core.event_json import AskResult
     from nexus_cli.core.server_results import (
         AgentLimits,
@@ -46,9 +48,7 @@ if TYPE_CHECKING:
         WorktreeDiff,
     )
     from nexus_cli.reports.context import ContextReport
-    from nexus_cli.reports.sessions import SessionsReport
     from nexus_cli.reports.workers import WorkerList
-    from nexus_cli.reports.worktrees import WorktreesReport
     from nexus_cli.worktrees.apply_worktree import AppliedWorktree
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

@@ -51,7 +51,7 @@ FLOOR = {
     "runs": 12,
     "imports": 12,
     "commands": 13,
-    "client": 13,
+    "client": 14,
     "rpc": 14,
     "ui": 15,
     "acp": 15,
@@ -124,8 +124,7 @@ LAZY = {
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
-    "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
-    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds
+    "reports/acts.py": {"nexus_cli"},  # an event of a turn that no entry holds; jobs, which few sessions have
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
@@ -478,12 +477,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_107, 0, 1),
+    "acp": (9_105, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_519, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (61_488, 0, 51),
-    "config": (35_634, 0, None),
+    "commands": (70_896, 0, 59),
+    "config": (35_715, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
     "core": (46_553, 0, None),
@@ -492,13 +491,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_581, 0, 19),
     "hooks": (7_670, 0, 21),
     "imports": (14_427, 0, 10),
-    "ledger": (52_979, 0, 32),
+    "ledger": (53_204, 0, 31),
     "mcp": (19_468, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (71_831, 8_279, None),
-    "rpc": (17_966, 0, 20),
+    "reports": (62_535, 8_414, None),
+    "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (22_964, 0, 40),
     "sandbox": (38_387, 0, 27),
@@ -509,8 +508,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
     "tools": (54_509, 26_394, 55),
-    "tree undo worktrees": (68_974, 0, 66),
-    "ui": (94_873, 0, 46),
+    "tree undo worktrees": (68_653, 0, 63),
+    "ui": (95_204, 0, 46),
     "workers": (10_322, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -525,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_760, 48_784)
+SUM = (970_491, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

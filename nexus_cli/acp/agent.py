@@ -28,6 +28,7 @@ from nexus_cli.acp.updates import UpdateStream, image, message, note, progress, 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Choice, Command
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.model import quick_names
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
@@ -54,7 +55,6 @@ from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.export import fenced, save_in
 from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
@@ -231,7 +231,7 @@ class EditorSession:
     def describe_options(self) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
         """Return level, model and effort, each with its choices."""
         status = self.session.status()
-        names = [status.model, *models.quick_names(self.session.engine.settings)]
+        names = [status.model, *quick_names(self.session.engine.settings)]
         return [
             _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
             _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import SessionSource, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.sessions import build_session
+from nexus_cli.commands.sessions import SessionReport, build_session
 from nexus_cli.commands.skill import describe_guide, describe_untrusted, list_agents, name_origin
+from nexus_cli.commands.undo import record_act
 from nexus_cli.commands.verb import Act, Authority, Noun, Report, Source, Verb, print_act, report_act
-from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
+from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, UsageError
@@ -21,7 +22,6 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.option import Argument
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, WorkerObject, describe_state
 from nexus_cli.guides.skills import Skill
-from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, dollars, short, worker_title

@@ -1,4 +1,4 @@
-"""The cache use of each request, and why one missed."""
+"""The cache use of each request, why one missed, and the rewrites of the window: price, break-even and outcome."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.conversation.fingerprints import Difference
+from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.limits import MAX_INT
+from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.option import Argument, Option
+from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.request_history import RequestPair, read_conversations
-from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.ledger import Ledger, RequestRow, pick_request
+from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.prompt_cache import CacheLife
-from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
-from nexus_cli.reports.text.blocks import Blocks, Columns, TitledTable, aligns, paragraphs
+from nexus_cli.reports.text.blocks import Blocks, Columns, Paragraph, TitledTable, aligns, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import PURPOSES, dollars, number, plural, share, when
 
@@ -38,6 +41,31 @@ COLUMNS: Columns = {
 }
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
+
+SUMMARY = "compact"
+"""Agent of the conversations that request summaries."""
+LISTED = 5
+"""Most rewrites that the text lists."""
+
+
+class RewriteRow(JsonOf[RewritePrice]):
+    """A rewrite of the window: compaction, truncation, removal of stale results, a new system text."""
+
+    at: str
+    cause: str
+    epoch: int
+    summary_usd: float | None
+    """Dollars for the requests of the summary, 0 without a summary."""
+    saved_usd_each: float | None
+    """Dollars saved in each later request."""
+    break_even: int | None
+    """Number of requests after which the rewrite pays for itself; null: never."""
+    requests: int
+    """Requests that followed, up to the next compaction, truncation or new system text."""
+    uncached: int | None
+    """Tokens of the first request after the rewrite that were not read from the cache."""
+    net_usd: float | None
+    """The balance so far: dollars saved in these requests minus the cost."""
 
 
 class CacheRow(JsonOf[RequestPair]):
@@ -159,6 +187,53 @@ def _total(rows: Sequence[RequestPair]) -> CacheTotal:
     }
 
 
+def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[RewriteRow]:
+    """Return every rewrite of the session's own, oldest first."""
+    log, *others = ledger.logs(session)
+    memos = log.memos(REWRITE, own=True)
+    if not memos:
+        return []
+    rows = log.requests()
+    summaries = [row for other in others if other.agent == SUMMARY for row in other.requests()]
+    rewrite_rows, before = [], ""
+    for place, memo in enumerate(memos):
+        paid = [row for row in summaries if before < row.manifest.at <= memo.at]
+        model = log.epoch(memo.value["epoch"]).model
+        rewrite_rows.append(_describe_rewrite(settings, model, memo, _requests_since(rows, memos[place:]), paid))
+        before = memo.at
+    return rewrite_rows
+
+
+def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[RequestRow]:
+    """Return the answered requests after the first of `memos`, as long as its saving lasts: until the window is
+    rewritten by more than the removal of stale results."""
+    first, *later = memos
+    end = next((memo.at for memo in later if memo.value["cause"] != Cause.PRUNED.value), "9")
+    return [row for row in rows if row.was_answered and first.at <= row.manifest.at <= end]
+
+
+def _describe_rewrite(
+    settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
+) -> RewriteRow:
+    value = memo.value
+    first = since[0].usage if since and since[0].reported_tokens else None
+    info = load_model_info(model, settings).with_tier_prices(first.input if first else 0)
+    cold, saved = value["cold"], value["saved"]
+    summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
+    spent = None if value["cost"] is None or summary is None else value["cost"] + summary
+    each, after = break_even(info, cold=cold, saved=saved, spent=spent)
+    return RewriteRow(
+        at=memo.at,
+        **value,
+        summary_usd=summary,
+        saved_usd_each=each,
+        break_even=after,
+        requests=len(since),
+        uncached=first.input - first.cache_read if first else None,
+        net_usd=None if each is None or spent is None else round_dollars(each * len(since) - spent),
+    )
+
+
 def cache_text(value: JsonObject, width: int) -> Blocks:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
@@ -243,6 +318,34 @@ def _beside(rows: Sequence[JsonObject]) -> Blocks:
         missed = sum(row["missed"] for row in these)
         lines.append(text + (f", {number(missed)} missed" if missed else ""))
     return ["", "in addition:", *paragraphs(lines, "    ", "  ")] if lines else []
+
+
+def rewrite_lines(rows: Sequence[JsonObject]) -> Blocks:
+    """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
+    columns = {
+        "cause": "cause",
+        "removed": "saved",
+        "resent": "cold",
+        "cost": lambda row: dollars(row["cost"]),
+        "summary": lambda row: dollars(row["summary_usd"]) if row["summary_usd"] else "-",
+        "pays after": lambda row: "never" if row["break_even"] is None else plural(row["break_even"], "request"),
+        "since": "requests",
+        "net": _format_balance,
+    }
+    yield TitledTable("rewrites", columns, rows[-LISTED:])
+    for row in rows[-LISTED:]:
+        pays = "" if row["pays"] else " (does not pay for itself)"
+        yield Paragraph(f"{row['cause']}: {row['why']}{pays}", "    ", "  ")
+    if len(rows) > LISTED:
+        costs = [cost for row in rows for cost in (row["cost"], row["summary_usd"])]
+        paid = "" if None in costs else f" cost {dollars(sum(costs))}"
+        hidden = plural(len(rows) - LISTED, "earlier rewrite")
+        yield Paragraph(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", "  ")
+
+
+def _format_balance(row: JsonObject) -> str:
+    net = row["net_usd"]
+    return "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
 
 
 OFFERED = 20

@@ -8,12 +8,19 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import SessionSource, read_log
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import ActReport, Noun, Report, Source, TextReport, Verb, print_act, report_line
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.option import Argument
 from nexus_cli.core.services import Jobs
-from nexus_cli.reports.jobs import JobsReport
+from nexus_cli.reports.text.blocks import Blocks, Table
 
 JobId = Annotated[str, Argument("ID", "The job's id.")]
+
+
+class JobsReport(ReportOfSession):
+    """The background commands of a session."""
+
+    jobs: Sequence[Annotated[JsonDict, "session.session_jobs.JobObject"]]
 
 
 def build_list(source: Source) -> Report[JobsReport]:
@@ -55,6 +62,12 @@ async def _manage(context: CommandContext, act: str, job: str) -> Report[Any]:
     if result.error:
         raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists the jobs")
     return report_line(job, result.output) if act == "show" else print_act(result.output, job)
+
+
+def jobs_text(value: JsonObject) -> Blocks:
+    """List the jobs, each on one line where there is room."""
+    none = "No jobs. The model starts jobs with bash's `background` option."
+    return [Table({"id": "id", "state": "how", "command": "name"}, value["jobs"], none)]
 
 
 def _complete_jobs(source: Source) -> Sequence[str]:

@@ -264,7 +264,7 @@ def add_fact(
             f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
         )
     fact = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
-    return Report("fact", facts_report(source.ledger, [fact], source.session(), done="kept"))
+    return Report("fact", facts_report(source.ledger, [fact], source.session(), done="kept"), changed=True)
 
 
 def accept_facts(
@@ -273,7 +273,7 @@ def accept_facts(
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     kept, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
-    return Report("fact", acceptance_report(source.ledger, kept, forgotten, source.session()))
+    return Report("fact", acceptance_report(source.ledger, kept, forgotten, source.session()), changed=True)
 
 
 def forget_facts(
@@ -286,7 +286,7 @@ def forget_facts(
     facts = source.ledger.facts
     facts_by_id = {fact.id: fact for fact in map(facts.get, _names(key))}
     gone = [facts.forget(name, utc_now()) or fact for name, fact in facts_by_id.items()]
-    return Report("fact", facts_report(source.ledger, gone, source.session(), done="forgotten"))
+    return Report("fact", facts_report(source.ledger, gone, source.session(), done="forgotten"), changed=True)
 
 
 def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

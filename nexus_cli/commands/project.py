@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.diff import changes_to_review
 from nexus_cli.commands.verb import Noun, Verb
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.core.option import Argument, Option
-from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.reports.instructions import check_written
 
 MOST_TOKENS = 400

@@ -105,7 +105,7 @@ def cancel_run(
         raise UsageError(before.id, f"already {before.state}", f"See `nexus runs show {before.id}`")
     was = "it was interrupted" if broken_runs(source.ledger, [before]) else f"it was {before.state}"
     done = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
-    return Report("run", run_report(source.ledger, runs.get(before.key), done))
+    return Report("run", run_report(source.ledger, runs.get(before.key), done), changed=True)
 
 
 def pause_run(
@@ -143,7 +143,8 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
 def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
     """Return the report of several runs, and what a command has `done` with them: `cancelled`, `paused`, `resumed`."""
     runs = map(source.ledger.runs.get, [run.key for run in befores])
-    return Report("runs", {"version": 1, "done": done, "runs": describe_runs(source.ledger, runs)})
+    value: RunsReport = {"version": 1, "done": done, "runs": describe_runs(source.ledger, runs)}
+    return Report("runs", value, changed=bool(befores))
 
 
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
@@ -232,9 +233,10 @@ def resume_run(
     now = ledger.runs.get(target_run.key)
     if asks_approval(target_run) and not source.is_served:
         source.work_beside(partial(_drive, ledger, now))
-        return Report("", run_report(ledger, now))
+        return Report("", run_report(ledger, now), changed=True)
     is_left = target_run.state == FAILED or asks_approval(target_run)
-    return Report("run", run_report(ledger, now, f"continues{' with `nexus serve`' * is_left}"))
+    done = f"continues{' with `nexus serve`' * is_left}"
+    return Report("run", run_report(ledger, now, done), changed=True)
 
 
 def _signal(source: Source, run: Run, answer: str) -> bool:

@@ -135,7 +135,7 @@ def _find_plan(source: Source, name: str) -> Plan:
 def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSchedule:
     from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
 
-    return Report("plan", plan_report(source.ledger, plan, done, run))
+    return Report("plan", plan_report(source.ledger, plan, done, run), changed=True)
 
 
 def add_scheduled(

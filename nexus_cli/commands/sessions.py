@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from html import unescape
 from itertools import islice
-from typing import Annotated, Any, cast
+from typing import Annotated, Literal, TypedDict, cast, get_args
 
 from nexus_cli.commands.arguments import SessionSource, read_log, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
@@ -17,16 +18,27 @@ from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Report, Sou
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
+from nexus_cli.core.entry import PERSON, Entry
 from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.option import Argument, Option
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING
+from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.reports import sessions as reports
-from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.sessions import SearchReport, SessionReport, SessionsReport
-from nexus_cli.reports.text.lines import known_dollars
+from nexus_cli.ledger.lock_owners import PROGRAM, LockOwner
+from nexus_cli.ledger.search import SearchResult
+from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.reports.conversation import Replay, open_calls
+from nexus_cli.reports.last_exchange import short_id
+from nexus_cli.reports.runs import describe_runs
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import cut_line, known_dollars, title_of, when
 from nexus_cli.reports.transcript import transcript_of
+from nexus_cli.reports.workers import recorded_workers
 
 MOST = 200
 """Most sessions that are offered; a search reaches the others."""
@@ -34,10 +46,88 @@ LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
-Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
 Key = Annotated[str, Argument("ID", "Session id (or its start or end) or name.")]
 TITLE = 100
 """Most characters of a title."""
+LONGEST_TITLE = 200
+"""Most columns of a title on lines that are otherwise as long as their content."""
+TRIGGERED = {"tick_autonomous": "plan: ", "tick_event": "event: "}
+"""What started a run that nobody typed, before its title, by its recipe."""
+WIDE = 1000
+"""Wider than any terminal: from here on ids are whole, for scripts."""
+SERVERS = ("serve", "acp", "schedule", "runs", PROGRAM)
+"""Commands whose process has several sessions: ending one would end all."""
+RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
+ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
+"""The program, its id of the session, and the file that an imported session comes from."""
+
+
+class ListedSession(JsonOf[SessionInfo]):
+    """A session with the short id that people see."""
+
+    short: str
+    person: str = ABSENT
+    """On a server: the role whose session it is."""
+
+
+class SessionsReport(VersionedReport):
+    """The listed sessions."""
+
+    sessions: list[ListedSession]
+    """Newest first."""
+    total: int
+    runs: int
+    """Runs of `nexus ask` in this folder that are not listed."""
+
+
+class SessionReport(JsonOf[SessionInfo]):
+    """A session with its conversation."""
+
+    version: Literal[1]
+    workers: list[WorkerObject]
+    entries: list[JsonOf[Entry]]
+    imported: ImportOrigin = ABSENT
+
+
+class SearchReport(JsonOf[SearchResult]):
+    """The matches of a search."""
+
+    version: Literal[1]
+    text: str
+    folder: str | None
+
+
+@dataclass(slots=True)
+class RunningObject:
+    """A session that a process has open, a worker, or an unattended run."""
+
+    id: str
+    short: str
+    kind: Literal["session", "worker", "run"]
+    state: RunningState
+    """`idle`: open, and no turn runs in it."""
+    title: str
+    what: str | None
+    """The call that runs or asks, or what a run waits for."""
+    folder: str
+    updated: str
+    parent: str | None = None
+    """For a worker: the session that started it."""
+    run: str | None = None
+    """The unattended run that works in the session."""
+    command: str | None = None
+    """The subcommand of nexus; null for the REPL, `program` for a Python program that uses nexus."""
+    pid: int | None = None
+    terminal: str | None = None
+
+
+class RunningReport(VersionedReport):
+    """With `--running`: active and waiting sessions and runs."""
+
+    running: list[JsonOf[RunningObject]]
+
+
+Listed = SessionsReport | RunningReport
 
 
 def build_list(
@@ -54,14 +144,12 @@ def build_list(
     """List the interactive sessions of this folder, newest first."""
     ledger = source.ledger
     if running:
-        from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
-
         return Report("running", running_report(ledger))
     if worktree:
-        value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
+        value = list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
     else:
-        value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
-    note = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
+        value = list_sessions(ledger, None if everywhere else str(source.folder()), limit)
+    note = describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     if not (value["total"] or everywhere or value["runs"]):
         note = "`nexus sessions list --all` lists the sessions of all folders."
     if not value["total"] and ledger.list_replaced():
@@ -72,7 +160,7 @@ def build_list(
 def build_session(source: Source, key: Key) -> Report[SessionReport]:
     """Print the conversation of a session."""
     info = source.ledger.session(source.find(key))
-    value = reports.show_session(source.ledger, info.id)
+    value = show_session(source.ledger, info.id)
     if source.is_json:
         return Report("transcript", value)
     transcript = transcript_of(Replay(source.ledger.log(info.id), info.folder, is_whole=True), info)
@@ -87,7 +175,103 @@ def build_search(
 ) -> Report[SearchReport]:
     """Search messages and tool calls in the sessions of this folder, newest first."""
     folder = None if everywhere else str(source.folder())
-    return Report("search", reports.search_sessions(source.ledger, replace_surrogates(text), folder, limit))
+    return Report("search", search_sessions(source.ledger, replace_surrogates(text), folder, limit))
+
+
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *, runs: bool = False) -> SessionsReport:
+    """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
+    out of them, unless `runs` are wanted; without a folder those of all folders, with the runs."""
+    runs = runs or folder is None
+    hidden_runs = 0 if runs or folder is None else ledger.count_runs(folder)
+    return _list_value(
+        ledger, ledger.sessions(folder, limit, runs=runs), ledger.count_sessions(folder, runs=runs), hidden_runs
+    )
+
+
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int) -> SessionsReport:
+    """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
+    sessions = ledger.sessions_in_worktree(project, worktree)
+    return _list_value(ledger, sessions[:limit], len(sessions), 0)
+
+
+def _list_value(ledger: Ledger, infos: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
+    ends = ledger.short_ids([info.id for info in infos])
+    values = [ListedSession(to_json_value(info), short=end) for info, end in zip(infos, ends, strict=True)]
+    if ledger.db.is_shared:
+        makers = makers_of(ledger.db, [info.id for info in infos])
+        for value in values:
+            value["person"] = makers[value["id"]]
+    return {"version": 1, "sessions": values, "total": total, "runs": runs}
+
+
+def show_session(ledger: Ledger, session: str) -> SessionReport:
+    """Return one session with its workers and every entry of its main conversation."""
+    log = ledger.log(session)
+    value: JsonDict = {**to_json_value(ledger.session(session)), "version": 1}
+    value["workers"] = recorded_workers(ledger, session)
+    for memo in log.memos(IMPORTED_SESSION):
+        value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}
+    return SessionReport(value, entries=to_json_value(log.read(1, log.last_id())))
+
+
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
+    """Return the newest entries that contain `text`; raise `UsageError` if it is empty."""
+    if not text.strip():
+        raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
+    return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
+
+
+def running_report(ledger: Ledger) -> RunningReport:
+    """Return open sessions, the busy ones first, and the runs that are queued, running or waiting."""
+    owners = ledger.find_owners()
+    sessions = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
+    rows = [session for session in sessions if session is not None]
+    by_session = {row.id: row for row in rows}
+    if ledger.has_runs():
+        for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
+            if here := by_session.get(run["session"] or ""):
+                here.run = run["id"]
+                continue
+            state: RunningState = (
+                "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
+            )
+            facts = run["title"], run["waits_for"], run["folder"], run["updated"]
+            rows.append(RunningObject(run["id"], run["id"], "run", state, *facts))
+    rows.sort(key=lambda row: (get_args(RunningState).index(row.state), row.id))
+    return {"version": 1, "running": to_json_value(rows)}
+
+
+def _session_row(ledger: Ledger, session: str, owner: LockOwner) -> RunningObject | None:
+    with suppress(NexusError):  # deleted since
+        info, log = ledger.session(session), ledger.log(session)
+        state, activity = _find_state(log, owner)
+        return RunningObject(
+            info.id,
+            ledger.short_ids([info.id])[0],
+            "worker" if info.spawner else "session",
+            state,
+            info.name or title_of(info.first_text),
+            activity,
+            info.folder,
+            info.updated,
+            info.spawner,
+            command=owner.command or None,
+            pid=owner.pid or None,
+            terminal=owner.terminal or None,
+        )
+    return None
+
+
+def _find_state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
+    """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
+    if not owner.is_busy:
+        return "idle", None
+    calls = open_calls(next(Replay(log).newest_turns(), ()))
+    if not calls:
+        return "runs", None
+    started = [event for event in calls if log.was_started(event.call.id)]
+    first = (started or calls)[0]
+    return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:LONGEST_TITLE]
 
 
 def stop_session(
@@ -99,8 +283,6 @@ def stop_session(
 
     nexus sends SIGTERM to the process of the session, which stops the turn, saves and exits.
     """
-    from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
-
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
@@ -121,6 +303,26 @@ def stop_session(
             "`nexus sessions list --running` lists the open sessions",
         )
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
+
+
+def stop_running(ledger: Ledger, session: str) -> LockOwner:
+    """Return the process to end, one of this session alone; raise `UsageError` if there is none."""
+    info = ledger.session(session)
+    owner = ledger.find_owner(info.id)
+    if owner is None:
+        raise UsageError(f"session {info.id}", "no process has it open", "See `nexus sessions list --running`")
+    if info.spawner:
+        hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
+        raise UsageError(f"session {info.id}", "this is a worker of another session", hint)
+    if owner.command in SERVERS:
+        name = "a program" if owner.command == PROGRAM else f"`nexus {owner.command}`"
+        why = f"the session belongs to {name} (process {owner.pid})"
+        hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
+        raise UsageError(f"session {info.id}", why, hint)
+    if not owner.is_here:
+        why = "the process runs on another machine or is unknown"
+        raise UsageError(f"session {info.id}", why, "Stop the session where it runs")
+    return owner
 
 
 def fork(
@@ -231,7 +433,7 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
             return await _choose_session(context, source, title, others, words, everywhere=everywhere)
         if others:
             return others[0].id
-    hits = (await asyncio.to_thread(reports.search_sessions, ledger, words, None, MOST))["hits"]
+    hits = (await asyncio.to_thread(search_sessions, ledger, words, None, MOST))["hits"]
     ids = [
         session_id for session_id in dict.fromkeys(hit["session"] for hit in hits) if session_id != context.session.id
     ]
@@ -278,7 +480,7 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     now = local_now()
     ends = ledger.short_ids([session.id for session in sessions])
     costs = [known_dollars(session.cost_usd, session.known_usd) or "$?" for session in sessions]
-    titles = [one_line_title(session.name or reports.title_of(session.first_text)) for session in sessions]
+    titles = [one_line_title(session.name or title_of(session.first_text)) for session in sessions]
     rows = [
         (format_age(session.updated, now), plural(session.turns, "turn"), cost, end)
         for session, cost, end in zip(sessions, costs, ends, strict=True)
@@ -306,7 +508,7 @@ async def clear_session(context: CommandContext) -> Act:
     before = context.session
     has_entries = context.session.ledger.session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
-    previous = f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}"
+    previous = f"Previous session: /resume {short_id(context.session.ledger, before.id)}"
     return print_act(previous if has_entries else "", context.session.id)
 
 
@@ -324,7 +526,7 @@ async def continue_in_copy(
     context.session.refuse_to_leave()
     report = fork(SessionSource(context), before, _check_name("fork", name))
     await reopen_fork(context, report.line)
-    return print_act(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}", report.line)
+    return print_act(f"This is a copy. Previous session: /resume {short_id(ledger, before)}", report.line)
 
 
 def _check_name(command: str, name: str) -> str:
@@ -385,12 +587,12 @@ async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Se
     while block := GIVEN_BLOCK.match(attached):
         context.attach(block[0].rstrip(), unescape(block[2]))
         attached = attached[block.end() :]
-    return reports.short_id(ledger, before)
+    return short_id(ledger, before)
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     """Return the person's newest messages that began a turn: entry, text, age."""
-    messages = ((entry, text) for entry, text in Replay(record).messages() if entry.actor == reports.PERSON)
+    messages = ((entry, text) for entry, text in Replay(record).messages() if entry.actor == PERSON)
     now = local_now()
     return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(messages, most)]
 
@@ -401,6 +603,85 @@ def rename_open_session(source: Source, name: Annotated[str, Argument("NAME", "T
     /resume and --resume accept the name.
     """
     return rename(source, source.session(), name)
+
+
+def sessions_text(value: JsonObject, width: int) -> Blocks:
+    """Return the sessions of a folder or of all."""
+    sessions, runs = value["sessions"], value.get("runs", 0)
+    hidden = f"{plural(runs, 'session')} of `nexus ask` and unattended runs hidden"
+    note = f"{hidden} (`nexus sessions list --all` lists all sessions)." if runs else ""
+    note = name_commands(" ".join(filter(None, (describe_more_sessions(value), note))))
+    if not sessions:
+        yield f"No sessions. {note}".rstrip()
+        return
+    persons = len({session.get("person") for session in sessions})
+
+    def describe(session: JsonObject) -> str:
+        title = session["name"] or title_of(session["first_text"]) or f"({session.get('recipe')})"
+        run = TRIGGERED.get(session.get("recipe", ""), "ask: ") if session.get("front") == "ask" else ""
+        run = "served: " if session.get("front") == "serve" else run
+        place = f"{session['person']}: " if persons > 1 else ""
+        place += f"-w {session['worktree']}: " if session.get("worktree") else ""
+        return cut_line(place + run + title, LONGEST_TITLE)
+
+    columns = {
+        "id": "id" if width >= WIDE else lambda session: session.get("short", session["id"]),
+        "last used": lambda session: when(session["updated"]),
+        "turns": "turns",
+        "what": describe,
+    }
+    yield Table(columns, sessions)
+    if note and width < WIDE:
+        yield from ["", note]
+
+
+def describe_more_sessions(value: JsonObject) -> str:
+    """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
+    total = value.get("total", 0)
+    hidden_count = total - len(value["sessions"])
+    return f"{plural(hidden_count, 'older session')} not shown: --limit {total} lists all." if hidden_count > 0 else ""
+
+
+def running_text(value: JsonObject) -> Blocks:
+    """Return a line for each, with the ways to open and to stop one."""
+    columns = {
+        "state": "state",
+        "id": "short",
+        "where": _name_process,
+        "since": lambda session: when(session["updated"]),
+        "what": _describe_running,
+    }
+    yield Table(columns, value["running"], "Nothing is running or waiting.")
+    if value["running"]:
+        yield from ["", name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")]
+
+
+def _describe_running(session: JsonObject) -> str:
+    doing = f" · {session['what']}" if session["what"] else ""
+    kind = "worker: " if session["kind"] == "worker" else ""
+    return cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", LONGEST_TITLE)
+
+
+def _name_process(session: Mapping[str, object]) -> str:
+    terminal = str(session["terminal"] or "").removeprefix("/dev/")
+    return " ".join(filter(None, (str(session["command"] or ""), terminal, str(session["pid"] or "")))) or "-"
+
+
+def search_text(value: JsonObject) -> Blocks:
+    """List the matches: session and entry, then the text around each."""
+    hits = value["hits"]
+    scope = "the sessions of any folder" if value["folder"] is None else "the sessions of this folder"
+    for hit in hits:
+        name = f" {hit['name']}" if hit["name"] else ""
+        head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
+        yield Paragraph(head, "    ", "")
+        yield Paragraph(hit["snippet"], "    ")
+        yield ""
+    note = " (the newest); --limit shows more" if value["more"] else ""
+    none = f"`{cut_line(value['text'], 200)}` was not found in {scope}."
+    yield f"{plural(len(hits), 'match', 'matches')}{note}." if hits else none
+    if value["damaged"]:
+        yield f"{plural(value['damaged'], 'damaged record')} could not be read."
 
 
 RESUME = Verb(resume_session, complete=_complete_sessions)

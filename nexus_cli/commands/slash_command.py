@@ -33,19 +33,12 @@ def make_slash_command(noun: Noun) -> Command:
         verb, line = find_verb(noun, arguments)
         values = read_arguments(noun.name, verb, line)
         if verb.is_live:
-            if (report := await verb.run(context, **values)) is not None:
+            report = await verb.run(context, **values)
+            if report is not None:
                 show_report(context, report)
-                if not report.form and names_change(report, arguments):  # with a form it shows something
-                    context.note_act(f"/{noun.name} {arguments}".rstrip())
-            return
-        if verb.of_session and verb.authority is Authority.READS:
-            warn_if_stale(context)
-        source = AskingSource(context, what := f"/{noun.name} {verb.name}".rstrip())
-        writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
-        if writes_more and not (source.ledger.is_kept and source.ledger.writes):
-            raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
-        report = await _run_verb(context, source, verb, values)
-        if verb.authority is not Authority.READS and names_change(report, arguments):
+        else:
+            report = await _run_beside(context, noun, verb, values)
+        if report is not None and report.changed:
             context.note_act(f"/{noun.name} {arguments}".rstrip())
 
     run.__doc__ = _describe(noun, verbs)
@@ -121,17 +114,14 @@ class AskingSource(SessionSource):
             waiting.cancel()
 
 
-def names_change(report: Report[Any], arguments: str) -> bool:
-    """Return True if the report of a verb that may change something names what has changed. One that neither acts nor
-    undoes has changed something unless the line is the noun alone."""
-    value: JsonObject = report.value
-    if "dry_run" in value:
-        return not value["dry_run"] and bool(value["restored"] or value["removed"])
-    return any(value["ids"]) if "ids" in value else bool(arguments)
-
-
-async def _run_verb(context: CommandContext, source: AskingSource, verb: Verb, values: JsonObject) -> Report[Any]:
+async def _run_beside(context: CommandContext, noun: Noun, verb: Verb, values: JsonObject) -> Report[Any]:
     """Run a verb in a thread, which may ask the person; show its report and return it."""
+    if verb.of_session and verb.authority is Authority.READS:
+        warn_if_stale(context)
+    source = AskingSource(context, what := f"/{noun.name} {verb.name}".rstrip())
+    writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
+    if writes_more and not (source.ledger.is_kept and source.ledger.writes):
+        raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
     reports = list[Report[Any]]()
 
     async def work() -> None:

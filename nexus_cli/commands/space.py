@@ -152,7 +152,7 @@ def create(
         others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != created.id]
         if others and (before := entities[agent_name]) and before.options != who.options:
             source.say(f"The options also apply to {who.name} in {name_first(others, 3)}.")
-    return Report("", {"version": 1, "space": to_json_value(created)}, line=created.id)
+    return Report("", {"version": 1, "space": to_json_value(created)}, line=created.id, changed=True)
 
 
 def join(
@@ -221,7 +221,7 @@ def set_goals(
         who, done = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
     elif act != "list" or argument:
         raise UsageError(f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
-    return Report("agent_goals", agent_goals.goals_report(who, done), whole=True)
+    return Report("agent_goals", agent_goals.goals_report(who, done), whole=True, changed=bool(done))
 
 
 def post(
@@ -261,7 +261,7 @@ def post(
         "triggered": [{"name": agent.name, "run": f"run-{run}"} for agent, run in posted.triggered],
         "resumed": [f"run-{run}" for run in posted.resumed],
     }
-    return Report("", value, line=posted.message.id)
+    return Report("", value, line=posted.message.id, changed=True)
 
 
 def _split_name(source: Source, words: str) -> tuple[str, str]:
@@ -286,7 +286,8 @@ def read(
     """Print the newest messages of a space, and mark them as read."""
 
     member, reader = find_member(source, read_settings(source), space, name)
-    return Report("space_messages", read_space(source.ledger, member, reader, min(last, MOST_SHOWN)), whole=True)
+    value = read_space(source.ledger, member, reader, min(last, MOST_SHOWN))
+    return Report("space_messages", value, whole=True, changed=bool(value["messages"]))
 
 
 async def enter(context: CommandContext, space: SpaceName) -> Act:

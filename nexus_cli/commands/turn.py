@@ -8,7 +8,7 @@ from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Verb
 from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.core.option import Argument
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.last_exchange import last_exchange
 
 
 async def continue_turn(context: CommandContext) -> None:

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_log
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import UsageError
+from nexus_cli.core.clock import utc_now
+from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError, UsageError
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.option import Argument, Option
+from nexus_cli.core.surrogates import mask_unprintable
+from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, Wrapped
 
 if TYPE_CHECKING:
+    from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog
     from nexus_cli.session.session import Session
     from nexus_cli.undo.undo_turn import UndoRequest
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
+NAMED = 100
+"""Most paths of a kind that are listed."""
+MOST_NAMED = 20
+"""Most paths in the record of an act."""
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 Paths = Annotated[list[str] | None, Argument("[PATH]...", "Only changes to these files and folders.")]
 Turn = Annotated[
@@ -53,12 +65,13 @@ def undo_files(
     nothing indicates that the command changed it, the change may be yours: nexus asks you, or keeps the file if there
     is no terminal. Instead of a session, --session accepts run-N, or worktree-NAME after `nexus worktree apply`.
     """
-    from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
 
     log, request = open_undo(source, path, turn, dry_run=dry_run)
     if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
-        everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
+        everything = source.confirm(
+            f"{describe_unsure(unsure, request.project)} Also revert changes that may be yours?"
+        )
         if find_unsure(request) != unsure:
             raise UsageError("undo", "files changed while nexus waited for your answer", "Run the command again")
     report = restore(source, log, replace(request, takes_unsure=everything))
@@ -75,7 +88,6 @@ def open_undo(
 
     First settles its project. Raises `UsageError` if there is none.
     """
-    from nexus_cli.commands.worktree import settle  # noqa: PLC0415
     from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
     from nexus_cli.undo.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
@@ -125,12 +137,127 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     with save_editor_texts(None if request.dry_run else source.live):
         value = restore_files(log, request, source.say, redo=redo)
     if log is None and not request.dry_run and (changed_paths := [*value["restored"], *value["removed"]]):
-        from nexus_cli.commands.worktree import NAMED, record_act, tell_its_session  # noqa: PLC0415  (rare)
-
         name = request.session.removeprefix("worktree-")
-        description = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, NAMED)}"
+        description = (
+            f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, MOST_NAMED)}"
+        )
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
-    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
+    changed = not request.dry_run and bool(value["restored"] or value["removed"])
+    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0, changed=changed)
+
+
+def record_act(log: Log, description: str, turn: int) -> None:
+    """Record what the person did with the changes of a worktree, and tell the model with its next request."""
+    value = {"told": f"the person {description}", "turn": turn, "shown": f"you {description}"}
+    log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
+
+
+def tell_its_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
+    """Call `tell` with the log of the session that worked in a worktree: the newest session there, or that of its
+    worker. A failure is only reported, because the files are already written."""
+    try:
+        if ledger_exists(place := ledger_place()):
+            from nexus_cli.ledger import Ledger  # noqa: PLC0415
+
+            with closing(Ledger.open(place)) as ledger:
+                if infos := ledger.sessions_in_worktree(project, name, workers=True):
+                    tell(ledger.log(infos[0].spawner or infos[0].id))
+    except NexusError as error:
+        source.say(f"the session of the worktree was not notified: {error.message}.")
+
+
+def settle(source: Source, project: Path) -> None:
+    """Check what a killed command changed in a project and its worktrees, and report what was restored."""
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+
+    for line in settle_projects([project]):
+        source.say(line)
+
+
+def undo_text(value: JsonObject) -> Blocks:
+    """List what was restored, removed and kept, and what is left to the person."""
+    from nexus_cli.undo.follow_changes import KILLED_SINCE  # noqa: PLC0415
+    from nexus_cli.undo.plan_restore import UNSURE  # noqa: PLC0415
+    from nexus_cli.undo.read_references import name_references  # noqa: PLC0415
+
+    kinds = [("restored", value["restored"]), ("removed", value["removed"])]
+    counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
+    references = value.get("references", [])
+    back = name_references([reference for reference in references if reference["restored"]])
+    if back:
+        counts.append(f"{plural(len(back), 'reference')} restored")
+    if value["kept"]:
+        counts.append(f"{len(value['kept'])} kept")
+    yield _headline(value, ", ".join(counts))
+    for kind, paths in kinds:
+        yield from _listed([f"{kind:<9} {path}" for path in paths])
+    rows = []
+    unsure = [entry["path"] for entry in value["kept"] if entry["why"] == UNSURE]
+    for row in [entry for entry in value["kept"] if entry["why"] != UNSURE]:
+        suffix = f"; earlier version: {row['aside']}" if row["aside"] else ""
+        rows.append(f"kept      {row['path']} ({row['why']}){suffix}")
+    yield from _listed(rows)
+    yield from _listed(
+        [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()]
+    )
+    for name, reference in name_references(
+        [reference for reference in references if not reference["restored"]]
+    ).items():
+        if reference["command"] != (value["head_moved"] or {}).get("command"):
+            how = ". To move it back:" if reference["command"] else ""
+            yield Wrapped(f"kept      {name} (has moved since){how}", "  ")
+            if how:
+                yield Verbatim(reference["command"] or "", "  ")
+    if moved := value["head_moved"]:
+        after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
+        yield f"HEAD was moved and is still at {mask_unprintable(after)}. To move it back:"
+        yield Verbatim(moved["command"], "  ")
+    if unsure:
+        yield f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths."
+    for subject in value["unfollowed"]:
+        command = subject.removesuffix(f": {KILLED_SINCE}")
+        text = f"{value['action'].capitalize()} does not cover {subject}"
+        if command != subject:
+            text = (
+                f"nexus was killed during {command}. All changes until you used the session again, including your own, "
+                "count as changes of this turn."
+            )
+        yield mask_unprintable(text)
+
+
+def describe_unsure(paths: Sequence[str], project: str = "") -> str:
+    """Return a line with the paths that an undo leaves because they may be the person's."""
+    names = name_first([mask_unprintable(path.removeprefix(f"{project}/")) for path in paths], 10)
+    return f"Possibly yours (changed while a command ran): {names}."
+
+
+def _count(paths: Sequence[str]) -> str:
+    """Return the number of files and folders; the paths of folders end with `/`."""
+    folders = sum(path.endswith("/") for path in paths)
+    files = plural(len(paths) - folders, "file") if len(paths) > folders else ""
+    return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
+
+
+def _headline(value: JsonObject, counts: str) -> str:
+    verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    from nexus_cli.undo.follow_changes import KILLED_SINCE  # noqa: PLC0415
+
+    if not counts and any(not subject.endswith(KILLED_SINCE) for subject in value["unfollowed"]):
+        return f"Nothing to {verb} in the covered files."
+    if not counts:
+        return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
+    if turn is None:
+        return f"Nothing {verb}ne: {counts}."
+    past_verb = {"undo": "Undid", "redo": "Redid"}[verb]
+    which = f"turns {turn} to {newest}" if newest not in (None, turn) else f"turn {turn}"
+    return f"{f'Would {verb}' if value['dry_run'] else past_verb} {which}: {counts}."
+
+
+def _listed(rows: Sequence[str]) -> Blocks:
+    """Yield the first rows, and how many more there are."""
+    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:NAMED])
+    if len(rows) > NAMED:
+        yield Paragraph(f"[and {len(rows) - NAMED:,} more]", "  ")
 
 
 NOUN = Noun(

@@ -198,6 +198,8 @@ class Report(NamedTuple, Generic[V]):
     """A sentence that a shell command prints on stderr, where its text lacks it."""
     line: str = ""
     """All of its text, such as the id of what was made."""
+    changed: bool = False
+    """True if the verb has changed something: others in front of the session are told the command."""
 
 
 Act = Report[ActReport]
@@ -208,7 +210,8 @@ Text = Report[TextReport]
 def report_act(message: str, *ids: str, line: str = "") -> Act:
     """Return the report of a verb that has changed something: its message, and the ids, names or paths of what
     changed."""
-    return Report("", {"version": 1, "ids": [*ids], "message": message}, note=message, line=line)
+    value: ActReport = {"version": 1, "ids": [*ids], "message": message}
+    return Report("", value, note=message, line=line, changed=any(ids))
 
 
 def print_act(message: str, *ids: str) -> Act:

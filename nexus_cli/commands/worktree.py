@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from nexus_cli.commands.diff import DiffReport, diff_report
+from nexus_cli.commands.undo import MOST_NAMED, record_act, settle, tell_its_session
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Report, Source, Verb
-from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import places
-from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.clock import utc_now
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.worktree_record import WorktreeObject, WorktreeRecord, find_source, find_worktree
+from nexus_cli.core.clock import format_age, local_now, utc_now
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import UNDONE_FILES, WORK
+from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.option import Argument, Option
+from nexus_cli.core.surrogates import mask_unprintable
+from nexus_cli.reports.text.blocks import Blocks, Table, Wrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog
-    from nexus_cli.reports.diff import DiffReport
     from nexus_cli.session.session import Session
     from nexus_cli.worktrees.apply_worktree import ApplyResult
+
+
+class WorktreesReport(VersionedReport):
+    """The worktrees of a project, or of all."""
+
+    project: str | None
+    worktrees: list[WorktreeObject]
 
 
 class RemovalReport(ActReport):
@@ -40,27 +48,27 @@ Name = Annotated[str, Argument("NAME", "Name of the worktree.")]
 Applied = Report[Annotated[Any, "worktrees.apply_worktree.AppliedWorktree"]]
 MOST = 512 * 1024
 """Most bytes of a diff that a session shows."""
-NAMED = 20
-"""Most paths in the record of an apply."""
 
 
 def build_list(
     source: Source, everywhere: Annotated[bool, Option(None, "Show worktrees of every project.", "--all")] = False
-) -> Report[Annotated[Any, "reports.worktrees.WorktreesReport"]]:
+) -> Report[WorktreesReport]:
     """List the worktrees of this project and their changes."""
-    from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
+    from nexus_cli.worktrees.worktrees import describe_worktree, list_worktrees  # noqa: PLC0415
 
-    project = None if everywhere else reports.find_project(source.folder())
+    project = None if everywhere else find_project(source.folder())
     if project is not None:
         settle(source, project)
-    return Report("worktrees", reports.worktrees_report(project), whole=True)
+    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
+    value: WorktreesReport = {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
+    return Report("worktrees", value, whole=True)
 
 
 def build_diff(
     source: Source,
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
-) -> Report[Annotated[Any, "reports.diff.DiffReport"]]:
+) -> Report[DiffReport]:
     """Show the changes made in a worktree, excluding changes that the project had when the worktree was created.
 
     In a pipe, the output is a patch for git apply, including binary files.
@@ -78,8 +86,6 @@ def build_diff(
 
 def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
-    from nexus_cli.reports.diff import diff_report  # noqa: PLC0415  (runs git)
-
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     return diff_report(data[:most].decode("utf-8", "surrogateescape"), cut)
 
@@ -130,7 +136,8 @@ def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> App
     names = ", ".join(conflict.path for conflict in result.conflicts)
     note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept"
     notes = [*([note] if names else []), *([undo] if result.written else [])]
-    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note="; ".join(notes))
+    value, status = result.to_json(record), 1 if names else 0
+    return Report("applied", value, whole=True, status=status, note="; ".join(notes), changed=bool(result.written))
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:
@@ -144,28 +151,8 @@ def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str
         log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
     if result.written or names:
         conflicts = f"; conflicts are left in {names}" if names else ""
-        written = name_first(result.written, NAMED) or "no file"
+        written = name_first(result.written, MOST_NAMED) or "no file"
         record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
-
-
-def record_act(log: Log, description: str, turn: int) -> None:
-    """Record what the person did with the changes of a worktree, and tell the model with its next request."""
-    value = {"told": f"the person {description}", "turn": turn, "shown": f"you {description}"}
-    log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
-
-
-def tell_its_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
-    """Call `tell` with the log of the session that worked in a worktree: the newest session there, or that of its
-    worker. A failure is only reported, because the files are already written."""
-    try:
-        if ledger_exists(place := ledger_place()):
-            from nexus_cli.ledger import Ledger  # noqa: PLC0415
-
-            with closing(Ledger.open(place)) as ledger:
-                if infos := ledger.sessions_in_worktree(project, name, workers=True):
-                    tell(ledger.log(infos[0].spawner or infos[0].id))
-    except NexusError as error:
-        source.say(f"the session of the worktree was not notified: {error.message}.")
 
 
 def remove(
@@ -191,12 +178,17 @@ def remove(
 
 def _report_removal(message: str, *names: str, note: str = "") -> Report[RemovalReport]:
     value: RemovalReport = {"version": 1, "ids": [*names], "message": message, "note": note}
-    return Report("", value, note=message)
+    return Report("", value, note=message, changed=bool(names))
+
+
+def find_project(folder: Path) -> Path:
+    """Return the project of a folder; that of a worktree is the project it was made from."""
+    here = find_worktree(folder)
+    return find_source(here.folder if here else project_root(folder))
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:
     """Return a worktree of the project; raise `UsageError` if there is none of this name."""
-    from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
     project = find_project(source.folder())
@@ -204,16 +196,47 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     return find_worktree_of(project, name)
 
 
-def settle(source: Source, project: Path) -> None:
-    """Check what a killed command changed in a project and its worktrees, and report what was restored."""
-    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+def worktrees_text(value: JsonObject) -> Blocks:
+    """List the worktrees of a project or of all."""
+    now = local_now()
+    columns = {
+        "name": "name",
+        "state": lambda row: f"{row['state']}, in use" if row["in_use"] else row["state"],
+        "changes": _changes,
+        "created": lambda row: format_age(row["created"], now),
+        **({"project": "project"} if value["project"] is None else {}),
+        "folder": "folder",
+    }
+    return [Table(columns, value["worktrees"], "No worktrees. `nexus -w NAME` creates a worktree.")]
 
-    for line in settle_projects([project]):
-        source.say(line)
+
+def _changes(row: JsonObject) -> str:
+    if row["problem"]:
+        return str(row["problem"])
+    parts = [f"{plural(row['files'], 'file')} +{row['added']} -{row['removed']}"] if row["files"] else []
+    if row["commits"]:
+        parts.append(plural(row["commits"], "commit"))
+    if row["kept"]:
+        parts.append(f"also {', '.join(row['kept'][:3])}")
+    if row["carried"] and parts:
+        parts.append(f"not included: {', '.join(row['carried'][:3])}")
+    return ", ".join(parts) or "-"
+
+
+def applied_text(value: JsonObject) -> Blocks:
+    """List the outcome for each path."""
+    if value["nothing_new"]:
+        return [f"Nothing to apply: every change of worktree {value['name']} was applied before or is in the project."]
+    conflicts = {row["path"] for row in value["conflicts"]}
+    lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
+    lines += [f"identical {path}" for path in value["there"]]
+    for conflict in value["conflicts"]:
+        suffix = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
+        lines.append(f"conflict  {conflict['path']}: {conflict['why']}{suffix}")
+    return map(Wrapped, map(mask_unprintable, lines))
 
 
 def _complete(source: Source) -> Sequence[str]:
-    from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import list_worktrees  # noqa: PLC0415
 
     return [record.name for record in list_worktrees(find_project(source.folder()))]

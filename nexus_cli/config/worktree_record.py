@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.real_files import read_regular, real_path
 
 RECORD = "record.json"
@@ -72,6 +73,24 @@ class WorktreeRecord:
         """Write the record. Raises `OSError`."""
         value = {key: str(item) if isinstance(item, Path) else item for key, item in asdict(self).items()}
         replace_private_file(self.home / RECORD, json.dumps({"version": 1, **value}, indent=1).encode())
+
+
+WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "changed"]
+
+
+class WorktreeObject(JsonOf[WorktreeRecord]):
+    """A worktree and its changes."""
+
+    state: WorktreeCondition
+    in_use: bool
+    files: int
+    added: int
+    removed: int
+    commits: int
+    kept: list[str]
+    carried: list[str]
+    """Ignored paths that were copied from the project; they are not part of the changes."""
+    problem: str
 
 
 def record_folder(folder: Path) -> Path:

@@ -10,14 +10,14 @@ from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core import event as e
 from nexus_cli.core import memo_kinds
 from nexus_cli.core.clock import format_moment
-from nexus_cli.core.entry import Entry, Memo
+from nexus_cli.core.entry import Entry, Memo, MemoSource
 from nexus_cli.core.event import Event, SessionAct
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import read_level
-from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PIN
+from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, PIN
+from nexus_cli.core.running_workers import RUNNING
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.event_texts import first_line, read_notice_text
-from nexus_cli.reports.jobs import job_ends
 
 NOT_SHOWN = ("report", "spawner", "untold", "failed")
 """Keys of a worker's record that its events do not have."""
@@ -117,8 +117,20 @@ def session_acts(log: LaneLog) -> list[PastEvent]:
         levels = read_level(before.value), read_level(memo.value)
         if levels[0] != levels[1]:
             acts.append((memo, SessionAct("level", " to ".join(levels))))
-    acts += [(memo, SessionAct("job", how)) for memo, how in job_ends(log)]  # its call is its start
+    acts += [(memo, SessionAct("job", how)) for memo, how in _job_ends(log)]  # its call is its start
     return [PastEvent(act, memo.at, None, memo.entry) for memo, act in acts]
+
+
+def _job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
+    """Yield the end of each background command of a session: its first memo, and the job with its state in words."""
+    ends = [memo for memo in source.memos(JOB) if memo.value["state"] != RUNNING or memo.value.get("told")]
+    if not ends:
+        return
+    from nexus_cli.session.session_jobs import recorded_jobs  # noqa: PLC0415  (few sessions have jobs)
+
+    jobs = {job["id"]: job for job in recorded_jobs(source)}
+    for name, memo in {memo.value["id"]: memo for memo in reversed(ends)}.items():
+        yield memo, f"{name} ({jobs[name]['name']}) {jobs[name]['how']}"
 
 
 def _describe_pin(value: JsonObject) -> SessionAct:

@@ -11,7 +11,7 @@ from pathlib import Path
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.undo import change_text
+from nexus_cli.reports.turn_diff import change_text
 from nexus_cli.session.session import Session
 from nexus_cli.text.diff_lines import count_lines, parse_diff
 from nexus_cli.tree.file_state import FILE

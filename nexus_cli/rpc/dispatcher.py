@@ -55,7 +55,7 @@ from nexus_cli.core.server_results import (
 from nexus_cli.reports.context import ContextReport, estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.git_branch import read_branch
-from nexus_cli.reports.sessions import is_cut_short, last_exchange
+from nexus_cli.reports.last_exchange import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import WorkerList, recorded_workers
 from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover

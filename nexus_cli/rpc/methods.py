@@ -15,7 +15,9 @@ from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
 from nexus_cli.commands import discover, worktree
+from nexus_cli.commands.sessions import SessionsReport, list_sessions
 from nexus_cli.commands.verb import Report, Source
+from nexus_cli.commands.worktree import WorktreesReport, find_project
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -37,8 +39,6 @@ from nexus_cli.core.server_results import (
     WorktreeDiff,
 )
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.reports.sessions import SessionsReport, list_sessions
-from nexus_cli.reports.worktrees import WorktreesReport, find_project
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING, AgentDispatcher
 from nexus_cli.rpc.jsonrpc import (
     BUSY,

@@ -23,7 +23,7 @@ from nexus_cli.core.limits import AUTO, EDIT
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, find_governing
-from nexus_cli.reports.sessions import describe_opened
+from nexus_cli.reports.last_exchange import describe_opened
 from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

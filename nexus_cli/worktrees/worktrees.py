@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
+    WorktreeCondition,
+    WorktreeObject,
     WorktreeRecord,
     read_all_records,
     read_project_records,
@@ -27,7 +28,7 @@ from nexus_cli.config.worktree_record import (
 )
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, UsageError, suggest_name
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.sandbox.own_git import GitError, failure
@@ -54,24 +55,6 @@ STAY = "stay"
 """File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
 WAIT = 600.0
 """Seconds to wait while others make or remove worktrees of the same project: copies of dependencies take their time."""
-
-
-WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "changed"]
-
-
-class WorktreeObject(JsonOf[WorktreeRecord]):
-    """A worktree and its changes."""
-
-    state: WorktreeCondition
-    in_use: bool
-    files: int
-    added: int
-    removed: int
-    commits: int
-    kept: list[str]
-    carried: list[str]
-    """Ignored paths that were copied from the project; they are not part of the changes."""
-    problem: str
 
 
 class UnappliedError(UsageError):

@@ -22,6 +22,7 @@ from nexus_cli.commands import discover, find
 from nexus_cli.commands.agents import build_list
 from nexus_cli.commands.arguments import SessionSource
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.sessions import show_session
 from nexus_cli.commands.worktree import apply_changes
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -35,7 +36,6 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.page.session_page import session_page
-from nexus_cli.reports.sessions import show_session
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers

@@ -48,6 +48,15 @@ def husam(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     asyncio.run(made.session.aclose())
 
 
+def test_others_are_told_of_a_new_goal_of_an_agent_but_not_of_a_list_of_goals(
+    husam: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(husam, "note_act", told.append)
+    husam.run("space goal Ana").run("space goal Ana add Reply fast")
+    assert told == ["/space goal Ana add Reply fast"]
+
+
 def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger) -> None:
     form, value = husam.run("space").shown[-1]
     assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]

@@ -24,8 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports import models
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.last_exchange import last_exchange
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.ui.repl.last_turns import describe_open_calls
@@ -150,7 +149,7 @@ def test_a_switch_of_model_never_waits_for_a_keyring_in_the_event_loop(
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "local_servers", list)
+    monkeypatch.setattr(model, "local_servers", list)
     monkeypatch.setenv("NEXUS_MODEL", "anthropic/claude-sonnet-4-5")
     context.run("model")
     labels = {choice.key: choice.label for choice in context.offered}

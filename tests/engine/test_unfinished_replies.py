@@ -15,7 +15,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import FinishDelta, TextDelta
 from nexus_cli.engine.requests.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.last_exchange import last_exchange
 
 LOST = ProviderError("network", "the connection was lost", started=True)
 ANSWER = (TextDelta("the rest"), FinishDelta("stop"))

@@ -19,6 +19,7 @@ from rpc.serving import MODEL, SETTINGS, Answering
 from search import sample
 
 from nexus_cli.commands.memory import keep_fact
+from nexus_cli.commands.sessions import list_sessions, search_sessions
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.services import Calibration
@@ -26,7 +27,6 @@ from nexus_cli.ledger import Ledger, project_keys, schema
 from nexus_cli.ledger.copying import copy_ledger
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.reports.sessions import list_sessions, search_sessions
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.sandbox.repository_key import repository_key
 from nexus_cli.session.session_facts import SessionFacts

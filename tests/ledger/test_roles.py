@@ -15,6 +15,7 @@ from ledger.postgres import Server
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.memory import facts_report
+from nexus_cli.commands.sessions import list_sessions
 from nexus_cli.commands.usage import usage_report
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -23,7 +24,6 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.sessions import list_sessions
 
 SECRET = "the words of a secret plan that is long enough to be packed " * 4
 

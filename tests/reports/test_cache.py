@@ -16,11 +16,10 @@ from session.played import the_ledger
 from session.prefix_cache import SETTINGS, lived, opened, working
 
 from nexus_cli.cli.app import run
-from nexus_cli.commands.cache import cache_report, miss_report
+from nexus_cli.commands.cache import cache_report, miss_report, rewrite_lines
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.usage import cost_report
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.reports.rewrites import rewrite_lines
 from nexus_cli.reports.text.blocks import lay_out
 
 FIRST = "read the code " + "and think of every part " * 300

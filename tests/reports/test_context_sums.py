@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
+from nexus_cli.commands.context import request_difference
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import ContextPlan
@@ -19,7 +20,6 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import context_report, live_report
-from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from nexus_cli.commands import diff
+from nexus_cli.commands.diff import changes_to_review, folder_diff
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports import diff
-from nexus_cli.reports.diff import changes_to_review, folder_diff
 
 
 @pytest.fixture

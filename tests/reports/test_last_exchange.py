@@ -18,7 +18,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.last_exchange import last_exchange
 from nexus_cli.session.session import Session
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.sessions import running_report, stop_running
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.running import running_report, stop_running
 
 AT = "2026-01-01T00:00:00.000Z"
 

@@ -14,6 +14,7 @@ from rpc.serving import MODEL, SETTINGS, Answering, until
 from search import sample
 
 from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.sessions import list_sessions
 from nexus_cli.config.paths import places
 from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
 from nexus_cli.core.errors import NexusError
@@ -21,7 +22,6 @@ from nexus_cli.core.front_ends import CHAT
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.sessions import list_sessions
 from nexus_cli.rpc import pool as pool_module
 from nexus_cli.rpc.dispatcher import Dispatcher
 from nexus_cli.rpc.jsonrpc import RpcError

@@ -21,9 +21,9 @@ from sandbox.hostile_world import SECRET, World, guarded_folders, open_world, pr
 from search import sample, variant
 from session.played import MODEL, Played, say
 
+from nexus_cli.commands.diff import changes_to_review
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.request import Request
-from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

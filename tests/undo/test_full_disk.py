@@ -17,7 +17,7 @@ from nexus_cli.commands.forms import find_form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.reports.turn_changes import count_turn
-from nexus_cli.reports.undo import turn_diff
+from nexus_cli.reports.turn_diff import turn_diff
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes, restore
 from nexus_cli.undo.coverage import describe_uncovered

@@ -17,7 +17,7 @@ from undo.world import World, files, tree
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
-from nexus_cli.reports.undo import turn_diff
+from nexus_cli.reports.turn_diff import turn_diff
 from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, undo_files, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG, PUSHED

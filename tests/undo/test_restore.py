@@ -15,9 +15,9 @@ from search import sample
 from undo.test_looks import git
 from undo.world import World, files, tree
 
+from nexus_cli.commands.undo import undo_text
 from nexus_cli.config.worktree_record import worktrees_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.undo import undo_text
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import BETWEEN

@@ -19,7 +19,7 @@ from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.reports.undo import turn_diff
+from nexus_cli.reports.turn_diff import turn_diff
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.undo.records import FileChange
 

@@ -1,7 +1,7 @@
 """The first start in a terminal: ask for a model and a permission level, and write both to the settings.
 
 If no model is usable, a key is asked for first and stored at once; `config.toml` is written after the last answer.
-`reports.models` finds the usable models; `run_repl` starts the REPL afterwards.
+`commands/model.py` finds the usable models; `run_repl` starts the REPL afterwards.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.setup.offer_login import store_typed_key
+from nexus_cli.commands.model import FIGURES, models_report
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
@@ -23,7 +24,6 @@ from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.reports.models import FIGURES, list_models
 from nexus_cli.reports.text.blocks import Drawn, Paragraph, ReportBlock, Table, lay_out, paragraphs
 from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -92,7 +92,7 @@ class FirstRun:
         self._write({"model": self._model(models), "allow": self._ask_level()})
 
     def _usable(self, servers: Sequence[LocalServer]) -> Sequence[JsonObject]:
-        return list_models(self._settings, servers)["models"]
+        return models_report(self._settings, servers)["models"]
 
     def log_in(self) -> None:
         """Ask for a provider and its key, and store the key; without a key raise `NexusError("config", ...)`.

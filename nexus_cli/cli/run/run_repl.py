@@ -39,7 +39,7 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.choose_model import ModelChoice, choose_model
 from nexus_cli.provider.local_servers import local_servers
-from nexus_cli.reports.sessions import short_id
+from nexus_cli.reports.last_exchange import short_id
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

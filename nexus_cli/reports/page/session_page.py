@@ -32,8 +32,16 @@ from nexus_cli.reports.page.request_figures import (
     list_request_figures,
 )
 from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
-from nexus_cli.reports.sessions import title_of
-from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
+from nexus_cli.reports.text.lines import (
+    dollars,
+    known_dollars,
+    list_components,
+    name_cause,
+    number,
+    plural,
+    share,
+    title_of,
+)
 from nexus_cli.reports.timeline import session_timeline
 
 MOST = 25_000_000

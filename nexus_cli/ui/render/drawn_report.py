@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from nexus_cli.commands import use_slash_names
+from nexus_cli.commands.diff import diff_text
 from nexus_cli.commands.forms import find_form
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.reports.diff import diff_text
 from nexus_cli.reports.text.blocks import lay_out
 from nexus_cli.reports.text.door import DOOR
 from nexus_cli.ui.render.markdown import Markdown

@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
+from nexus_cli.reports.last_exchange import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
 from nexus_cli.session.base_session import Act
 from nexus_cli.session.options import Options

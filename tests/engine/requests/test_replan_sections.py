@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
+from nexus_cli.commands.model import model_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
@@ -21,7 +22,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
-from nexus_cli.reports import models
 from nexus_cli.reports.check_replay import check
 from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
@@ -158,7 +158,7 @@ def test_the_notice_of_a_window_that_a_refusal_named_has_the_place_without_its_p
     assert ends[0].ok
     (told,) = [one.text for one in events if isinstance(one, event.Notice) and "for this session only" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
-    assert models.show_model(MODEL, Settings())["window"] == 128_000
+    assert model_report(MODEL, Settings())["window"] == 128_000
 
 
 def notices(events: list[Event], words: str) -> list[str]:

@@ -12,6 +12,7 @@ from session.played import the_ledger
 from session.prefix_cache import MODEL, OTHER, SETTINGS, STEP, expectations, lived, opened, results, working
 
 from nexus_cli.commands.cache import cache_report, miss_report
+from nexus_cli.commands.context import request_difference
 from nexus_cli.commands.forms import find_form
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
 from nexus_cli.core.clock import format_utc
@@ -19,7 +20,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
-from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.session import Session
 
 FIRST = "read the code " + "and think of every part " * 300

@@ -1,117 +1,30 @@
-"""Report an undo or a redo of files, and the changes of one turn as a diff."""
+"""Make a diff of the changes of one turn, from the contents that its record has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.elide import plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.core.surrogates import mask_unprintable
-from nexus_cli.reports.text.blocks import Blocks, Paragraph, Verbatim, Wrapped
 from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
-from nexus_cli.undo.follow_changes import KILLED_SINCE
 from nexus_cli.undo.plan_references import group_references, merge_references
-from nexus_cli.undo.plan_restore import UNSURE, find_changes
+from nexus_cli.undo.plan_restore import find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.read_references import name_references
 from nexus_cli.undo.records import REPOSITORY, FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
-NAMED = 100
-"""Most paths of a kind that are listed."""
 MOST_REFERENCES = 50
 """Most references of a repository that a diff names: one that was made anew has others."""
 LARGEST = 1 << 20
 """Most bytes of a file whose lines are shown."""
 MOST = 512 * 1024
 """Most characters of a diff."""
-
-UNSURE_QUESTION = "Also revert changes that may be yours?"
-
-
-def undo_text(value: JsonObject) -> Blocks:
-    """List what was restored, removed and kept, and what is left to the person."""
-    kinds = [("restored", value["restored"]), ("removed", value["removed"])]
-    counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
-    references = value.get("references", [])
-    back = name_references([reference for reference in references if reference["restored"]])
-    if back:
-        counts.append(f"{plural(len(back), 'reference')} restored")
-    if value["kept"]:
-        counts.append(f"{len(value['kept'])} kept")
-    yield _headline(value, ", ".join(counts))
-    for kind, paths in kinds:
-        yield from _listed([f"{kind:<9} {path}" for path in paths])
-    rows = []
-    unsure = [entry["path"] for entry in value["kept"] if entry["why"] == UNSURE]
-    for row in [entry for entry in value["kept"] if entry["why"] != UNSURE]:
-        suffix = f"; earlier version: {row['aside']}" if row["aside"] else ""
-        rows.append(f"kept      {row['path']} ({row['why']}){suffix}")
-    yield from _listed(rows)
-    yield from _listed(
-        [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()]
-    )
-    for name, reference in name_references(
-        [reference for reference in references if not reference["restored"]]
-    ).items():
-        if reference["command"] != (value["head_moved"] or {}).get("command"):
-            how = ". To move it back:" if reference["command"] else ""
-            yield Wrapped(f"kept      {name} (has moved since){how}", "  ")
-            if how:
-                yield Verbatim(reference["command"] or "", "  ")
-    if moved := value["head_moved"]:
-        after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
-        yield f"HEAD was moved and is still at {mask_unprintable(after)}. To move it back:"
-        yield Verbatim(moved["command"], "  ")
-    if unsure:
-        yield f"{describe_unsure(unsure)} To revert them, undo the turn with --all or with their paths."
-    for subject in value["unfollowed"]:
-        command = subject.removesuffix(f": {KILLED_SINCE}")
-        text = f"{value['action'].capitalize()} does not cover {subject}"
-        if command != subject:
-            text = (
-                f"nexus was killed during {command}. All changes until you used the session again, including your own, "
-                "count as changes of this turn."
-            )
-        yield mask_unprintable(text)
-
-
-def describe_unsure(paths: Sequence[str], project: str = "") -> str:
-    """Return a line with the paths that an undo leaves because they may be the person's."""
-    names = name_first([mask_unprintable(path.removeprefix(f"{project}/")) for path in paths], 10)
-    return f"Possibly yours (changed while a command ran): {names}."
-
-
-def _count(paths: Sequence[str]) -> str:
-    """Return the number of files and folders; the paths of folders end with `/`."""
-    folders = sum(path.endswith("/") for path in paths)
-    files = plural(len(paths) - folders, "file") if len(paths) > folders else ""
-    return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
-
-
-def _headline(value: JsonObject, counts: str) -> str:
-    verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
-    if not counts and any(not subject.endswith(KILLED_SINCE) for subject in value["unfollowed"]):
-        return f"Nothing to {verb} in the covered files."
-    if not counts:
-        return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
-    if turn is None:
-        return f"Nothing {verb}ne: {counts}."
-    past_verb = {"undo": "Undid", "redo": "Redid"}[verb]
-    which = f"turns {turn} to {newest}" if newest not in (None, turn) else f"turn {turn}"
-    return f"{f'Would {verb}' if value['dry_run'] else past_verb} {which}: {counts}."
-
-
-def _listed(rows: Sequence[str]) -> Blocks:
-    """Yield the first rows, and how many more there are."""
-    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:NAMED])
-    if len(rows) > NAMED:
-        yield Paragraph(f"[and {len(rows) - NAMED:,} more]", "  ")
 
 
 def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
