@@ -509,3 +509,8 @@ RecordedEvent = CacheResult | CompactionDone | Notice | Retry | TurnEnd
 
 Event = LineEvent | AgentEvent
 """All events. The line of a worker's event has `agent` and `lane`."""
+
+
+def without_worker(event: Event) -> Event:
+    """Return the event itself, whether the session or a worker emits it."""
+    return event.event if isinstance(event, AgentEvent) else event

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.event import AgentEvent, Event, ToolQueue
+from nexus_cli.core.event import Event, ToolQueue, without_worker
 from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.wire import json_text
@@ -42,8 +42,7 @@ class JsonLinesRenderer(JsonRenderer):
 
     def feed(self, event: Event) -> None:
         """Print `event` on one line, but for calls that wait: each follows as `tool.call`."""
-        told = event.event if isinstance(event, AgentEvent) else event
-        if not isinstance(told, ToolQueue):
+        if not isinstance(without_worker(event), ToolQueue):
             self._print(self._numbers.event_line(event))
 
     def end(self, result: JsonObject) -> None:

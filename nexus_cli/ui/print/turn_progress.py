@@ -158,7 +158,7 @@ class TurnProgress:
         self._moved_at = time.monotonic()
         if isinstance(event, NOTICES):
             return
-        inner = event.event if isinstance(event, e.AgentEvent) else event
+        inner = e.without_worker(event)
         if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):
             self._live.at_line_start = True
         if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):

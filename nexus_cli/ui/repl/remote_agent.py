@@ -210,7 +210,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._read_figures()
 
     def note(self, event: e.Event) -> None:
-        inner = event.event if isinstance(event, e.AgentEvent) else event
+        inner = e.without_worker(event)
         if isinstance(inner, e.StepEnd | e.WorkerState | e.CompactionDone):
             self.refresh()
 
@@ -400,7 +400,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.repl.view.invalidate()
 
     def _show(self, event: e.Event, line: JsonObject) -> None:
-        inner = event.event if isinstance(event, e.AgentEvent) else event
+        inner = e.without_worker(event)
         if isinstance(inner, e.ApprovalRequest):
             asker = event.agent if isinstance(event, e.AgentEvent) else ""
             question = replace(inner.question, agent=asker, stores=())  # no rule can be stored from here

@@ -59,20 +59,21 @@ class ScreenActions(Protocol):
 
 
 class Stops:
-    """Ctrl+C and Esc as they stop work; the same instance for the box and for questions."""
+    """Ctrl+C and Esc as they stop work; the same instance for messages and for questions."""
 
-    def __init__(self, reach: ScreenActions) -> None:
-        self._reach = reach
+    def __init__(self, controller: Callable[[], ReplController]) -> None:
+        self._controller = controller
         self._at = -MEANT
         self.typed = False
         """True if a key was typed since the last stop."""
 
     def stop(self, *, gently: bool = False) -> bool:
         """Stop running work; True if there was any. `gently` never exits nexus, however often it comes."""
-        if not self._reach.controller.running:
+        controller = self._controller()
+        if not controller.running:
             return False
         self._at, self.typed = loop_time(), False
-        self._reach.controller.interrupt(gently=gently)
+        controller.interrupt(gently=gently)
         return True
 
     @property
@@ -84,7 +85,7 @@ class Stops:
 def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
     """Return all bindings of the app: the box's own while no field has the focus, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
-    stops = Stops(reach)
+    stops = Stops(lambda: reach.controller)
     of_question = field_bindings(
         panel,
         enter=partial(_answer, panel, reach),

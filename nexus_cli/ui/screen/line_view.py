@@ -24,6 +24,7 @@ from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController, ReplView
+from nexus_cli.ui.screen.key_bindings import Stops
 from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire, loop_time, settle
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
@@ -85,8 +86,6 @@ SETTLED = 0.05
 """Seconds without output after which the prompt is printed."""
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
-MEANT = 1.5
-"""Seconds after a Ctrl+C that stopped work in which another one only means the same."""
 DRAFT = "Send your line first, then answer."
 TOO_EARLY = "Typed too early. Please answer again."
 """Shown for an answer that was typed before the question took lines, with other text: it is neither sent nor taken."""
@@ -108,7 +107,7 @@ class LineView(ReplView):
     def __init__(self, *, stdin: int = 0, stdout: int = 1) -> None:
         self._stream = Stream(stdout)
         self._stdin, self._stdout = stdin, stdout
-        self._controller: ReplController | None = None
+        self._controller: ReplController
         self._done: asyncio.Future[None] | None = None
         self._answer: asyncio.Future[str | None] | None = None
         self._asked = AskedQuestion("")
@@ -134,8 +133,12 @@ class LineView(ReplView):
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
         self._warned_at = -AGAIN
-        self._stopped_at = -MEANT
+        self._stops = Stops(lambda: self._controller)
         self._away = False
+
+    @property
+    def _runs(self) -> bool:
+        return self._done is not None and not self._done.done()
 
     @property
     def width(self) -> int:
@@ -169,7 +172,7 @@ class LineView(ReplView):
         Only Enter ends a line of the terminal, so that Esc and Enter mean Esc where a line is hidden.
         """
         async with self._asking:
-            if self._done is None or self._done.done():
+            if not self._runs:
                 return None
             self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
@@ -269,7 +272,7 @@ class LineView(ReplView):
             return await self._handoff.run(work)
         finally:
             self._away = False
-            if self._done is not None and not self._done.done():
+            if self._runs:
                 loop.add_reader(self._stdin, self._arrived)
             self._settle()
 
@@ -300,17 +303,15 @@ class LineView(ReplView):
 
         Only the terminal knows the text of an unfinished line, so that a Ctrl+C that cleared one counts too.
         """
-        if self._controller is None or self._done is None or self._done.done():
+        if not self._runs:
             return
         self._prompted = False  # the terminal has shown ^C
         now = loop_time()
-        if self._controller.running:
-            self._stopped_at = now
-            self._controller.interrupt()
+        if self._stops.stop():
             expire(self._answer)
         elif self._is_asking:
             self._give(None)
-        elif now - self._stopped_at < MEANT:
+        elif self._stops.meant:
             self._stream_write("\n")
             self._settle()
         elif now - self._warned_at < AGAIN:
@@ -422,7 +423,7 @@ class LineView(ReplView):
             self._line_ended()
         elif self._is_asking:
             self._give(None)
-        elif self._controller is not None:
+        else:
             # An input that has ended stays readable for ever.
             asyncio.get_running_loop().remove_reader(self._stdin)
             self._controller.request_exit()
@@ -441,7 +442,7 @@ class LineView(ReplView):
         else:
             text, self._begun = self._begun + line, ""
             text = text if text.strip() else self.draft
-            if text and self._controller is not None:
+            if text:
                 self.draft = ""
                 self._controller.submit(TypedMessage(text, text))
         self._settle()
@@ -450,14 +451,14 @@ class LineView(ReplView):
 
     def _settle(self) -> None:
         """Print the prompt after a moment without output."""
-        if self._done is None or self._done.done():
+        if not self._runs:
             return
         if self._due is not None:
             self._due.cancel()
-        self._due = self._done.get_loop().call_later(SETTLED, self._show_prompt)
+        self._due = asyncio.get_running_loop().call_later(SETTLED, self._show_prompt)
 
     def _show_prompt(self) -> None:
-        if self._prompted or self._away or self._controller is None:
+        if self._prompted or self._away:
             return
         if self._is_answered_by(""):
             prompt = _bare(f"{write_question(self._asked, self.width - 1)} ")

@@ -14,7 +14,7 @@ import pytest
 from ui.screen.screen_driver import PlainController
 
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
-from nexus_cli.ui.screen import line_view
+from nexus_cli.ui.screen import key_bindings, line_view
 from nexus_cli.ui.screen.line_view import LineView
 
 
@@ -340,7 +340,7 @@ def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leave
             await task
             return on.controller.said, on.face.draft
 
-    monkeypatch.setattr(line_view, "MEANT", 1000.0 if soon else 0.0)
+    monkeypatch.setattr(key_bindings, "MEANT", 1000.0 if soon else 0.0)
     assert asyncio.run(play()) == (said, "draft" if soon else "")
 
 
