@@ -63,6 +63,17 @@ class ServerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Target(ServerEntry):
+    """A server as the host process starts or reaches it: `values` is its whole environment, and `headers` have the
+    values of variables."""
+
+    key: str = ""
+    """The hash of the entry that this was made of."""
+    tokens: str = ""
+    """Path of the tokens of its login."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerTool:
     """A tool as its server describes it."""
 
@@ -93,7 +104,7 @@ class ServerPrompt:
 class ServerOffer:
     """Everything that a server lists."""
 
-    tools: tuple[ServerTool, ...]
+    tools: tuple[ServerTool, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     """URI of each, or the template of a URI, with its name and description."""
