@@ -30,42 +30,23 @@ from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import iterate_causes, reason_of
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.shared_types import TakeText
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
-from nexus_cli.mcp.server_values import Fault, ServerError, ServerQuestion, Target
+from nexus_cli.mcp.server_values import Fault, ServerError, ServerQuestion, Target, describe_skipped
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport whose responses raise `ServerError` after `most` bytes; streams of events are not counted."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, see_status: Callable[[int], None]) -> None:
-        self._inner, self._most, self._see_status = inner, most, see_status
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; pass on the status of its response."""
-        response = await self._inner.handle_async_request(request)
-        self._see_status(response.status_code)
-        # The SDK bounds each event of a stream, which may run for days.
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedStream(response.stream, self._most)
-        return response
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self._inner.aclose()
-
-
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
-        self._inner, self._left, self._most = inner, most, most
+    """The content of a response, which raises `ServerError` after `MAX_MESSAGE` bytes."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner, self._left = inner, MAX_MESSAGE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for data in self._inner:
             self._left -= len(data)
             if self._left < 0:
-                raise ServerError("too_large", f"the server sent a response larger than {self._most // 1_000_000} MB")
+                raise ServerError("too_large", f"the server sent a response larger than {MAX_MESSAGE // 1_000_000} MB")
             yield data
 
     async def aclose(self) -> None:
@@ -105,8 +86,8 @@ class Call:
     """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    """Name of each tool of a list that cannot be offered, and why."""
+    left_out: list[str] = field(default_factory=list)
+    """A line for each tool of a list that cannot be offered, with the reason."""
 
     def show_progress(self, text: str) -> None:
         """Show progress, which extends the call."""
@@ -252,18 +233,23 @@ class ServerConnection:
             elif tokens.has_tokens():
                 auth = stored_login(target.url, tokens)
             client = create_mcp_http_client(headers=dict(target.headers), auth=auth)
-            client._transport = BoundedTransport(client._transport, MAX_MESSAGE, self._see_status)
+            client.event_hooks = {"response": [self._see_response]}
             await stack.enter_async_context(client)
             yield streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_MESSAGE)
 
-    def _see_status(self, status: int) -> None:
-        self._status = status
+    async def _see_response(self, response: httpx2.Response) -> None:
+        """Note the status of a response, and bound its content."""
+        self._status = status = response.status_code
         # The SDK takes a refusal of the first question for an older server, and the handshake may be refused otherwise.
         self._unauthorized = status == 401 or (self._unauthorized and not self._ready.is_set())
+        # The SDK bounds each event of a stream, which may run for days.
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    async def run(self, call: Call, request: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def run(self, call: Call, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request and return its result; raise `ServerError`. Progress and questions extend its time."""
         loop = asyncio.get_running_loop()
         self.calls.append(call)
@@ -421,7 +407,8 @@ def _sift_lists(session: ClientSession) -> None:
         for place, tool in enumerate(tools, 1):
             if why := _find_unfit({**answer, "tools": [tool]}, version):
                 name = tool.get("name") if isinstance(tool, dict) else None
-                call.left_out.append((printable_line(name) if isinstance(name, str) else f"number {place}", why))
+                shown = printable_line(name) if isinstance(name, str) else f"number {place}"
+                call.left_out.append(describe_skipped(shown, why))
             else:
                 valid_tools.append(tool)
         return {**answer, "tools": valid_tools}

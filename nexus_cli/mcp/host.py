@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from nexus_cli.config.programs import end_group
 from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.private_process import make_process_private
-from nexus_cli.core.shared_types import TakeText
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.mcp.answers import read_call, read_content, read_listed_prompt, read_prompt, read_tool
 from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
@@ -261,10 +261,10 @@ def _is_session_gone(error: ServerError) -> bool:
 async def _list(client: Client, call: Call) -> ServerOffer:
     call.left_out.clear()
     tools = await _pages(client.list_tools, "tools", read_tool)
-    has_prompts = client.server_capabilities.prompts
-    prompts = await _offered(client.list_prompts, "prompts", read_listed_prompt) if has_prompts else []
-    resources = (await _list_resources(client, call)).resources
-    return ServerOffer(tuple(tools), tuple(prompts), resources, client.instructions or "", tuple(call.left_out))
+    offer = await _list_resources(client, call)
+    if client.server_capabilities.prompts:
+        offer = replace(offer, prompts=await _offered(client.list_prompts, "prompts", read_listed_prompt))
+    return replace(offer, tools=tools, instructions=client.instructions or "", left_out=tuple(call.left_out))
 
 
 async def _list_resources(client: Client, _call: Call) -> ServerOffer:
@@ -274,17 +274,17 @@ async def _list_resources(client: Client, _call: Call) -> ServerOffer:
     plain = await _offered(client.list_resources, "resources", lambda row: _describe_resource(row.uri, row))
     listing = client.list_resource_templates
     templates = await _offered(listing, "resource_templates", lambda row: _describe_resource(row.uri_template, row))
-    return ServerOffer(resources=(*plain, *templates))
+    return ServerOffer(resources=plain + templates)
 
 
-async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], Any]) -> list[Any]:
-    """Return a list, [] if the server refuses it: its tools count all the same."""
+async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], T]) -> tuple[T, ...]:
+    """Return a list, () if the server refuses it: its tools count all the same."""
     try:
         return await _pages(listing, kind, read)
     except (MCPError, ValidationError) as error:
         if is_drop(error):
             raise
-        return []
+        return ()
 
 
 def _describe_resource(uri: object, resource: Any) -> tuple[str, str]:
@@ -316,10 +316,10 @@ _REQUESTS: dict[str, Callable[..., Awaitable[ServerOffer | ServerAnswer]]] = {
 }
 
 
-async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], Any]) -> list[Any]:
+async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], T]) -> tuple[T, ...]:
     """Return all pages of a list; a list without an end is cut. Raise `OverflowError` for one that is too large to pass
     on as one line, because a line that is too long would end this process."""
-    collected: list[Any] = []
+    collected: list[T] = []
     size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(cursor=cursor)
@@ -330,7 +330,7 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, read: Callab
         cursor = page.next_cursor
         if not cursor or len(collected) >= _MOST_ENTRIES:
             break
-    return collected[:_MOST_ENTRIES]
+    return tuple(collected[:_MOST_ENTRIES])
 
 
 # -- the program -------------------------------------------------------------------------------------------------------

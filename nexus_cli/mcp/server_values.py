@@ -110,10 +110,15 @@ class ServerOffer:
     """URI of each, or the template of a URI, with its name and description."""
     instructions: str = ""
     """What the server says about its use in the handshake."""
-    left_out: tuple[tuple[str, str], ...] = ()
-    """Name of each tool that cannot be offered, and why."""
+    left_out: tuple[str, ...] = ()
+    """A line for each tool that cannot be offered, with the reason."""
     revision: str = ""
     """Another text once the server has said that its tools changed, or was started again."""
+
+
+def describe_skipped(tool: str, why: str) -> str:
+    """Return the line about a tool that cannot be offered."""
+    return f"tool {tool} is skipped: {why}"
 
 
 @dataclass(frozen=True, slots=True)
