@@ -239,7 +239,8 @@ class ServerHost:
             await connection.run(call, lambda client: _list(client, call))
         finally:
             await connection.close()
-        for server in [server for server in self._servers.values() if server.name == target.name]:
+        keys = [key for key, server in self._servers.items() if server.name == target.name]
+        for server in [self._servers.pop(key) for key in keys]:
             await server.close()  # it was opened without the tokens
         return ServerAnswer("")
 
