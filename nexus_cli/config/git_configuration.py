@@ -23,7 +23,8 @@ _ESCAPES = {b"\n": b"", b"\r\n": b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
 
 def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting."""
+    """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting; two
+    empty texts for a line that git refuses."""
     section = b""
     for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
         name, inner, key, written = token.groups()
@@ -31,6 +32,8 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
             section = name if inner is None else b"%b.%b" % (name, inner)
         elif key is not None:
             yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(_read_value(written or b""))
+        elif token[0][:1] not in b"#;":
+            yield "", ""
 
 
 def _read_value(written: bytes) -> bytes:
