@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 
+_MOST = 1 << 20
+"""Most bytes of a file that are read."""
 _SECTION = rb'\[([\w.-]*)(?:[^\S\n]+"((?:\\.|[^"\\\n])*+)")?\]'
 _VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
 _TOKEN = re.compile(
@@ -63,3 +67,11 @@ def personal_files(environ: Environ) -> list[Path]:
     usual = [personal_folder(environ) / "config", Path(environ.get("HOME", ""), ".gitconfig")]
     moved = environ.get("GIT_CONFIG_GLOBAL")
     return [path for path in (usual if moved is None else [Path(moved)]) if path.is_absolute()]
+
+
+def read_personal_settings(environ: Environ, *earlier: Path) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the files `earlier` and of those of the person, as `read_configuration` does; what they
+    include is not read."""
+    for path in (*earlier, *personal_files(environ)):
+        with suppress(OSError):
+            yield from read_configuration(read_beginning(path, _MOST))
