@@ -185,7 +185,7 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/file_index.py
     """,
     "a beginning that decides and is not shown": """
-    config/protected_places.py config/repository_owner.py permission/call_permission.py sandbox/git_walls.py
+    config/protected_places.py config/git_configuration.py permission/call_permission.py sandbox/git_walls.py
     """,
     "the doors, and what `config/unasked_files` checks after it was opened": """
     config/text_file.py core/real_files.py

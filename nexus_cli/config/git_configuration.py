@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 
+_MOST = 1 << 20
+"""Most bytes of a file that are read."""
 _SECTION = rb'\[([\w.-]*)(?:[^\S\n]+"((?:\\.|[^"\\\n])*+)")?\]'
 _VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
 _TOKEN = re.compile(
@@ -23,7 +27,8 @@ _ESCAPES = {b"\n": b"", b"\r\n": b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
 
 def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting."""
+    """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting; two
+    empty texts for a line that git refuses."""
     section = b""
     for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
         name, inner, key, written = token.groups()
@@ -31,6 +36,8 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
             section = name if inner is None else b"%b.%b" % (name, inner)
         elif key is not None:
             yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(_read_value(written or b""))
+        elif token[0][:1] not in b"#;":
+            yield "", ""
 
 
 def _read_value(written: bytes) -> bytes:
@@ -60,3 +67,11 @@ def personal_files(environ: Environ) -> list[Path]:
     usual = [personal_folder(environ) / "config", Path(environ.get("HOME", ""), ".gitconfig")]
     moved = environ.get("GIT_CONFIG_GLOBAL")
     return [path for path in (usual if moved is None else [Path(moved)]) if path.is_absolute()]
+
+
+def read_personal_settings(environ: Environ, *earlier: Path) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the files `earlier` and of those of the person, as `read_configuration` does; what they
+    include is not read."""
+    for path in (*earlier, *personal_files(environ)):
+        with suppress(OSError):
+            yield from read_configuration(read_beginning(path, _MOST))

@@ -187,18 +187,6 @@ def git_environment(folder: Path, environ: Environ = os.environ) -> dict[str, st
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
 
-def run_git_outside(program: str, folder: Path, environ: Environ, *arguments: str, seconds: float) -> bytes | None:
-    """Return the output of git that finds no repository, in `/`; None if it fails. `folder` is the project whose
-    programs are not started. It reads the settings of the person alone: all other runs
-    of git are inside walls (`sandbox/own_git`)."""
-    env = {**git_environment(folder, environ), "GIT_DIR": os.devnull}
-    try:
-        process = run_program([program, *arguments], env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=seconds)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return process.stdout if process.returncode == 0 else None
-
-
 # -- starting and ending -----------------------------------------------------------------------------------------------
 
 

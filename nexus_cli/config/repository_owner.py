@@ -8,14 +8,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.core.real_files import read_beginning
-
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
-_MOST = 1 << 20
-"""Most bytes of a configuration that are read."""
 
 
 def is_own_repository(root: Path) -> bool:
@@ -69,11 +64,9 @@ def _is_safe(root: str) -> bool:
 
 
 def _safe_directories() -> Iterator[str]:
-    """Yield the values of `safe.directory` in git's order; included files are not read."""
-    from nexus_cli.config.git_configuration import personal_files, read_configuration  # noqa: PLC0415  (few starts)
+    """Return the values of `safe.directory` in git's order; included files are not read."""
+    from nexus_cli.config.git_configuration import read_personal_settings  # noqa: PLC0415  (few starts)
 
     system = [] if os.environ.get("GIT_CONFIG_NOSYSTEM") else [os.environ.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig")]
-    for path in (*map(Path, system), *personal_files(os.environ)):
-        with suppress(OSError):
-            settings = read_configuration(read_beginning(path, _MOST))
-            yield from (os.path.expanduser(value) for name, value in settings if name == "safe.directory")
+    settings = read_personal_settings(os.environ, *map(Path, system))
+    return (os.path.expanduser(value) for name, value in settings if name == "safe.directory")

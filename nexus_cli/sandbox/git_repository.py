@@ -134,8 +134,8 @@ def _check_configuration(data: bytes, git: str, work: str) -> None:
                 work + os.sep
             )
         if not is_allowed:
-            shown = mask_unprintable(f"{section}.{key}"[:60])
-            raise NotPlain(f"the repository's configuration sets {shown}")
+            problem = f"sets {mask_unprintable(f'{section}.{key}'[:60])}" if key else "has a line that git refuses"
+            raise NotPlain(f"the repository's configuration {problem}")
 
 
 def _linked_folders(git: str, common: str) -> Iterator[str]:

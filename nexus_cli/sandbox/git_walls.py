@@ -45,7 +45,7 @@ def find_walls(git: Path, project: Path, reads: Paths, writes: Paths) -> Walls:
     project = real_path(project)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
-    shown = read_git_settings(os.environ, project).shown
+    shown = read_git_settings(os.environ).shown
     program = real_path(git)
     of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
     system = (*_SYSTEM, *map(str, (*shown, *of_git)))

@@ -161,7 +161,7 @@ class Git:
         root = project_root(real_path(self.cwd))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        variables = read_git_settings(os.environ, real_path(self.project or root)).variables
+        variables = read_git_settings(os.environ).variables
         env = {**_find_environment(self.cwd, working_folder(), source, passed), **variables, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
@@ -195,7 +195,7 @@ class Git:
         if not self.program.startswith(_SYSTEM_PROGRAMS) or self.variables or not os.path.isdir(root / ".git"):
             return True
         system = os.environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM_SETTINGS
-        shown = read_git_settings(os.environ, real_path(self.project or root)).shown
+        shown = read_git_settings(os.environ).shown
         for file in (*shown, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
             try:
                 data = read_regular(file, _MOST_SETTINGS).lower()

@@ -80,7 +80,7 @@ def sandbox_environment(
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
         env["NPM_CONFIG_GLOBALCONFIG"] = _NO_FILE
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
-        env |= read_git_settings(environ, profile.project).variables
+        env |= read_git_settings(environ).variables
     return env, removed
 
 

@@ -72,7 +72,7 @@ def shown_places(project: Path, cwd: Path, git: Path | None, folders: Places, en
     skills = folders.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
-    paths = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
+    paths = [*tools, defaults_dir(), *read_git_settings(environ).shown]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), real_path(folders.cache) / "bin"]
     ways = (follow_links(str(path)) for path in paths if os.path.exists(path))

@@ -6,7 +6,7 @@ import getpass
 import os
 from pathlib import Path
 
-from nexus_cli.config.programs import find_program, run_git_outside
+from nexus_cli.config.git_configuration import read_personal_settings
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, UsageError, suggest_name
@@ -18,8 +18,6 @@ from nexus_cli.ledger.spaces import not_a_member
 
 DEFAULTS: JsonObject = {"allow": ASK, "recipe": "tick_event"}
 """Default options of an agent's runs."""
-_SECONDS = 5.0
-"""Time limit for asking git for the user's name."""
 _HINT = "Run `nexus config set spaces.name NAME`"
 
 
@@ -36,10 +34,8 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
 
 
 def _git_name() -> str:
-    """Return git's `user.name` outside of any project, so that a person has one name in all folders."""
-    git, query = find_program("git"), ("config", "--global", "--get", "user.name")
-    output = run_git_outside(git, Path("/"), os.environ, *query, seconds=_SECONDS) if git else None
-    return (output or b"").decode("utf-8", "replace")
+    """Return git's `user.name` of the person, whatever a project says, so that they have one name in all folders."""
+    return dict(read_personal_settings(os.environ)).get("user.name", "")
 
 
 def _login_name() -> str:

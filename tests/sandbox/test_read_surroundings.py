@@ -264,32 +264,34 @@ def test_files_that_git_settings_name_are_shown_unless_a_password_hides_the_sett
     usual = write(tmp_path / ".config/git/ignore", "*.a\n")
     named, settings = write(tmp_path / "ignore", "*.o\n"), "[core]\n excludesFile = ~/ignore\n"
     own = write(tmp_path / ".gitconfig", settings)
-    assert set(read_git_settings(environ, tmp_path).shown) == {own, usual, named}
+    assert set(read_git_settings(environ).shown) == {own, usual, named}
     write(own, f"{settings}[github]\n token = {TOKEN}\n")
-    assert read_git_settings(environ, tmp_path).shown == (usual,)
+    assert read_git_settings(environ).shown == (usual,)
 
 
 def test_git_settings_are_read_again_where_a_file_changed(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    assert read_git_settings(environ, tmp_path).shown == ()
+    assert read_git_settings(environ).shown == ()
     own = write(tmp_path / ".gitconfig", "[include]\n path = later\n")
-    assert read_git_settings(environ, tmp_path).shown == (own,)
+    assert read_git_settings(environ).shown == (own,)
     later = write(tmp_path / "later", "[user]\n name = Me\n")
-    assert read_git_settings(environ, tmp_path).shown == (own, later)
+    assert read_git_settings(environ).shown == (own, later)
     write(later, f"[github]\n token = {TOKEN}\n")
-    assert read_git_settings(environ, tmp_path).is_hidden
+    assert read_git_settings(environ).is_hidden
     write(later, "")
     write(own, "[broken\n")
-    assert read_git_settings(environ, tmp_path).is_hidden
+    assert read_git_settings(environ).is_hidden
 
 
-def test_git_of_the_project_does_not_list_the_settings(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    (project / ".git").mkdir(parents=True)
-    write(tmp_path / "home/.gitconfig", "[user]\n name = Me\n")
-    write(project / "bin/git", f"#!/bin/sh\ntouch {tmp_path}/ran\n", 0o755)
-    environ = {"HOME": str(tmp_path / "home"), "PATH": f"{project}/bin"}
-    assert read_git_settings(environ, project).is_hidden and not (tmp_path / "ran").exists()
+def test_includes_of_any_condition_are_followed_and_a_safe_folder_counts_without_one(tmp_path: Path) -> None:
+    text = '[include]\n path = a.inc\n[includeIf "gitdir:/x/"]\n path = ~/b.inc\n'
+    first = write(tmp_path / ".config/git/config", text)
+    inner = write(tmp_path / ".config/git/a.inc", "[safe]\n directory = /one\n[include]\n path = a.inc\n path = gone\n")
+    other = write(tmp_path / "b.inc", f"[safe]\n directory = *\n[core]\n attributesFile = {tmp_path}/c\n")
+    named = write(tmp_path / "c")
+    settings = read_git_settings({"HOME": str(tmp_path)})
+    assert settings.shown == (first, inner, other, named)
+    assert settings.safe_directories == ("/one",)
 
 
 @pytest.mark.matrix
@@ -311,6 +313,6 @@ def test_the_profile_is_made_from_what_did_not_change(tmp_path: Path, monkeypatc
         return make_profile("read", project=tmp_path, cwd=tmp_path, own=own, temp=None, environ=environ)
 
     first = make()
-    monkeypatch.delattr(git_settings, "run_git_outside")
+    monkeypatch.delattr(git_settings, "read_beginning")
     monkeypatch.delattr(tool_folders, "_scan")
     assert make() == first
