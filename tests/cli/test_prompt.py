@@ -68,7 +68,7 @@ def test_a_stdin_that_begins_and_does_not_end_ends_with_the_timeout(engine: Run,
     os.close(reader)
     os.close(writer)
     assert (done.returncode, done.stdout) == (3, b"")
-    assert b"stdin was open for 0.2 s without ending; no request was sent" in done.stderr
+    assert b"stdin was open for 0.2 s without ending; no request was sent. Raise --timeout" in done.stderr
 
 
 def test_late_input_beside_a_prompt_is_waited_for(

@@ -81,7 +81,7 @@ class Reader:
         while not self.wait(math.inf):
             if time.monotonic() >= self._ends:
                 why = f"{self._name} was open for {self._timeout:g} s without ending; no request was sent"
-                hint = "Raise it" + ", or add < /dev/null to run without input" * self._is_optional
+                hint = "Raise --timeout" + ", or add < /dev/null to run without input" * self._is_optional
                 raise NexusError("limit", "limit timeout reached", why, hint)
         try:
             piece = os.read(self._descriptor, _CHUNK)

@@ -231,8 +231,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def cancel(self) -> bool:
         if not (self._in_turn or self._expected or self._is_calling):
             return False
-        self._begin(self._client.cancel(self.agent_id))
+        self._begin(self._cancel(self.repl.jobs.current))
         return True
+
+    async def _cancel(self, job: Job | None) -> None:
+        """Stop the turn; once a lost connection is back, only if it still is the work `job`."""
+        await self._deliver(lambda: self._client.cancel(self.agent_id), lambda: self.repl.jobs.current is job)
 
     def take_newest(self) -> str:
         if not self._steered:
@@ -455,18 +459,23 @@ class RemoteAgent(TerminalContext, AgentConnection):
         await self._send_answer(lambda: self._client.answer(self.agent_id, request.id, answers))
 
     async def _send_answer(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Send an answer, unless the question has ended meanwhile, as by Ctrl+C: the events say how. While the
-        connection is lost the answer waits for it: the server does not send the question again."""
+        """Send an answer, unless the question has ended meanwhile, as by Ctrl+C: the events say how."""
+        try:
+            await self._deliver(call)
+        except CallError as error:
+            if error.code != REFUSED:
+                raise
+
+    async def _deliver(self, call: Callable[[], Awaitable[None]], is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Make a call; if the connection is lost, again until it is back, as long as `is_wanted`: the server neither
+        shows a question again nor stops a turn by itself."""
         while True:
             try:
-                await call()
-            except CallError as error:
-                if error.code != REFUSED:
-                    raise
-            except ConnectionError:
-                await asyncio.sleep(WAIT_SECONDS)  # `read_events` reports the connection
-                continue
-            return
+                return await call()
+            except ConnectionError:  # `read_events` reports it
+                await asyncio.sleep(WAIT_SECONDS)
+            if not is_wanted():
+                return None
 
     def became_idle(self, ended: Job) -> None:
         self.read_own_commands()

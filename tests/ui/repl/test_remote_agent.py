@@ -447,6 +447,31 @@ def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is
     assert (tmp_path / "a").exists()
 
 
+def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.cancel, list[Any]()
+
+    async def fails_twice(client: Client, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) <= 2:
+            raise ConnectionError("the connection was lost")
+        await real(client, *given)
+
+    monkeypatch.setattr(Client, "cancel", fails_twice)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        repl.interrupt()
+        await until(lambda: len(calls) > 2)
+        await until(lambda: "Interrupted" in view.text)
+        await idle(repl)
+
+    assert "Try again" not in play(tmp_path, scene, provider).text
+
+
 def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "first")
