@@ -31,6 +31,15 @@ BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """By table: the column that says whose row it is, and the columns with texts."""
 
 
+def select_blobs(rows: Mapping[str, str]) -> str:
+    """Return the query of the texts that rows refer to; `rows` has a condition for each table of `BLOBS_OF`."""
+    return " UNION ALL ".join(
+        f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL AND {rows[table]}"
+        for table, (_, columns) in BLOBS_OF.items()
+        for column in columns
+    )
+
+
 def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
     """Store `data` for a session (its key), inside a transaction; return the values of `Database.blob_id`, which names
     its row in a later statement of the transaction.

@@ -140,14 +140,8 @@ def current(db: Database, lane: int) -> Epoch | None:
 
 def list_epochs(db: Database, lane: int) -> list[EpochRow]:
     """Return the epochs that led to the current one of `lane`, oldest first, without reading texts."""
-    rows = db.all(
-        """WITH RECURSIVE line (depth, key) AS (
-            SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
-            UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key
-            WHERE e.parent IS NOT NULL)
-        SELECT e.id, e.cause, e.model, e.after FROM line JOIN epochs e ON e.key = line.key ORDER BY depth DESC""",
-        lane,
-    )
+    find = lanes.EPOCHS_OF_LANE.format("e.id, e.cause, e.model, e.after")
+    rows = db.all(f"{find} ORDER BY depth DESC", lane)
     return [EpochRow(*row) for row in rows]
 
 

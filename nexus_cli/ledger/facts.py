@@ -54,12 +54,12 @@ class FactTable:
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
-        origin = actor, session, entry, replace_surrogates(quote)
+        quote = replace_surrogates(quote)
         with self._db.write():
             self._db.lock("facts")
             there = self._find_same(slot, project, text)
             if there is None:
-                key = self._insert(slot, project, text, state, at, *origin)
+                key = self._insert(Fact("", slot, text, at, state, actor, session, entry, quote, project))
             else:
                 key = there
                 if state is FactState.KEPT:
@@ -68,7 +68,10 @@ class FactTable:
                         " replaces = '' WHERE key = ? AND state = ?",
                         state,
                         at,
-                        *origin,
+                        actor,
+                        session,
+                        entry,
+                        quote,
                         key,
                         FactState.PROPOSED,
                     )
@@ -159,7 +162,8 @@ class FactTable:
         names = {name for fact in (*old, *same) for name in fact.replaces}
         with self._db.write():
             if there is None:
-                key = self._insert(slot, project, text, FactState.PROPOSED, at, "nexus", "", 0, "")
+                fact = Fact("", slot, text, at, FactState.PROPOSED, "nexus", "", 0, project=project)
+                key = self._insert(fact)
             else:
                 key = _key(there.id)
             if any(fact.state is FactState.KEPT for fact in replaced):
@@ -175,23 +179,7 @@ class FactTable:
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
         with self._db.write():
             for fact in facts:
-                self._db.run(
-                    "INSERT INTO facts (key, slot, project, text, state, at, changed, actor, session, entry, quote,"
-                    " accepted, replaces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    _key(fact.id),
-                    str(fact.slot),
-                    fact.project,
-                    fact.text,
-                    str(fact.state),
-                    fact.at,
-                    fact.at,
-                    fact.actor,
-                    fact.session,
-                    fact.entry,
-                    fact.quote,
-                    fact.accepted,
-                    " ".join(fact.replaces),
-                )
+                self._db.run("UPDATE facts SET key = ? WHERE key = ?", _key(fact.id), self._insert(fact))
 
     def get(self, fact_id: str) -> Fact:
         """Return a kept or proposed fact; raise `UsageError` if the id is unknown."""
@@ -207,17 +195,23 @@ class FactTable:
             with self._db.write():
                 self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
 
-    def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
+    def _insert(self, fact: Fact) -> int:
+        """Store a fact under a new key, whatever its id is; return the key."""
         return self._db.insert(
-            "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            str(slot),
-            project,
-            text,
-            str(state),
-            at,
-            at,
-            *origin,
+            "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote, accepted,"
+            " replaces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            str(fact.slot),
+            fact.project,
+            fact.text,
+            str(fact.state),
+            fact.at,
+            fact.at,
+            fact.actor,
+            fact.session,
+            fact.entry,
+            fact.quote,
+            fact.accepted,
+            " ".join(fact.replaces),
         )
 
     def move(self, before: str, project: str) -> int:

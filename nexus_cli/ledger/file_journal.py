@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
@@ -50,9 +51,8 @@ class FileJournal(SessionJournal):
     # The lock is held while something is committed: nothing is committed between a failure and the copy, which ends
     # each lane at the entry that its log has counted last.
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.recording = self._lock
+    def recording(self) -> AbstractContextManager[object]:
+        return self._lock
 
     @property
     def is_saving(self) -> bool:

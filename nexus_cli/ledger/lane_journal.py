@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from weakref import WeakSet
@@ -46,8 +45,6 @@ class SessionJournal(Journal):
 
     def __post_init__(self) -> None:
         self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
-        self.recording: AbstractContextManager[object] = nullcontext()
-        """Held by a log from before it records an entry until it has counted it."""
 
     def files_version(self) -> object:
         """Return a value that changes whenever somebody may have noted a file."""

@@ -7,7 +7,7 @@ search belong to `store`; `session_log` is the log of a live session, whose `lan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,10 @@ class Journal:
 
     has_past = True
     """False if the database lacks what the session recorded before."""
+
+    def recording(self) -> AbstractContextManager[object]:
+        """Return what a log holds from before it records an entry until it has counted it."""
+        return nullcontext()
 
     def current_db(self) -> Database:
         """Return the database, with everything that was recorded."""
@@ -183,8 +187,9 @@ class LaneLog:
 
                     apply_memo(db, self.lane, memo)
 
-        self._journal.record(self, "append", (entry, memos), write)
-        self._last = entry.id
+        with self._journal.recording():
+            self._journal.record(self, "append", (entry, memos), write)
+            self._last = entry.id
         if entry.kind is Kind.USER:
             self._count_turn()
 
@@ -274,10 +279,11 @@ class LaneLog:
                 entries.append(db, self.lane, entry)
             requests.record_outcome(db, self.lane, *outcome)
 
-        self._journal.record(self, "record_reply", (entry, *outcome), write)
-        if entry is not None:
-            self._last = entry.id
-            self._finish = entry.id, finish
+        with self._journal.recording():
+            self._journal.record(self, "record_reply", (entry, *outcome), write)
+            if entry is not None:
+                self._last = entry.id
+                self._finish = entry.id, finish
 
     def ends_unfinished(self) -> bool:
         """See `Log`."""

@@ -140,18 +140,20 @@ def started_calls(db: Database, lane: int) -> set[str]:
     return {call for (call,) in db.all(*started_query(db, lane))}
 
 
+EPOCHS_OF_LANE = """WITH RECURSIVE line (depth, key) AS (
+    SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
+    UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
+SELECT {} FROM line JOIN epochs e ON e.key = line.key"""
+"""Query of columns of the epochs `e` that led to the current one of a lane, with their `depth` below it."""
+
+
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:
     """Return the key of the epoch of `lane` at the time when `entry` was its newest; None before the first.
 
     That is the newest epoch in the line of parents that had begun and covers no later entry.
     """
     key: int | None = db.value(
-        """WITH RECURSIVE line (depth, key) AS (
-            SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
-            UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key
-            WHERE e.parent IS NOT NULL)
-        SELECT e.key FROM line JOIN epochs e ON e.key = line.key
-        WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1""",
+        f"{EPOCHS_OF_LANE.format('e.key')} WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1",
         lane,
         entry,
         entry,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from nexus_cli.ledger import sessions
+from nexus_cli.ledger.blobs import select_blobs
 from nexus_cli.ledger.database import Database
 
 _REACHED = """WITH RECURSIVE reached (id) AS (
@@ -22,7 +21,7 @@ line (key) AS (
 _OF_LANES = "lane IN (SELECT id FROM reached)"
 _OF_EPOCHS = "epoch IN (SELECT key FROM line)"
 _OF_SESSION = "session = ?1"
-_ROWS: Mapping[str, str] = {
+_ROWS = {
     "sessions": "key = ?1",
     "lanes": "id IN (SELECT id FROM reached)",
     "epochs": "key IN (SELECT key FROM line)",
@@ -36,15 +35,8 @@ _ROWS: Mapping[str, str] = {
     "drops": _OF_SESSION,
     "files": _OF_SESSION,
     "calibrations": "1 = 1",
-    "blobs": f"""id IN (
-        SELECT blob FROM entries WHERE {_OF_LANES} UNION ALL SELECT blob FROM memos WHERE {_OF_LANES}
-        UNION ALL SELECT arguments FROM requests WHERE {_OF_LANES}
-        UNION ALL SELECT blob FROM schemas WHERE {_OF_EPOCHS} UNION ALL SELECT blob FROM slots WHERE {_OF_EPOCHS}
-        UNION ALL SELECT system FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT rules FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT sections FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT blob FROM drops WHERE {_OF_SESSION})""",
 }
+_ROWS["blobs"] = f"id IN ({select_blobs(_ROWS)})"
 """By table: the rows of the session with the key `?1`."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
@@ -50,7 +51,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     lock_path = lock_folder(path) / "opening.lock"
     try:
         with FileLock.wait(lock_path, shared=True):
-            connection = _connect_current(path)
+            connection = _connect_unless_damaged(path, _connect_if_current)
         if connection is not None:
             return connection
         with FileLock.wait(lock_path):  # no other process opens it now, so that it can be created, altered or renamed
@@ -129,11 +130,13 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
     return version_read
 
 
-def _connect_current(path: Path) -> sqlite3.Connection | None:
-    """Return a connection to a ledger that needs no change, else None."""
+def _connect_unless_damaged(
+    path: Path, connect_file: Callable[[Path], sqlite3.Connection | None]
+) -> sqlite3.Connection | None:
+    """Return the connection that `connect_file` returns, None if the file is damaged."""
     _make_private_file(path)
     try:
-        return retry_while_busy(lambda: _connect_if_current(path))
+        return retry_while_busy(lambda: connect_file(path))
     except sqlite3.DatabaseError as error:
         if primary_code(error) not in DAMAGED:
             raise
@@ -144,14 +147,8 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
 
 def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
     """Create or upgrade the ledger, or set a broken one aside; return a connection."""
-    _make_private_file(path)
-    try:
-        return retry_while_busy(lambda: _create_or_upgrade(path))
-    except sqlite3.DatabaseError as error:
-        if primary_code(error) not in DAMAGED:
-            raise
-    except UnicodeDecodeError:
-        pass
+    if connection := _connect_unless_damaged(path, _create_or_upgrade):
+        return connection
     aside = _set_aside(path)
     notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new ledger")
     _make_private_file(path)

@@ -115,10 +115,8 @@ class PlanTable:
     def change(self, key: int, *, paused: bool | None = None, next_at: float | None = None) -> Plan:
         """Pause or resume a plan, and set its next time."""
         with self._db.write():
-            if paused is not None:
-                self._db.run("UPDATE plans SET paused = ? WHERE key = ?", int(paused), key)
-            if next_at is not None:
-                self._db.run("UPDATE plans SET next_at = ? WHERE key = ?", next_at, key)
+            update = "UPDATE plans SET paused = coalesce(?, paused), next_at = coalesce(?, next_at) WHERE key = ?"
+            self._db.run(update, None if paused is None else int(paused), next_at, key)
             self._db.notify()
         return self.get(key)
 

@@ -7,6 +7,7 @@ emptied.
 
 from __future__ import annotations
 
+from nexus_cli.ledger.blobs import BLOBS_OF, select_blobs
 from nexus_cli.ledger.database import Database
 
 _REACHED = """WITH RECURSIVE reach (lane, upto) AS (
@@ -22,11 +23,7 @@ _EPOCHS = """WITH RECURSIVE line (key) AS (
     UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
 DELETE FROM epochs WHERE session IS NULL AND key NOT IN (SELECT key FROM line)"""
 
-_BLOBS = """DELETE FROM blobs WHERE id NOT IN (
-    SELECT blob FROM entries UNION ALL SELECT blob FROM slots UNION ALL SELECT blob FROM schemas
-    UNION ALL SELECT system FROM epochs UNION ALL SELECT rules FROM epochs UNION ALL SELECT sections FROM epochs
-    UNION ALL SELECT arguments FROM requests UNION ALL SELECT blob FROM memos
-    UNION ALL SELECT blob FROM drops WHERE blob IS NOT NULL)"""
+_BLOBS = f"DELETE FROM blobs WHERE id NOT IN ({select_blobs(dict.fromkeys(BLOBS_OF, '1 = 1'))})"
 
 
 def delete(db: Database, key: int) -> int:

@@ -272,7 +272,7 @@ class RunTable:
     def attach(self, run: Run, session: str) -> None:
         """Record the session of a run."""
         with self._db.write():
-            self._attach(run, session)
+            self._update(run, "session = ?", session)
 
     def make_session(self, run: Run, *, folder: str, project: str, model: str, recipe: str, at: str) -> str:
         """Create the session of a run in the same transaction as its record, and return its id."""
@@ -281,32 +281,27 @@ class RunTable:
                 self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=RUN
             )
             sessions.open_main(self._db, session)
-            self._attach(run, session.id)
+            self._update(run, "session = ?", session.id)
         return session.id
 
-    def _attach(self, run: Run, session: str) -> None:
-        self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
+    def _update(self, run: Run, columns: str, *values: Any) -> None:
+        """Set columns of a run, inside a transaction, unless another process has claimed it since."""
+        self._db.run(f"UPDATE runs SET {columns} WHERE key = ? AND fence = ?", *values, run.key, run.fence)
 
     def put_back(self, run: Run, at: str, held_over: JsonObject | None = None) -> None:
         """Release a claim: the run waits or is queued again, as before. One that was `held_over` is queued, with these
         options added to those of its row."""
         with self._db.write():
             if held_over is not None:
-                self._db.run(
-                    f"UPDATE runs SET state = '{QUEUED}', options = ?, owner = '', lease = NULL, updated = ?"
-                    " WHERE key = ? AND fence = ?",
-                    _json({**self.get(run.key).options, **held_over}),
-                    at,
-                    run.key,
-                    run.fence,
-                )
+                options = _json({**self.get(run.key).options, **held_over})
+                queued = f"state = '{QUEUED}', options = ?, owner = '', lease = NULL, updated = ?"
+                self._update(run, queued, options, at)
                 return
-            self._db.run(
-                f"UPDATE runs SET state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
-                f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ? WHERE key = ? AND fence = ?",
+            self._update(
+                run,
+                f"state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
+                f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ?",
                 at,
-                run.key,
-                run.fence,
             )
             self._db.notify()
 
@@ -327,16 +322,15 @@ class RunTable:
                 self._db.lock(f"service {run.title}")
                 if self.joined(run.key, told):
                     return False
-            self._db.run(
-                "UPDATE runs SET state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '',"
-                " lease = NULL, updated = ? WHERE key = ? AND fence = ?",
+            self._update(
+                run,
+                "state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '', lease = NULL,"
+                " updated = ?",
                 state,
                 report.replace("\0", "\ufffd"),
                 error.replace("\0", "\ufffd"),
                 cost,
                 at,
-                run.key,
-                run.fence,
             )
             signal_unanswered(self._db, run.key, at)
             self._db.notify()
@@ -366,9 +360,7 @@ class RunTable:
     def note(self, run: Run, facts: JsonObject) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""
         with self._db.write():
-            options = {**self.get(run.key).options, **facts}
-            statement = "UPDATE runs SET options = ? WHERE key = ? AND fence = ?"
-            self._db.run(statement, _json(options), run.key, run.fence)
+            self._update(run, "options = ?", _json({**self.get(run.key).options, **facts}))
         return replace(run, options={**run.options, **facts})
 
     def wait(self, run: Run, wait: Wait, at: str) -> None:
@@ -639,4 +631,4 @@ def _line(text: str) -> str:
 
 
 def _json(value: JsonObject) -> str:
-    return json.dumps(dict(value), ensure_ascii=True)
+    return json.dumps(dict(value))

@@ -13,7 +13,6 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
 from nexus_cli.core.shared_types import T, TakeText
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
@@ -36,7 +35,7 @@ class SessionLog(LaneLog):
         self.is_new = journal.known.is_new
         """True if this process began the session."""
         self._last = last
-        with journal.recording:
+        with journal.recording():
             journal.logs.add(self)
 
     @classmethod
@@ -82,16 +81,6 @@ class SessionLog(LaneLog):
     def last_id(self) -> int:
         """Return the id of the newest entry."""
         return self._last
-
-    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        with self._journal.recording:
-            super().append(entry, memos)
-
-    def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
-    ) -> None:
-        with self._journal.recording:
-            super().record_reply(entry, step, usage, finish, reported, sent_body)
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         super().begin_epoch(epoch, left_out, memos)

@@ -105,14 +105,17 @@ class SpaceTable:
 
     def find_entity(self, name: str) -> Entity | None:
         """Return the entity of a name, None if it does not exist."""
-        row = self._db.one("SELECT key, name, kind, options FROM entities WHERE folded = ?", fold_name(name.strip()))
-        return _entity(row) if row else None
+        return next(iter(self._entities("folded = ?", fold_name(name.strip()))), None)
 
     def get_entity(self, key: int) -> Entity:
-        row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
-        if row is None:
+        entities = self._entities("key = ?", key)
+        if not entities:
             raise UsageError(f"ent-{key}", "there is no such member")
-        return _entity(row)
+        return entities[0]
+
+    def _entities(self, condition: str, value: Any) -> list[Entity]:
+        rows = self._db.all(f"SELECT key, name, kind, options FROM entities WHERE {condition} ORDER BY key", value)
+        return [Entity(key, name, kind, read_options(options)) for key, name, kind, options in rows]
 
     def own_role(self) -> str:
         """Return the role of this connection on a server, "" for a file."""
@@ -247,12 +250,7 @@ class SpaceTable:
         return [Space(key, name, project, at, tuple(self._members(key))) for key, name, project, at in rows]
 
     def _members(self, space: int) -> list[Entity]:
-        rows = self._db.all(
-            "SELECT e.key, e.name, e.kind, e.options FROM members m JOIN entities e ON e.key = m.entity"
-            " WHERE m.space = ? ORDER BY e.key",
-            space,
-        )
-        return [_entity(row) for row in rows]
+        return self._entities("key IN (SELECT entity FROM members WHERE space = ?)", space)
 
     # Messages
 
@@ -331,15 +329,13 @@ class SpaceTable:
             return int(root)
         if message is None and run.session:
             of_session = "m.session = ? AND m.call <> '' ORDER BY m.key LIMIT 1"
-            row = self._db.one(f"SELECT {_MESSAGE} WHERE {of_session}", run.session)
-            message = _message(row) if row else None
+            message = next(iter(self._messages(of_session, run.session)), None)
         return (message.root or message.key) if message else 0
 
     def posted_by(self, session: str, call: str) -> SpaceMessage | None:
         """Return the message that a call of a session posted, None if it posted none."""
         # The last condition is that of the index; without it the query would scan all messages.
-        row = self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
-        return _message(row) if row else None
+        return next(iter(self._messages("m.session = ? AND m.call = ? AND m.call <> ''", session, call)), None)
 
     def _trigger(
         self, message: SpaceMessage, called: Sequence[tuple[Entity, str]], brake: Brake
@@ -417,20 +413,22 @@ class SpaceTable:
 
     def message(self, key: int, space: Space | None = None) -> SpaceMessage | None:
         """Return a message, None if it does not exist or is not in `space`."""
-        row = self._db.one(f"SELECT {_MESSAGE} WHERE m.key = ?", key)
-        space_message = _message(row) if row else None
+        space_message = next(iter(self._messages("m.key = ?", key)), None)
         return space_message if space_message is None or space is None or space_message.space == space.key else None
 
     def read(self, space: Space, *, limit: int = 50, before: int | None = None, after: int = 0) -> list[SpaceMessage]:
         """Return the newest messages of a space, oldest first: those before one key and after another."""
-        rows = self._db.all(
-            f"SELECT {_MESSAGE} WHERE m.space = ? AND m.key > ? AND m.key < ? ORDER BY m.key DESC LIMIT ?",
+        messages = self._messages(
+            "m.space = ? AND m.key > ? AND m.key < ? ORDER BY m.key DESC LIMIT ?",
             space.key,
             after,
             (1 << 62) if before is None else before,
             limit,
         )
-        return [_message(row) for row in reversed(rows)]
+        return messages[::-1]
+
+    def _messages(self, condition: str, *values: Any) -> list[SpaceMessage]:
+        return [_message(row) for row in self._db.all(f"SELECT {_MESSAGE} WHERE {condition}", *values)]
 
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
         """Count the messages of a space after one key and before another, up to `most`."""
@@ -509,11 +507,6 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
 
 def _describe_spent(root: int, dollars: float) -> str:
     return f"the runs of msg-{root} have cost ${dollars:.2f}, which reaches the limit spaces.max_cost"
-
-
-def _entity(row: Sequence[Any]) -> Entity:
-    key, name, kind, options = row
-    return Entity(key, name, kind, read_options(options))
 
 
 def _message(row: Sequence[Any]) -> SpaceMessage:
