@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nexus_cli.reports.running import stop_running
 from program.stage import Stage, calls, end, stage, until
 from search import sample
 
@@ -18,7 +19,6 @@ from nexus_cli.cli import process
 from nexus_cli.core.errors import UsageError
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lock_owners import ENTRY, UNKNOWN_OWNER, describe_process, end_owner, find_owners
-from nexus_cli.reports.running import stop_running
 
 SLEEP = 'touch {sign}; while ! test -e "$PWD/go"; do sleep 0.1; done'
 
