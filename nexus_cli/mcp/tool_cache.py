@@ -43,7 +43,7 @@ ENCODING = "o200k_base"
 
 @dataclass(frozen=True, slots=True)
 class ToolList(ServerOffer):
-    """What is kept of an offer: its tools sorted by name, each name once."""
+    """The part of an offer that is kept: its tools sorted by name, each name once."""
 
     tokens: int = 0
     """Tokens of all their schemas."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nexus_cli.reports.running import stop_running
 from program.stage import Stage, calls, end, stage, until
 from search import sample
 
 from nexus_cli.cli import process
+from nexus_cli.commands.sessions import stop_running
 from nexus_cli.core.errors import UsageError
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lock_owners import ENTRY, UNKNOWN_OWNER, describe_process, end_owner, find_owners
