@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import APPROVAL, WAITING, Run
@@ -34,13 +34,13 @@ class _OpenQuestion:
     run: Run
     name: str
     """Name of the agent."""
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] = field(init=False)
     is_answered: bool = False
     """True once the person here has answered."""
 
     @property
     def is_closed(self) -> bool:
-        return self.is_answered or self.task is None or self.task.done()
+        return self.is_answered or self.task.done()
 
 
 class ApprovalQuestions:
@@ -81,7 +81,7 @@ class ApprovalQuestions:
         }
         for key in self._asked.keys() - (waiting.keys() - answers.keys()):
             question = self._asked.pop(key)
-            if question.task is not None and not question.is_closed:
+            if not question.is_closed:
                 question.task.cancel()
                 if key in answers:
                     self._show_note(_describe_answers(answers[key], question), "dim")

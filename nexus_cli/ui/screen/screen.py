@@ -97,10 +97,11 @@ class Screen:
         self.notifier = Notifier(self._print, enabled=True)
         self.help_left = False
         self._warned_at = 0.0
-        self._controller: ReplController | None = None
+        self.controller: ReplController
+        """Handles the keys, which come only while the screen runs."""
         self._bindings = screen_bindings(box, self._panel, self._picker, self)
         self._own_bindings: KeyBindingsBase = KeyBindings()
-        self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
+        self._redraw = RedrawTimer(self._draw, lambda: self.controller.moving)
         with self._output.held():
             self._app = self._made(keys or TerminalInput(stdin))
             self._output.discard()  # the codes that prompt-toolkit sends before it draws
@@ -147,12 +148,6 @@ class Screen:
         return self._size().rows
 
     echoes = False
-
-    @property
-    def controller(self) -> ReplController:
-        """Return the controller that handles the keys."""
-        assert self._controller is not None, "keys come only while the screen runs"
-        return self._controller
 
     def put(self, text: str) -> None:
         """Print `text`; before `run`, keep it."""
@@ -258,7 +253,7 @@ class Screen:
 
     async def run(self, controller: ReplController) -> None:
         """Run the app. The terminal is restored when this returns, raises or is cancelled."""
-        self._controller = controller
+        self.controller = controller
         try:
             with self._attached():
                 self.notifier.note_key()
@@ -339,11 +334,11 @@ class Screen:
 
     def _draw(self) -> bool:
         """Draw everything in its current state; True if there is more text to print."""
-        app, controller = self._app, self._controller
-        if controller is None or not app.is_running or app._running_in_terminal or app.is_done:
+        app = self._app
+        if not app.is_running or app._running_in_terminal or app.is_done:
             return False
         try:
-            self._layout.ask(controller, self.width - 1)
+            self._layout.ask(self.controller, self.width - 1)
             text = self._ready(self._print_queue.take(PIECE))
             with self._output.held():
                 if text:
