@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.ledger.lock_owners import PROGRAM, LockOwner
+from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
@@ -22,8 +22,6 @@ from nexus_cli.reports.text.blocks import Blocks, Table
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import cut_line, when
 
-SERVERS = ("serve", "acp", "schedule", "runs", PROGRAM)
-"""Commands whose process has several sessions: ending one would end all."""
 NONE = "Nothing is running or waiting."
 TITLE = 200
 RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
@@ -146,9 +144,8 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     if info.spawner:
         hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
         raise UsageError(f"session {info.id}", "this is a worker of another session", hint)
-    if owner.command in SERVERS:
-        name = "a program" if owner.command == PROGRAM else f"`nexus {owner.command}`"
-        why = f"the session belongs to {name} (process {owner.pid})"
+    if owner.server:
+        why = f"the session belongs to {owner.server} (process {owner.pid})"
         hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
         raise UsageError(f"session {info.id}", why, hint)
     if not owner.is_here:
