@@ -130,7 +130,11 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
         name = request.session.removeprefix("worktree-")
         description = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, NAMED)}"
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
-    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
+    note = ""
+    if value["turn"] is None and log is not None and not (source.live or source.named):
+        session = source.ledger.short_ids([request.session])[0]
+        note = f"This is session {session}, the newest of this folder; --session ID selects another one."
+    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0, note=note)
 
 
 NOUN = Noun(
