@@ -496,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_468, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
-    "provider": (29_932, 0, 61),
+    "provider": (29_934, 0, 61),
     "reports": (73_619, 8_414, None),
     "rpc": (17_979, 0, 20),
     "rules": (31_573, 0, 20),
@@ -525,7 +525,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_783, 48_919)
+SUM = (971_785, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -50,7 +50,7 @@ class LockOwner:
 
     @property
     def server(self) -> str:
-        """Return what people call the process if it may have several sessions, else ""."""
+        """Return the name of the process for people if it may have several sessions, else ""."""
         if self.command not in SERVERS:
             return ""
         return "a program" if self.command == PROGRAM else f"`nexus {self.command}`"

@@ -112,7 +112,7 @@ def _fill_bodies() -> None:
     from openai import NotGiven, Omit  # noqa: PLC0415
     from openai.resources.chat.completions import completions  # noqa: PLC0415
 
-    compare_types = getattr(completions, "async_maybe_transform", None)
+    compare_types: Any = getattr(completions, "async_maybe_transform", None)
 
     async def leave_plain(parameters: Any, kind: Any) -> Any:
         if filling.get() is None:
