@@ -28,7 +28,7 @@ from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.ledger.lock_owners import PROGRAM, LockOwner
+from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.conversation import Replay, open_calls
@@ -55,8 +55,6 @@ TRIGGERED = {"tick_autonomous": "plan: ", "tick_event": "event: "}
 """What started a run that nobody typed, before its title, by its recipe."""
 WIDE = 1000
 """Wider than any terminal: from here on ids are whole, for scripts."""
-SERVERS = ("serve", "acp", "schedule", "runs", PROGRAM)
-"""Commands whose process has several sessions: ending one would end all."""
 RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
 ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
 """The program, its id of the session, and the file that an imported session comes from."""
@@ -314,9 +312,8 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     if info.spawner:
         hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
         raise UsageError(f"session {info.id}", "this is a worker of another session", hint)
-    if owner.command in SERVERS:
-        name = "a program" if owner.command == PROGRAM else f"`nexus {owner.command}`"
-        why = f"the session belongs to {name} (process {owner.pid})"
+    if owner.server:
+        why = f"the session belongs to {owner.server} (process {owner.pid})"
         hint = "Stop the session in its client, or cancel its run: nexus runs cancel ID"
         raise UsageError(f"session {info.id}", why, hint)
     if not owner.is_here:

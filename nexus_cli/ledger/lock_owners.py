@@ -22,6 +22,8 @@ LOOK_SECONDS = 5.0
 """Most seconds to wait for processes that look for the owner of a lock."""
 
 PROGRAM = "program"
+SERVERS = ("serve", "acp", "schedule", "runs", PROGRAM)
+"""Commands whose process has several sessions: ending one would end all."""
 ENTRY = "nexus_cli.cli.process"
 """The module with which the program nexus starts; a Python program that opens sessions does not import it."""
 
@@ -45,6 +47,13 @@ class LockOwner:
     def is_here(self) -> bool:
         """True if `pid` is a process that this one could signal."""
         return bool(self.pid) and self.place == _place()
+
+    @property
+    def server(self) -> str:
+        """Return the name of the process for people if it may have several sessions, else ""."""
+        if self.command not in SERVERS:
+            return ""
+        return "a program" if self.command == PROGRAM else f"`nexus {self.command}`"
 
 
 UNKNOWN_OWNER = LockOwner(0, "", "", "", False)

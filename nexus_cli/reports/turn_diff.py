@@ -6,17 +6,18 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from nexus_cli.core.elide import plural
+from nexus_cli.core.grouping import group_pairs
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.tools.edit_preview import file_label, unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
-from nexus_cli.undo.plan_references import group_references, merge_references
+from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.read_references import name_references
-from nexus_cli.undo.records import REPOSITORY, FileChange
+from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 MOST_REFERENCES = 50
@@ -39,11 +40,11 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    lost = {change.place for change in find_changes(steps) if change.before.kind == REPOSITORY}
+    lost = {change.place for change in find_changes(steps) if change.is_lost_repository}
     rows = [row for row in merge_references(steps) if row.is_change and row.git_folder not in lost]
-    for group in group_references(rows).values():
+    for git_folder, group in group_pairs((row.git_folder, row) for row in rows).items():
         moved = name_references([asdict(row.change) for row in group])
-        name = mask_unprintable(group[0].git_folder.removeprefix(f"{request.project}/"))
+        name = mask_unprintable(git_folder.removeprefix(f"{request.project}/"))
         text += (
             [f"{name}: {plural(len(moved), 'reference')} changed\n"]
             if len(moved) > MOST_REFERENCES

@@ -55,6 +55,11 @@ class FileChange:
         """True if a folder was made or removed, and no file was there."""
         return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
 
+    @property
+    def is_lost_repository(self) -> bool:
+        """True if it is the `.git` of a repository that was removed or broken."""
+        return self.before.kind == REPOSITORY
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceChange:

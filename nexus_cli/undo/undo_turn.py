@@ -43,7 +43,7 @@ from nexus_cli.undo.plan_restore import (
     merge_changes,
 )
 from nexus_cli.undo.read_references import is_same_value
-from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
+from nexus_cli.undo.records import GIT_FOLDER, Step
 from nexus_cli.undo.repository_copy import find_copy, find_git_folders, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, join_worktrees, read_present
@@ -260,7 +260,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
             action for action in actions if action.does != KEEP or action.change.place not in unsure
         ]  # it stays in force
         is_due = merge_references(chosen) or any(
-            action.does != NOTHING or action.change.before.kind == REPOSITORY for action in actions
+            action.does != NOTHING or action.change.is_lost_repository for action in actions
         )
         if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_SINCE for step in chosen):
             hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
@@ -313,7 +313,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
         state = read_present(root, repository, store)
         return state.values if state else {}
 
-    lost = {os.path.dirname(change.place) for change in merge_changes(steps) if change.before.kind == REPOSITORY}
+    lost = {os.path.dirname(change.place) for change in merge_changes(steps) if change.is_lost_repository}
     shown = {os.path.dirname(place) for place in result.restored} if request.dry_run else set[str]()
     whole = {place for place in lost if place in shown or find_git_folders(Path(place)) is None}
     return [
@@ -325,7 +325,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
     """Put back repositories that these steps removed, and what is broken in others; return what could not be."""
     failures = []
-    lost = [change for change in merge_changes(steps) if change.before.kind == REPOSITORY]
+    lost = [change for change in merge_changes(steps) if change.is_lost_repository]
     roots = [os.path.dirname(change.place) for change in lost]
     # Before the first: it is put back with its worktrees and submodules.
     due = {root for root in roots if put_back(request.data, root, dry_run=True)}

@@ -73,7 +73,7 @@ def test_a_turn_is_taken_back_shown_and_brought_back(place: Stage) -> None:
     assert not [*problems(done.result, UndoReport)] and not [*problems(tried.result, UndoReport)]
     assert (place.folder / "src/a.py").read_text() == "old\n" and not (place.folder / "made.txt").exists()
     again = place.run("undo")
-    assert again.status == 0 and again.text == "Nothing to undo.\n"
+    assert again.status == 0 and again.text == "Nothing to undo.\n" and "newest of this folder" in again.told[-1]
     assert place.run("redo").text.startswith("Redid turn 1: 2 files restored.")
     (place.folder / "src/a.py").write_text("mine\n")
     kept = place.run("undo", "--session", session, "--turn", "1")
