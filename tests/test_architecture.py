@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_525, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (70_896, 0, 59),
+    "commands": (72_398, 0, 60),
     "config": (35_715, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
@@ -496,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (62_535, 8_414, None),
+    "reports": (61_015, 8_414, None),
     "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_491, 48_919)
+SUM = (970_473, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
