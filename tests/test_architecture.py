@@ -481,8 +481,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_519, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (59_606, 0, 47),
-    "config": (35_634, 0, None),
+    "commands": (72_398, 0, 60),
+    "config": (35_715, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
     "core": (46_619, 0, None),
@@ -495,9 +495,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_468, 0, 22),
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
-    "provider": (29_934, 0, 61),
-    "reports": (73_619, 8_414, None),
-    "rpc": (17_979, 0, 20),
+    "provider": (29_923, 0, 61),
+    "reports": (61_015, 8_414, None),
+    "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
     "sandbox": (38_789, 0, 27),
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_785, 48_919)
+SUM = (970_473, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

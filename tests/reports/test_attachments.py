@@ -9,11 +9,11 @@ from typing import Any
 
 from session.played import Played, opened, the_ledger
 
+from nexus_cli.commands.context import context_summary
 from nexus_cli.commands.forms import find_form
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.request import Request
-from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.timeline import session_timeline
 
 FILES = (AttachedFile("a.py", "text", 20, 3, 5, 40), AttachedFile("shot.png", "image/png", 900))

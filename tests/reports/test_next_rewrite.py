@@ -10,9 +10,9 @@ import pytest
 from search import sample
 from session.summed import Summariser, ended, living, turn
 
+from nexus_cli.commands.context import context_summary
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.event import CompactionStart
-from nexus_cli.reports.context_summary import context_summary
 
 
 @pytest.mark.matrix

@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from nexus_cli.cli.tour.scripted_model import MODEL, Script, ScriptedModel
+from nexus_cli.commands.context import context_summary
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.core.approval import Allow, Answer, Question
@@ -15,7 +16,6 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import ASK
-from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
