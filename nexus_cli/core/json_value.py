@@ -8,6 +8,7 @@ the value there. `JsonOf` is the type of such an object.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -87,7 +88,8 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
+    """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set, a text in
+    base64 for bytes."""
     if value is None or isinstance(value, str | int | float):  # most are
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -105,4 +107,6 @@ def to_json_value(value: Any) -> Any:
         return sorted(map(to_json_value, value))
     if isinstance(value, list | tuple):
         return [to_json_value(item) for item in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     return str(value) if isinstance(value, PurePath | datetime) else value

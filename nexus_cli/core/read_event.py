@@ -1,7 +1,8 @@
-"""Restore values from their JSON: an event of a client's server, a step of a journal."""
+"""Restore values from their JSON: an event of a client's server, a step of a journal, the answer of an MCP server."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import UnionType
@@ -37,6 +38,8 @@ def read_value(kind: Any, value: Any) -> Any:
     the type lacks are left out. Raises as `read_event`."""
     if kind is str or kind is int or kind is bool:
         return value
+    if kind is bytes:
+        return b64decode(value)
     if kind is Message:
         return from_record(value)
     if kind is Cost and value is None:

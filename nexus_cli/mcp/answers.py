@@ -1,34 +1,42 @@
-"""Turn what the SDK returns into JSON for the pipe: tools, answers of calls, resources and prompts."""
+"""Turn what the SDK returns into the values of `server_values`: tools, answers of calls, resources and prompts."""
 
 from __future__ import annotations
 
+import binascii
 import json
+from base64 import b64decode
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import mcp_types as types
 
-from nexus_cli.core.json_value import JsonDict
+from nexus_cli.mcp.server_values import ServerAnswer, ServerPrompt, ServerTool
 
 
-def tool_json(tool: types.Tool) -> JsonDict:
+def read_tool(tool: types.Tool) -> ServerTool:
     """Return a tool with its schema as the server sent it."""
-    hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
-    return {
-        "name": tool.name,
-        "description": tool.description or "",
-        "parameters": tool.input_schema,
-        "hints": {name: value for name, value in hints.items() if isinstance(value, bool)},
-    }
+    hints = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
+    only_flags = {name: value for name, value in hints.items() if isinstance(value, bool)}
+    return ServerTool(tool.name, tool.description or "", tool.input_schema, only_flags)
 
 
-def call_json(result: types.CallToolResult) -> JsonDict:
+def read_listed_prompt(prompt: types.Prompt) -> ServerPrompt:
+    """Return a prompt with its arguments."""
+    arguments = ((argument.name, bool(argument.required)) for argument in prompt.arguments or ())
+    return ServerPrompt(prompt.name, prompt.description or "", tuple(arguments))
+
+
+def read_call(result: types.CallToolResult) -> ServerAnswer:
     """Return the answer of a call; structured content is shown as JSON if its text lacks any of its values."""
-    answer = content_json(result.content)
-    if result.structured_content is not None and _lacks(answer["text"], result.structured_content):
+    answer = read_content(result.content)
+    text = answer.text
+    if result.structured_content is not None and _lacks(text, result.structured_content):
         structured = json.dumps(result.structured_content, ensure_ascii=False)
-        answer["text"] = "\n".join(filter(None, (answer["text"], structured)))
-    return {**answer, "is_error": result.is_error}
+        text = "\n".join(filter(None, (text, structured)))
+    return replace(answer, text=text, is_error=bool(result.is_error))
 
 
 def _lacks(text: str, value: Any) -> bool:
@@ -39,34 +47,32 @@ def _lacks(text: str, value: Any) -> bool:
     return value is not None and needle not in text and json.dumps(needle, ensure_ascii=False)[1:-1] not in text
 
 
-def prompt_json(result: types.GetPromptResult) -> JsonDict:
+def read_prompt(result: types.GetPromptResult) -> ServerAnswer:
     """Return the messages of a prompt; those of the assistant are marked."""
-    texts, images = [], []
-    for message in result.messages:
-        answer = content_json([message.content])
-        mark = "assistant: " if message.role == "assistant" else ""
-        texts.append(mark + answer["text"])
-        images += answer["images"]
-    return {"text": "\n\n".join(filter(None, texts)), "images": images}
+    answers = [read_content([message.content]) for message in result.messages]
+    marks = ("assistant: " if message.role == "assistant" else "" for message in result.messages)
+    texts = (mark + answer.text for mark, answer in zip(marks, answers, strict=True))
+    images = chain.from_iterable(answer.images for answer in answers)
+    return ServerAnswer("\n\n".join(filter(None, texts)), images=tuple(images))
 
 
-def content_json(blocks: Iterable[Any]) -> JsonDict:
+def read_content(blocks: Iterable[Any]) -> ServerAnswer:
     """Return the content of an answer or a resource."""
     texts: list[str] = []
-    images: list[tuple[str, str]] = []
+    images: list[tuple[str, bytes]] = []
     for block in blocks:
         if isinstance(block, types.EmbeddedResource):
             block = block.resource
         if isinstance(block, types.TextContent | types.TextResourceContents):
             texts.append(block.text)
-        elif isinstance(block, types.ImageContent):
-            images.append((block.mime_type, block.data))
-        elif isinstance(block, types.BlobResourceContents) and (block.mime_type or "").startswith("image/"):
-            images.append((block.mime_type or "", block.blob))
-        elif isinstance(block, types.BlobResourceContents):
-            texts.append(f"[{block.uri}: {block.mime_type or 'binary'}, {len(block.blob) * 3 // 4} bytes]")
         elif isinstance(block, types.ResourceLink):
             texts.append(f"[resource {block.name}: {block.uri}]")
-        elif isinstance(block, types.AudioContent):
-            texts.append(f"[{block.mime_type}, {len(block.data) * 3 // 4} bytes]")
-    return {"text": "\n".join(texts), "images": images}
+        else:
+            media, is_file = block.mime_type or "", isinstance(block, types.BlobResourceContents)
+            data, label = (block.blob, f"{block.uri}: ") if is_file else (block.data, "")
+            if isinstance(block, types.ImageContent) or (is_file and media.startswith("image/")):
+                with suppress(binascii.Error, ValueError):
+                    images.append((media, b64decode(data)))
+            else:
+                texts.append(f"[{label}{media or 'binary'}, {len(data) * 3 // 4} bytes]")
+    return ServerAnswer("\n".join(texts), images=tuple(images))

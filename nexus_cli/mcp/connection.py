@@ -30,52 +30,33 @@ from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import iterate_causes, reason_of
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.shared_types import TakeText
-from nexus_cli.mcp.login import LoginNeeded, ShowUrl, TokenFile, browser_login, stored_login
-from nexus_cli.mcp.server_values import Fault, ServerError
+from nexus_cli.core.shared_types import T, TakeText
+from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
+from nexus_cli.mcp.server_values import Fault, ServerError, ServerQuestion, Target, describe_skipped
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport whose responses raise `ServerError` after `most` bytes; streams of events are not counted."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, see_status: Callable[[int], None]) -> None:
-        self._inner, self._most, self._see_status = inner, most, see_status
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; pass on the status of its response."""
-        response = await self._inner.handle_async_request(request)
-        self._see_status(response.status_code)
-        # The SDK bounds each event of a stream, which may run for days.
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedStream(response.stream, self._most)
-        return response
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self._inner.aclose()
-
-
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
-        self._inner, self._left, self._most = inner, most, most
+    """The content of a response, which raises `ServerError` after `MAX_MESSAGE` bytes."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner, self._left = inner, MAX_MESSAGE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for data in self._inner:
             self._left -= len(data)
             if self._left < 0:
-                raise ServerError("too_large", f"the server sent a response larger than {self._most // 1_000_000} MB")
+                raise ServerError("too_large", f"the server sent a response larger than {MAX_MESSAGE // 1_000_000} MB")
             yield data
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-Ask = Callable[[JsonDict], Awaitable[JsonDict | None]]
-
 PROGRESS_FACTOR = 30
 """Progress extends a call to at most this many times its time limit."""
+PROGRESS_SECONDS = 0.1
+"""Progress is shown at most this often."""
 MOST_QUESTIONS = 20
 """Most questions of one call that reach the person; none does after one that was declined."""
 MOST_NOTIFICATIONS = 20_000
@@ -94,17 +75,27 @@ AUTO = "auto"
 class Call:
     """A call that is in flight: its question goes to the person who waits for it."""
 
-    ask: Ask | None
-    progress: TakeText
+    ask: Callable[[ServerQuestion], Awaitable[JsonDict | None]] | None
+    show: TakeText
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0
+    shown: float = -PROGRESS_SECONDS
+    """Time of the last progress that was shown."""
     questions: int = 0
     """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-    """Name of each tool of a list that cannot be offered, and why."""
+    left_out: list[str] = field(default_factory=list)
+    """A line for each tool of a list that cannot be offered, with the reason."""
+
+    def show_progress(self, text: str) -> None:
+        """Show progress, which extends the call."""
+        self.extend()
+        now = asyncio.get_running_loop().time()
+        if now - self.shown >= PROGRESS_SECONDS:
+            self.shown = now
+            self.show(text)
 
     def extend(self) -> None:
         """Give the call its time limit anew, up to `PROGRESS_FACTOR` times."""
@@ -125,32 +116,15 @@ def _new_revision() -> str:
 _current: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 
-@dataclass
-class Target:
-    """The other side of a connection, as our side sent it."""
-
-    name: str
-    command: list[str]
-    env: dict[str, str]
-    cwd: str
-    url: str
-    headers: dict[str, str]
-    start_seconds: float
-    call_seconds: float
-    tokens: str
-    """Folder of the tokens of logins."""
-    key: str
-    """The key that tells one entry from another."""
-
-
 @dataclass(eq=False)
 class ServerConnection:
     """A connection that is open, or says by `failure` why it is not."""
 
     target: Target
     mode: str
-    on_group: Callable[[int, bool], None]
-    show_url: ShowUrl | None = None
+    tell: Callable[[JsonDict], None]
+    """Takes notices: of process groups that begin and end, and of the revision of the tools."""
+    show_url: TakeText | None = None
     """Begin a login; None for calls, which only use one."""
     client: Client = field(init=False)
     calls: list[Call] = field(default_factory=list)
@@ -166,7 +140,7 @@ class ServerConnection:
     def __post_init__(self) -> None:
         self._closing = asyncio.Event()
         self._ready = asyncio.Event()
-        self._server = ServerProcess(self.on_group, self._closing.set)
+        self._server = ServerProcess(self.tell, self._closing.set)
         self._task: asyncio.Task[None] | None = None
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
@@ -224,6 +198,7 @@ class ServerConnection:
                     vars(self.client.session)["validate_tool_result"] = _accept_result
                     _sift_lists(self.client.session)
                     self._ready.set()
+                    self._tell_revision(self.revision)
                     await self._closing.wait()
         except asyncio.CancelledError:
             pass  # the reason is known to whoever cancelled
@@ -231,10 +206,14 @@ class ServerConnection:
             self.failure = self.failure or self._explain(error)
         finally:
             self._closing.set()
+            self._tell_revision("")
             if self._server.fault is not None:
                 self.failure = ServerError(self._server.fault[0], f"{self.target.name}: {self._server.fault[1]}")
             elif self.failure is None or (self.failure.fault == "died" and self.target.command):
                 self.failure = self._error("died", self._explain_end())
+
+    def _tell_revision(self, revision: str) -> None:
+        self.tell({"key": self.target.key, "revision": revision})
 
     def _explain_end(self) -> str:
         return self._server.explain_end() if self.target.command else "the connection ended"
@@ -243,9 +222,9 @@ class ServerConnection:
     async def _transport(self) -> AsyncIterator[Any]:
         target = self.target
         if target.command:
-            yield run_server(target.command, target.env, target.cwd, self._server)
+            yield run_server(target.command, target.values, target.cwd, self._server)
             return
-        tokens = TokenFile(Path(target.tokens), target.name, target.url)
+        tokens = TokenFile(Path(target.tokens))
         async with contextlib.AsyncExitStack() as stack:
             auth: httpx2.Auth | None = None
             if self.show_url is not None:
@@ -253,19 +232,24 @@ class ServerConnection:
                 auth = await stack.enter_async_context(browser_login(target.url, tokens, self.show_url))
             elif tokens.has_tokens():
                 auth = stored_login(target.url, tokens)
-            client = create_mcp_http_client(headers=target.headers, auth=auth)
-            client._transport = BoundedTransport(client._transport, MAX_MESSAGE, self._see_status)
+            client = create_mcp_http_client(headers=dict(target.headers), auth=auth)
+            client.event_hooks = {"response": [self._see_response]}
             await stack.enter_async_context(client)
             yield streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_MESSAGE)
 
-    def _see_status(self, status: int) -> None:
-        self._status = status
+    async def _see_response(self, response: httpx2.Response) -> None:
+        """Note the status of a response, and bound its content."""
+        self._status = status = response.status_code
         # The SDK takes a refusal of the first question for an older server, and the handshake may be refused otherwise.
         self._unauthorized = status == 401 or (self._unauthorized and not self._ready.is_set())
+        # The SDK bounds each event of a stream, which may run for days.
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    async def run(self, call: Call, request: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def run(self, call: Call, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request and return its result; raise `ServerError`. Progress and questions extend its time."""
         loop = asyncio.get_running_loop()
         self.calls.append(call)
@@ -305,7 +289,7 @@ class ServerConnection:
         url = params.url if isinstance(params, types.ElicitRequestURLParams) else ""
         call.pause()
         try:
-            content = await call.ask({"text": params.message, "parameters": schema, "url": url})
+            content = await call.ask(ServerQuestion(params.message, schema, url))
         finally:
             call.extend()
         if content is None:
@@ -317,6 +301,7 @@ class ServerConnection:
         self._notified += 1
         if isinstance(message, types.ToolListChangedNotification):
             self.revision = _new_revision()
+            self._tell_revision(self.revision)
         if self._notified > MOST_NOTIFICATIONS and not self._closing.is_set():
             self.failure = self._error("protocol", f"sent more than {MOST_NOTIFICATIONS} notifications in a row")
             self._closing.set()
@@ -422,7 +407,8 @@ def _sift_lists(session: ClientSession) -> None:
         for place, tool in enumerate(tools, 1):
             if why := _find_unfit({**answer, "tools": [tool]}, version):
                 name = tool.get("name") if isinstance(tool, dict) else None
-                call.left_out.append((printable_line(name) if isinstance(name, str) else f"number {place}", why))
+                shown = printable_line(name) if isinstance(name, str) else f"number {place}"
+                call.left_out.append(describe_skipped(shown, why))
             else:
                 valid_tools.append(tool)
         return {**answer, "tools": valid_tools}

@@ -1,8 +1,9 @@
 """The process of MCP servers: one JSON object a line on stdin and stdout, all servers of one nexus behind it.
 
-Asked `{"id", "do", "target", ...}`, it answers `{"id", "result"}` or `{"id", "error"}`, before that any number of
-`progress`, `ask` and `url`. `{"cancel": id}` ends a request, `{"answer": ask, "content"}` answers a question. It ends
-its servers and itself when stdin ends. It knows nothing of sessions, permissions or settings.
+Asked `{"id", "do", "target", "arguments", ...}`, it answers `{"id", "result"}`, a value of `server_values`, or `{"id",
+"fault", "text"}`, before that any number of `show` and `ask`. `{"cancel": id}` ends a request, `{"answer": ask,
+"content"}` answers a question. Lines without `id` are notices of a process group and of a revision. It ends its servers
+and itself when stdin ends. It knows nothing of sessions, permissions or settings.
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ import json
 import logging
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
 
 from nexus_cli.config.programs import end_group
-from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.private_process import make_process_private
-from nexus_cli.mcp.answers import call_json, content_json, prompt_json, tool_json
-from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
+from nexus_cli.core.shared_types import T, TakeText
+from nexus_cli.mcp.answers import read_call, read_content, read_listed_prompt, read_prompt, read_tool
+from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
-from nexus_cli.mcp.server_values import ServerError
+from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerOffer, ServerQuestion, Target
 from nexus_cli.mcp.stdio_server import printable_line
 
 RESTARTS = 3
@@ -38,8 +38,6 @@ BACKOFF_SECONDS = 0.5
 """Wait before the second attempt, doubled for each further one."""
 REST_SECONDS = 60.0
 """After the last restart the server counts as failed for this long."""
-PROGRESS_SECONDS = 0.1
-"""Progress is passed on at most this often."""
 _MOST_PAGES = 100
 _MOST_ENTRIES = 5_000
 _LARGEST_LIST = 10_000_000
@@ -49,10 +47,12 @@ _SESSION_GONE = "Session terminated"
 """The SDK's text for HTTP status 404 within a session: the server has not looked at the request."""
 
 
-@dataclass
-class ServerMemory:
-    """The state of a server that the host keeps between its connections."""
+@dataclass(eq=False)
+class HostedServer:
+    """A server between its connections: how it was reached, and how often it failed."""
 
+    name: str
+    tell: Callable[[JsonDict], None]
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: ServerConnection | None = None
     mode: str = ""
@@ -60,14 +60,81 @@ class ServerMemory:
     failed_at: float = 0.0
     last: str = ""
 
+    async def connect(self, target: Target) -> ServerConnection:
+        """Return the open connection, or begin one; raise `ServerError`."""
+        async with self.lock:
+            if self.connection is not None and self.connection.is_open:
+                return self.connection
+            await self.close()
+            await self._wait_for_restart()
+            try:
+                self.connection = await self._open(target)
+            except ServerError as error:
+                self._count_failure(error)
+                raise
+            return self.connection
+
+    async def _open(self, target: Target) -> ServerConnection:
+        mode = self.mode or (HANDSHAKE if target.command else AUTO)
+        connection = ServerConnection(target, mode, self.tell)
+        try:
+            await connection.open(target.start_seconds)
+        except ServerError as error:
+            if connection.refused_handshake and mode == HANDSHAKE:
+                connection = ServerConnection(target, AUTO, self.tell)
+                await connection.open(target.start_seconds)
+                mode = AUTO
+            else:
+                # An older server may be silent when it is asked for the new era.
+                if target.url and error.fault == "silent":
+                    self.mode = HANDSHAKE if mode == AUTO else AUTO
+                raise
+        self.mode = mode
+        return connection
+
+    async def settle(self, connection: ServerConnection, error: ServerError) -> None:
+        """Close a connection that is of no use any more, and count its failure."""
+        # One that is silent is given up, unless others wait for it.
+        given_up = error.fault == "silent" and not connection.calls and bool(connection.target.command)
+        if connection.is_open and not given_up and not _is_session_gone(error):
+            return
+        await connection.close()
+        if connection is self.connection:
+            self.connection = None
+            self._count_failure(error)
+
+    def _count_failure(self, error: ServerError) -> None:
+        if error.fault in ("login", "refused"):
+            return
+        self.failures += 1
+        self.failed_at = asyncio.get_running_loop().time()
+        self.last = str(error)
+
+    async def _wait_for_restart(self) -> None:
+        since = asyncio.get_running_loop().time() - self.failed_at
+        if self.failures > RESTARTS:
+            if since < REST_SECONDS:
+                raise ServerError(
+                    "died",
+                    f"{self.last}; after {self.failures} failures, nexus waits up to a minute before a restart",
+                )
+            self.failures = 0
+        elif self.failures > 1:
+            await asyncio.sleep(BACKOFF_SECONDS * 2 ** (self.failures - 2) - since)
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await connection.close()
+
 
 class ServerHost:
     """All servers, and the requests that are in flight."""
 
     def __init__(self, write: Callable[[JsonDict], None]) -> None:
         self._write = write
-        self._servers: dict[str, ServerMemory] = {}
-        self._names: dict[str, set[str]] = {}
+        self._servers: dict[str, HostedServer] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._asked: dict[int, asyncio.Future[JsonDict | None]] = {}
         self._next_ask = 0
@@ -91,177 +158,91 @@ class ServerHost:
         """End all requests, connections and servers."""
         for task in list(self._requests.values()):
             task.cancel()
-        open_ones = [state.connection for state in self._servers.values() if state.connection is not None]
-        await asyncio.gather(*(connection.close() for connection in open_ones), return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in self._servers.values()), return_exceptions=True)
         for group in list(self.groups):
             end_group(group)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _answer(self, message: JsonDict) -> None:
-        number: int = message["id"]
+        number, do, target = message["id"], message["do"], Target(**message["target"])
+
+        def show(text: str) -> None:
+            self._write({"id": number, "show": text})
+
         try:
-            result = await self._carry_out(number, message)
-            self._write({"id": number, "result": result})
+            if do == "login":
+                result: ServerOffer | ServerAnswer = await self._login(target, show)
+            else:
+                ask = partial(self._ask, number) if message["asks"] else None
+                call = Call(ask, show, target.call_seconds)
+                result = await self._carry_out(do, target, message["arguments"], message["revision"], call)
+            line = {"result": to_json_value(result)}
         except ServerError as error:
-            self._write({"id": number, "error": {"fault": error.fault, "text": str(error)}})
-        except asyncio.CancelledError:
-            self._write({"id": number, "error": {"fault": "silent", "text": "the call was cancelled"}})
-        except Exception as error:  # a mistake of ours: told as the error of this request, so that nobody waits
-            text = printable_line(f"{type(error).__name__}: {error}")
-            self._write({"id": number, "error": {"fault": "protocol", "text": text}})
+            line = {"fault": error.fault, "text": str(error)}
+        except (Exception, asyncio.CancelledError) as error:  # a mistake of ours: told, so that nobody waits
+            line = {"fault": "protocol", "text": printable_line(f"{type(error).__name__}: {error}")}
+        self._write({"id": number, **line})
 
-    async def _carry_out(self, number: int, message: JsonDict) -> Any:
-        do = message["do"]
-        if do == "revision":
-            return {"revision": self._find_revision(message["key"])}
-        target = Target(**message["target"])
-        if do == "login":
-            return await self._login(number, target)
-
-        shown = 0.0
-
-        def progress(text: str) -> None:
-            nonlocal shown
-            call.extend()
-            if time.monotonic() - shown >= PROGRESS_SECONDS:
-                shown = time.monotonic()
-                self._write({"id": number, "progress": text})
-
-        call = Call(partial(self._ask, number) if message.get("asks") else None, progress, target.call_seconds)
-        request = _REQUESTS[do]
+    async def _carry_out(
+        self, do: str, target: Target, arguments: JsonDict, revision: str, call: Call
+    ) -> ServerOffer | ServerAnswer:
+        server, request = self._serve(target), _REQUESTS[do]
         for attempt in (1, 2):
-            connection = await self._connect(target)
-            if do == "call" and message["revision"] not in ("", connection.revision):
+            connection = await server.connect(target)
+            if revision not in ("", connection.revision):
                 raise ServerError(
                     "changed", f"the tools of {target.name} changed after nexus decided on this call; repeat the call"
                 )
             try:
                 before = connection.revision  # of a list: what the server says while it lists is not in the list
-                result = await connection.run(call, lambda client: request(client, message, call))
+                result = await connection.run(call, lambda client: request(client, call, **arguments))
             except ServerError as error:
-                await self._settle(target, connection, error)
+                await server.settle(connection, error)
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
                     if unsure:
                         raise ServerError("died", f"{error}; it is unknown whether the call took effect") from None
                     raise
             else:
-                self._state(target).failures = 0
-                return {**result, "revision": before if do == "list" else connection.revision}
+                server.failures = 0
+                return replace(result, revision=before if do == "list" else connection.revision)
         raise AssertionError("the second attempt returns or raises")
 
-    async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:
-        """Close a connection that is of no use any more, and count its failure."""
-        # One that is silent is given up, unless others wait for it.
-        given_up = error.fault == "silent" and not connection.calls and bool(target.command)
-        if connection.is_open and not given_up and not _is_session_gone(error):
-            return
-        await connection.close()
-        if connection is self._state(target).connection:
-            self._state(target).connection = None
-            self._count_failure(target, error)
-
-    async def _ask(self, number: int, question: JsonDict) -> JsonDict | None:
+    async def _ask(self, number: int, question: ServerQuestion) -> JsonDict | None:
         self._next_ask = ask = self._next_ask + 1
         answer: asyncio.Future[JsonDict | None] = asyncio.get_running_loop().create_future()
         self._asked[ask] = answer
-        self._write({"id": number, "ask": ask, "question": question})
+        self._write({"id": number, "ask": ask, "question": to_json_value(question)})
         try:
             return await answer
         finally:
             self._asked.pop(ask, None)
 
-    # -- connections ---------------------------------------------------------------------------------------------------
+    # -- servers -------------------------------------------------------------------------------------------------------
 
-    def _state(self, target: Target) -> ServerMemory:
-        self._names.setdefault(target.name, set()).add(target.key)
-        return self._servers.setdefault(target.key, ServerMemory())
+    def _serve(self, target: Target) -> HostedServer:
+        return self._servers.setdefault(target.key, HostedServer(target.name, self._note))
 
-    def _find_revision(self, key: str) -> str:
-        """Return the revision of an open connection, "" without one. Begins none."""
-        state = self._servers.get(key)
-        connection = state.connection if state is not None else None
-        return connection.revision if connection is not None and connection.is_open else ""
+    def _note(self, line: JsonDict) -> None:
+        """Pass on a notice of a connection."""
+        if "group" in line:
+            (self.groups.add if line["begun"] else self.groups.discard)(line["group"])
+        self._write(line)
 
-    async def _connect(self, target: Target) -> ServerConnection:
-        """Return the open connection, or begin one; raise `ServerError`."""
-        state = self._state(target)
-        async with state.lock:
-            if state.connection is not None and state.connection.is_open:
-                return state.connection
-            if state.connection is not None:
-                ended, state.connection = state.connection, None
-                await ended.close()
-            await self._wait_for_restart(state)
-            try:
-                state.connection = await self._open(target, state)
-            except ServerError as error:
-                self._count_failure(target, error)
-                raise
-            return state.connection
-
-    async def _open(self, target: Target, state: ServerMemory) -> ServerConnection:
-        mode = state.mode or (HANDSHAKE if target.command else AUTO)
-        connection = ServerConnection(target, mode, self._see_group)
-        try:
-            await connection.open(target.start_seconds)
-        except ServerError as error:
-            if connection.refused_handshake and mode == HANDSHAKE:
-                connection = ServerConnection(target, AUTO, self._see_group)
-                await connection.open(target.start_seconds)
-                mode = AUTO
-            else:
-                # An older server may be silent when it is asked for the new era.
-                if target.url and error.fault == "silent":
-                    state.mode = HANDSHAKE if mode == AUTO else AUTO
-                raise
-        state.mode = mode
-        return connection
-
-    def _count_failure(self, target: Target, error: ServerError) -> None:
-        if error.fault in ("login", "refused"):
-            return
-        state = self._state(target)
-        state.failures += 1
-        state.failed_at = asyncio.get_running_loop().time()
-        state.last = str(error)
-
-    async def _wait_for_restart(self, state: ServerMemory) -> None:
-        since = asyncio.get_running_loop().time() - state.failed_at
-        if state.failures > RESTARTS:
-            if since < REST_SECONDS:
-                raise ServerError(
-                    "died",
-                    f"{state.last}; after {state.failures} failures, nexus waits up to a minute before a restart",
-                )
-            state.failures = 0
-        elif state.failures > 1:
-            await asyncio.sleep(BACKOFF_SECONDS * 2 ** (state.failures - 2) - since)
-
-    def _see_group(self, group: int, begun: bool) -> None:
-        (self.groups.add if begun else self.groups.discard)(group)
-        self._write({"group": group, "begun": begun})
-
-    async def _login(self, number: int, target: Target) -> None:
-        async def show(url: str) -> None:
-            self._write({"id": number, "url": url})
-
-        connection = ServerConnection(target, AUTO, self._see_group, show)
+    async def _login(self, target: Target, show: TakeText) -> ServerAnswer:
+        connection = ServerConnection(target, AUTO, lambda _: None, show)
         try:
             await connection.open(LOGIN_SECONDS)
             # Some servers want a login only for what they offer.
             call = Call(None, lambda _: None, LOGIN_SECONDS)
-            await connection.run(call, lambda client: _list(client, {}, call))
+            await connection.run(call, lambda client: _list(client, call))
         finally:
             await connection.close()
-        await self._stop(target.name)
-
-    async def _stop(self, name: str) -> None:
-        for key in self._names.pop(name, set()):
-            state = self._servers.pop(key, None)
-            if state is not None and state.connection is not None:
-                await state.connection.close()
+        keys = [key for key, server in self._servers.items() if server.name == target.name]
+        for server in [self._servers.pop(key) for key in keys]:
+            await server.close()  # it was opened without the tokens
+        return ServerAnswer("")
 
 
 def _may_repeat(do: str, call: Call, error: ServerError) -> bool:
@@ -278,67 +259,56 @@ def _is_session_gone(error: ServerError) -> bool:
 # -- what is asked of a server -----------------------------------------------------------------------------------------
 
 
-async def _list(client: Client, _message: JsonDict, call: Call) -> JsonDict:
-    session, offers = client.session, client.server_capabilities
+async def _list(client: Client, call: Call) -> ServerOffer:
     call.left_out.clear()
-    return {
-        "instructions": session.instructions or "",
-        "tools": await _pages(session.list_tools, "tools", tool_json),
-        "left_out": call.left_out,
-        "prompts": await _offered(session.list_prompts, "prompts", _prompt_json) if offers.prompts else [],
-        **await _list_resources(client, {}, call),
-    }
+    tools = await _pages(client.list_tools, "tools", read_tool)
+    offer = await _list_resources(client, call)
+    if client.server_capabilities.prompts:
+        offer = replace(offer, prompts=await _offered(client.list_prompts, "prompts", read_listed_prompt))
+    return replace(offer, tools=tools, instructions=client.instructions or "", left_out=tuple(call.left_out))
 
 
-async def _list_resources(client: Client, _message: JsonDict, _call: Call) -> JsonDict:
+async def _list_resources(client: Client, _call: Call) -> ServerOffer:
     """Return the resources and the templates of URIs that a server lists."""
-    session = client.session
     if not client.server_capabilities.resources:
-        return {"resources": []}
-    plain = await _offered(session.list_resources, "resources", lambda template: _resource_row(template.uri, template))
-    listing = session.list_resource_templates
-    templates = await _offered(
-        listing, "resource_templates", lambda template: _resource_row(template.uri_template, template)
-    )
-    return {"resources": plain + templates}
+        return ServerOffer()
+    plain = await _offered(client.list_resources, "resources", lambda row: _describe_resource(row.uri, row))
+    listing = client.list_resource_templates
+    templates = await _offered(listing, "resource_templates", lambda row: _describe_resource(row.uri_template, row))
+    return ServerOffer(resources=plain + templates)
 
 
-async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
-    """Return a list, [] if the server refuses it: its tools count all the same."""
+async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], T]) -> tuple[T, ...]:
+    """Return a list, () if the server refuses it: its tools count all the same."""
     try:
-        return await _pages(listing, kind, entry)
+        return await _pages(listing, kind, read)
     except (MCPError, ValidationError) as error:
         if is_drop(error):
             raise
-        return []
+        return ()
 
 
-def _prompt_json(prompt: Any) -> JsonDict:
-    arguments = [[argument.name, bool(argument.required)] for argument in prompt.arguments or ()]
-    return {"name": prompt.name, "description": prompt.description or "", "arguments": arguments}
+def _describe_resource(uri: object, resource: Any) -> tuple[str, str]:
+    return str(uri), printable_line(": ".join(filter(None, (resource.name, resource.description))))
 
 
-def _resource_row(uri: object, resource: Any) -> list[str]:
-    return [str(uri), printable_line(": ".join(filter(None, (resource.name, resource.description))))]
-
-
-async def _call_tool(client: Client, message: JsonDict, call: Call) -> JsonDict:
+async def _call_tool(client: Client, call: Call, name: str, arguments: JsonDict) -> ServerAnswer:
     async def show(progress: float, total: float | None, message: str | None) -> None:
         share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        call.progress(printable_line(message) if message else share)
+        call.show_progress(printable_line(message) if message else share)
 
-    return call_json(await client.call_tool(message["tool"], message["arguments"], progress_callback=show))
-
-
-async def _read_resource(client: Client, message: JsonDict, _call: Call) -> JsonDict:
-    return content_json((await client.read_resource(message["uri"])).contents)
+    return read_call(await client.call_tool(name, arguments, progress_callback=show))
 
 
-async def _get_prompt(client: Client, message: JsonDict, _call: Call) -> JsonDict:
-    return prompt_json(await client.get_prompt(message["name"], message["arguments"]))
+async def _read_resource(client: Client, _call: Call, uri: str) -> ServerAnswer:
+    return read_content((await client.read_resource(uri)).contents)
 
 
-_REQUESTS: dict[str, Callable[[Client, JsonDict, Call], Awaitable[Any]]] = {
+async def _get_prompt(client: Client, _call: Call, name: str, arguments: dict[str, str]) -> ServerAnswer:
+    return read_prompt(await client.get_prompt(name, arguments))
+
+
+_REQUESTS: dict[str, Callable[..., Awaitable[ServerOffer | ServerAnswer]]] = {
     "list": _list,
     "resources": _list_resources,
     "call": _call_tool,
@@ -347,21 +317,21 @@ _REQUESTS: dict[str, Callable[[Client, JsonDict, Call], Awaitable[Any]]] = {
 }
 
 
-async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
+async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, read: Callable[[Any], T]) -> tuple[T, ...]:
     """Return all pages of a list; a list without an end is cut. Raise `OverflowError` for one that is too large to pass
     on as one line, because a line that is too long would end this process."""
-    collected: list[Any] = []
+    collected: list[T] = []
     size, cursor = 0, None
     for _ in range(_MOST_PAGES):
-        page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        entries = [entry(row) for row in getattr(page, kind)]
-        if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
+        page = await listing(cursor=cursor)
+        rows = [read(row) for row in getattr(page, kind)]
+        if (size := size + len(json.dumps(to_json_value(rows)))) > _LARGEST_LIST:
             raise OverflowError(f"its list of {kind} exceeds the maximum of {_LARGEST_LIST // 1_000_000} MB")
-        collected += entries
+        collected += rows
         cursor = page.next_cursor
         if not cursor or len(collected) >= _MOST_ENTRIES:
             break
-    return collected[:_MOST_ENTRIES]
+    return tuple(collected[:_MOST_ENTRIES])
 
 
 # -- the program -------------------------------------------------------------------------------------------------------

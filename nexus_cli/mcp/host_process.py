@@ -6,8 +6,6 @@ The environment of a server and the keys in headers are made here; the process i
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import inspect
 import itertools
@@ -17,9 +15,10 @@ import re
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
@@ -29,7 +28,7 @@ from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.read_event import read_value
-from nexus_cli.core.shared_types import Environ, TakeText
+from nexus_cli.core.shared_types import Environ, T, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
     TOKENS,
@@ -39,6 +38,7 @@ from nexus_cli.mcp.server_values import (
     ServerError,
     ServerOffer,
     ServerQuestion,
+    token_path,
 )
 
 ShowUrl = Callable[[str], Awaitable[None] | None]
@@ -64,25 +64,22 @@ class McpHost:
         self._folder = Path.cwd()
         """The folder of servers that name none."""
         self._process: asyncio.subprocess.Process | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Queue[JsonDict]] = {}
         self._numbers = itertools.count(1)
         self._groups: set[int] = set()
+        self._revisions: dict[str, str] = {}
+        """The revisions of the tools of servers, by hash of the entry; "" for one that does not run."""
         self._errors: deque[str] = deque(maxlen=5)
         self._starting = asyncio.Lock()
 
     async def list_offer(self, server: ServerEntry) -> ServerOffer:
         """Return the instructions, tools, prompts and resources of a server, in its order."""
-        offer: ServerOffer = read_value(ServerOffer, await self._ask("list", server))
-        return offer
+        return await self._ask(ServerOffer, "list", server)
 
-    async def find_revision(self, server: ServerEntry) -> str:
+    def find_revision(self, server: ServerEntry) -> str:
         """Return the revision of a server's tools (`ServerOffer.revision`); "" if it does not run. Starts nothing."""
-        if self._process is None:
-            return ""
-        request = {"do": "revision", "key": server.sha256}
-        revision = await self._request(request, server.call_seconds + SLACK_SECONDS)
-        return str(revision["revision"])
+        return self._revisions.get(server.sha256, "")
 
     async def call(
         self,
@@ -96,25 +93,25 @@ class McpHost:
     ) -> ServerAnswer:
         """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
         server's tools have another `revision`; "": whatever it is."""
-        request = {"tool": tool, "arguments": dict(arguments), "revision": revision}
-        return _answer(await self._ask("call", server, request, ask=ask, progress=progress))
+        named = {"name": tool, "arguments": dict(arguments)}
+        return await self._ask(ServerAnswer, "call", server, named, revision=revision, ask=ask, show=progress)
 
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
         """Read a resource."""
-        return _answer(await self._ask("read", server, {"uri": uri}))
+        return await self._ask(ServerAnswer, "read", server, {"uri": uri})
 
     async def list_resources(self, server: ServerEntry) -> ServerAnswer:
         """Return a line for each resource and each template of URIs."""
-        offer = await self._ask("resources", server)
-        return ServerAnswer(describe_resources(offer["resources"]), revision=offer["revision"])
+        offer = await self._ask(ServerOffer, "resources", server)
+        return ServerAnswer(describe_resources(offer.resources), revision=offer.revision)
 
     async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
         """Return the text of a prompt."""
-        return _answer(await self._ask("prompt", server, {"name": name, "arguments": dict(arguments)}))
+        return await self._ask(ServerAnswer, "prompt", server, {"name": name, "arguments": dict(arguments)})
 
     async def login(self, server: ServerEntry, show_url: ShowUrl) -> None:
         """Log in with a browser: `show_url` is called with the address that the person opens."""
-        await self._ask("login", server, show_url=show_url)
+        await self._ask(ServerAnswer, "login", server, show=show_url)
 
     async def aclose(self) -> None:
         """End the process and all servers. Never raises."""
@@ -131,85 +128,62 @@ class McpHost:
 
     async def _ask(
         self,
+        kind: type[T],
         do: str,
         server: ServerEntry,
-        fields: JsonDict | None = None,
+        arguments: JsonObject = MappingProxyType({}),
         *,
+        revision: str = "",
         ask: AskPerson | None = None,
-        progress: TakeText | None = None,
-        show_url: ShowUrl | None = None,
-    ) -> Any:
-        message = {"do": do, "target": self._target(server), "asks": ask is not None, **(fields or {})}
-        limit = _LOGIN_SECONDS if do == "login" else 0
-        # Both eras, then once more on a fresh connection.
-        seconds = 4 * server.start_seconds + 2 * server.call_seconds + limit + SLACK_SECONDS
-        return await self._request(message, seconds, ask, progress, show_url)
-
-    async def _request(
-        self,
-        message: JsonDict,
-        seconds: float,
-        ask: AskPerson | None = None,
-        progress: TakeText | None = None,
-        show_url: ShowUrl | None = None,
-    ) -> Any:
+        show: ShowUrl | None = None,
+    ) -> T:
+        """Send a request and return its result, a value of `kind`."""
+        target = self._resolve(server)
         await self._start()
-        process = self._process
-        number = next(self._numbers)
+        process, number = self._process, next(self._numbers)
         queue = self._waiting[number] = asyncio.Queue()
+        # Both eras, then once more on a fresh connection.
+        seconds = 4 * server.start_seconds + 2 * server.call_seconds + SLACK_SECONDS
+        seconds += _LOGIN_SECONDS if do == "login" else 0
+        request = {"do": do, "target": target, "arguments": dict(arguments), "revision": revision}
         try:
-            self._send({"id": number, **message})
-            async with asyncio.timeout(seconds) as limit:
-                while True:
-                    answer = await queue.get()
-                    limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                    if "ask" in answer:
-                        limit.reschedule(None)
-                        content = await ask(ServerQuestion(**answer["question"])) if ask is not None else None
-                        self._send({"answer": answer["ask"], "content": content})
-                        limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                    elif "progress" in answer:
-                        if progress is not None:
-                            progress(answer["progress"])
-                    elif "url" in answer:
-                        shown = show_url(answer["url"]) if show_url is not None else None
-                        if inspect.isawaitable(shown):
-                            await shown
-                    elif "error" in answer:
-                        raise ServerError(answer["error"]["fault"], answer["error"]["text"])
-                    else:
-                        return answer["result"]
+            self._send({"id": number, "asks": ask is not None, **request})
+            while True:
+                async with asyncio.timeout(seconds):
+                    line = await queue.get()
+                if "fault" in line:
+                    raise ServerError(line["fault"], line["text"])
+                if "result" in line:
+                    result: T = read_value(kind, line["result"])
+                    return result
+                if "show" in line:
+                    shown = show(line["show"]) if show is not None else None
+                    if inspect.isawaitable(shown):
+                        await shown
+                else:
+                    content = await ask(read_value(ServerQuestion, line["question"])) if ask is not None else None
+                    self._send({"answer": line["ask"], "content": content})
         except TimeoutError as error:
             if process is not None:
                 await self._end(process)
             raise ServerError("silent", "the process that runs MCP servers did not answer and was stopped") from error
-        except ServerError:
-            raise
-        except BaseException:  # cancelled, or a callback failed
-            self._send({"cancel": number})
-            raise
         finally:
             del self._waiting[number]
+            self._send({"cancel": number})  # without an answer so far
 
-    def _target(self, server: ServerEntry) -> JsonDict:
-        env = _server_environment(server, Path(server.cwd) if server.cwd else self._folder) if server.command else {}
-        return {
-            "name": server.name,
-            "command": list(server.command),
-            "env": env,
-            "cwd": str(self._folder / server.cwd),
-            "url": server.url,
-            "headers": {name: _fill_in(server, name, value) for name, value in server.headers.items()},
-            "start_seconds": server.start_seconds,
-            "call_seconds": server.call_seconds,
-            "tokens": str(places().data / TOKENS),
-            "key": server.sha256,
-        }
+    def _resolve(self, server: ServerEntry) -> JsonDict:
+        """Return the fields of `Target`; raise `ServerError` if a header has no value."""
+        folder = self._folder / server.cwd
+        env = _server_environment(server, folder) if server.command else {}
+        headers = {name: _fill_in(server, name, value) for name, value in server.headers.items()}
+        tokens = token_path(places().data / TOKENS, server.name, server.url)
+        resolved = {"values": env, "headers": headers, "cwd": str(folder), "key": server.sha256, "tokens": str(tokens)}
+        return asdict(server) | resolved
 
-    def _send(self, message: JsonDict) -> None:
+    def _send(self, line: JsonDict) -> None:
         stdin = self._process.stdin if self._process is not None else None
         if stdin is not None and not stdin.is_closing():
-            stdin.write(json.dumps(message).encode() + b"\n")
+            stdin.write(json.dumps(line).encode() + b"\n")
 
     # -- the process ---------------------------------------------------------------------------------------------------
 
@@ -238,50 +212,55 @@ class McpHost:
                 why = f"the process that runs MCP servers cannot be started: {error.strerror}"
                 raise ServerError("start", f"{why}; `ulimit -u` shows your process limit") from error
             self._process = process
-            self._errors.clear()
-            self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._keep_errors(process))]
+            self._reader = asyncio.create_task(self._read(process))
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Hand on what the process says; when it ends, tell all who wait, and end its servers."""
         assert process.stdout is not None
+        errors = asyncio.create_task(self._keep_errors(process))
         try:
-            async for line in _lines(process.stdout):
-                message = json.loads(line)
-                if "group" in message:
-                    (self._groups.add if message["begun"] else self._groups.discard)(message["group"])
-                elif queue := self._waiting.get(message["id"]):
-                    queue.put_nowait(message)
+            async for data in _lines(process.stdout):
+                line = json.loads(data)
+                if "group" in line:
+                    (self._groups.add if line["begun"] else self._groups.discard)(line["group"])
+                elif "revision" in line:
+                    self._revisions[line["key"]] = line["revision"]
+                elif queue := self._waiting.get(line["id"]):
+                    queue.put_nowait(line)
         finally:
             if self._process is process:
                 self._process = None
-            await asyncio.sleep(0.05)  # for what it said last
+            await asyncio.wait({errors}, timeout=0.05)  # for what it said last
+            errors.cancel()
             last_error = f": {self._errors[-1]}" if self._errors else ""
             lost = {"fault": "died", "text": f"the process that runs MCP servers ended{last_error}"}
             for queue in self._waiting.values():
-                queue.put_nowait({"error": lost})
+                queue.put_nowait(lost)
             self._kill(process)
 
     async def _keep_errors(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
+        self._errors.clear()
         async for line in _lines(process.stderr):
             if text := line.decode("utf-8", "replace").strip():
                 self._errors.append(text[:300])
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
+        reader = self._reader
         self._kill(process)
         if self._process is process:
             self._process = None
-        tasks = self._tasks
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _END_SECONDS)
-        await asyncio.wait(tasks, timeout=1)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if reader is not None:
+            await asyncio.wait({reader}, timeout=1)
+            reader.cancel()
+            await asyncio.wait({reader})
 
     def _kill(self, process: asyncio.subprocess.Process) -> None:
         """End the process and what it could not end itself."""
         groups, self._groups = [*self._groups, *([process.pid] if process.returncode is None else [])], set()
+        self._revisions.clear()
         for group in groups:
             end_group(group)
 
@@ -291,14 +270,6 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     with contextlib.suppress(ValueError, OSError):
         while line := await stream.readline():
             yield line
-
-
-def _answer(result: JsonDict) -> ServerAnswer:
-    images = []
-    for kind, data in result["images"]:
-        with contextlib.suppress(binascii.Error, ValueError):
-            images.append((kind, base64.b64decode(data)))
-    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["revision"])
 
 
 def _keep_harmless(environ: Environ) -> dict[str, str]:

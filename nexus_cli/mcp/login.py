@@ -28,15 +28,13 @@ from pydantic import AnyUrl, ValidationError
 
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import as_table
-from nexus_cli.mcp.server_values import token_path
 
 EXPIRED = 1.0
 """A time in the past, in seconds since 1970; 0 would be a token without an end."""
 LOGIN_SECONDS = 300.0
 """Seconds that a person has for a login in the browser."""
-ShowUrl = Callable[[str], Awaitable[None]]
-"""Shows the person the address to open."""
 _PAGE = b"<!doctype html><title>nexus</title><p>nexus has the answer. You can close this page."
 
 
@@ -47,8 +45,8 @@ class LoginNeeded(OAuthFlowError):
 class TokenFile(TokenStorage):
     """The tokens of one server in a file of mode 0600, with what is needed to refresh them in a later process."""
 
-    def __init__(self, folder: Path, name: str, url: str) -> None:
-        self.path = token_path(folder, name, url)
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.context: Any = None
         """The SDK's state of the flow: its metadata is stored with the tokens."""
         try:
@@ -154,14 +152,14 @@ def stored_login(url: str, tokens: TokenFile) -> StoredLogin:
 
 
 @contextlib.asynccontextmanager
-async def browser_login(url: str, tokens: TokenFile, show_url: ShowUrl) -> AsyncIterator[StoredLogin]:
+async def browser_login(url: str, tokens: TokenFile, show_url: TakeText) -> AsyncIterator[StoredLogin]:
     """Listen on the loopback interface and yield the authentication of a login."""
     answered: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
     expected = list[str]()
 
     async def show(address: str) -> None:
         expected[:] = parse_qs(urlsplit(address).query).get("state", ())
-        await show_url(address)
+        show_url(address)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, TimeoutError, IndexError):
@@ -203,7 +201,7 @@ def _provider(
     url: str,
     tokens: TokenFile,
     callback: str,
-    show_url: ShowUrl | None,
+    show_url: Callable[[str], Awaitable[None]] | None,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]] | None,
 ) -> StoredLogin:
     metadata = OAuthClientMetadata(

@@ -63,6 +63,17 @@ class ServerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Target(ServerEntry):
+    """A server as the host process starts or reaches it: `values` is its whole environment, and `headers` have the
+    values of variables."""
+
+    key: str = ""
+    """The hash of the entry that this was made of."""
+    tokens: str = ""
+    """Path of the tokens of its login."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerTool:
     """A tool as its server describes it."""
 
@@ -93,16 +104,21 @@ class ServerPrompt:
 class ServerOffer:
     """Everything that a server lists."""
 
-    tools: tuple[ServerTool, ...]
+    tools: tuple[ServerTool, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     """URI of each, or the template of a URI, with its name and description."""
     instructions: str = ""
     """What the server says about its use in the handshake."""
-    left_out: tuple[tuple[str, str], ...] = ()
-    """Name of each tool that cannot be offered, and why."""
+    left_out: tuple[str, ...] = ()
+    """A line for each tool that cannot be offered, with the reason."""
     revision: str = ""
     """Another text once the server has said that its tools changed, or was started again."""
+
+
+def describe_skipped(tool: str, why: str) -> str:
+    """Return the line about a tool that cannot be offered."""
+    return f"tool {tool} is skipped: {why}"
 
 
 @dataclass(frozen=True, slots=True)

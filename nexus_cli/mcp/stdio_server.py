@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 from nexus_cli.config.programs import end_group, start_program_async
 from nexus_cli.core.elide import clip_text
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.mcp.server_values import LAST_LINES, LINE_MARK, Fault
 
 MAX_MESSAGE = 10_000_000
@@ -35,8 +36,8 @@ Streams = tuple[Any, Any]
 class ServerProcess:
     """The process of a server while it runs and after it ended."""
 
-    on_group: Callable[[int, bool], None]
-    """Called with the process group when it begins and when it was ended."""
+    tell: Callable[[JsonDict], None]
+    """Takes a notice when its process group begins and when it was ended."""
     on_end: Callable[[], None]
     """Called when nothing more comes from the server."""
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
@@ -67,7 +68,7 @@ class ServerProcess:
 
 @contextlib.asynccontextmanager
 async def run_server(
-    command: list[str], env: dict[str, str], cwd: str, server: ServerProcess
+    command: Sequence[str], env: Mapping[str, str], cwd: str, server: ServerProcess
 ) -> AsyncIterator[Streams]:
     """Start `command` and yield the streams of its messages; raise `OSError` or `ValueError` if that fails."""
     process = await start_program_async(
@@ -81,7 +82,7 @@ async def run_server(
         limit=MAX_MESSAGE,
     )
     server.open = True
-    server.on_group(process.pid, True)
+    server.tell({"group": process.pid, "begun": True})
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
@@ -185,7 +186,7 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
             server.status = status if number is None else server.status
             break
     end_group(process.pid)  # what it left running in its group
-    server.on_group(process.pid, False)
+    server.tell({"group": process.pid, "begun": False})
     for task in (*tasks, drain):
         task.cancel()
     await asyncio.gather(*tasks, drain, return_exceptions=True)

@@ -7,7 +7,7 @@ One file for each server, named by the hash of its entry: another command or add
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import fit_name
-from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
+from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool, describe_skipped
 from nexus_cli.mcp.tool_schema import find_schema_fault
 
 VERSION = 5
@@ -42,21 +42,13 @@ ENCODING = "o200k_base"
 
 
 @dataclass(frozen=True, slots=True)
-class ToolList:
-    """Hold the lists of one server."""
+class ToolList(ServerOffer):
+    """Hold what is kept of an offer: its tools sorted by name, each name once."""
 
-    tools: tuple[ServerTool, ...]
-    """Sorted by name, each name once."""
-    tokens: int
+    tokens: int = 0
     """Tokens of all their schemas."""
-    at: str
+    at: str = ""
     """Time of the server's answer, ISO 8601, UTC."""
-    prompts: tuple[ServerPrompt, ...] = ()
-    resources: tuple[tuple[str, str], ...] = ()
-    """URI and name of each."""
-    instructions: str = ""
-    left_out: tuple[str, ...] = ()
-    """A line for each tool that is not offered, with the reason."""
 
     @property
     def count(self) -> int:
@@ -84,41 +76,36 @@ def make_list(offer: ServerOffer) -> ToolList:
     by_name, left_out = dict[str, ServerTool](), list(offer.left_out)
     for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
         if not tool.name:
-            left_out.append(("without a name", "the model could not call it"))
+            left_out.append(describe_skipped("without a name", "the model could not call it"))
         elif (first := by_name.setdefault(fit_name(tool.name), tool)) is not tool:
-            left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
+            why = f"its name conflicts with that of the tool {first.name}"
+            left_out.append(describe_skipped(tool.name, why))
     offered = tuple(list(by_name.values())[:MOST_TOOLS])
     tokens = _count_tokens(offered)
     if tokens <= MOST_TOKENS and (
         faults := {tool.name: fault for tool in offered if (fault := find_schema_fault(tool.parameters))}
     ):
-        left_out += faults.items()
+        left_out += [describe_skipped(name, fault) for name, fault in faults.items()]
         offered = tuple(tool for tool in offered if tool.name not in faults)
         tokens = _count_tokens(offered)
     prompts = tuple(sorted(offer.prompts, key=lambda prompt: prompt.name)[:MOST_TOOLS])
     resources = tuple(sorted(offer.resources)[:MOST_RESOURCES])
     instructions = offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    lines = _describe_left_out(left_out, by_name)
+    lines = left_out[:MOST_LEFT_OUT]
+    if unlisted := len(left_out) - len(lines):
+        lines.append(f"{plural(unlisted, 'more tool')} skipped for similar reasons")
+    if len(by_name) > MOST_TOOLS:
+        lines.append(
+            f"only the first {MOST_TOOLS:,} tools by name are offered; the server lists {len(by_name):,} or more"
+        )
     if len(offer.instructions) > MOST_INSTRUCTIONS:
-        lines += (f"only the first {MOST_INSTRUCTIONS:,} characters of its instructions are sent",)
-    return ToolList(offered, tokens, utc_now(), prompts, resources, instructions, lines)
+        lines.append(f"only the first {MOST_INSTRUCTIONS:,} characters of its instructions are sent")
+    return ToolList(offered, prompts, resources, instructions, tuple(lines), tokens=tokens, at=utc_now())
 
 
 def _count_tokens(tools: Sequence[ServerTool]) -> int:
     count = TiktokenCounter(ENCODING).count
     return sum(count(canonical(_as_sent(tool)).decode()) for tool in tools)
-
-
-def _describe_left_out(left_out: Sequence[tuple[str, str]], tool_names: Collection[str]) -> tuple[str, ...]:
-    """Return a line for each tool that is not offered, and one for the tools beyond `MOST_TOOLS`."""
-    lines = [f"tool {name} is skipped: {why}" for name, why in left_out[:MOST_LEFT_OUT]]
-    if unlisted := len(left_out) - len(lines):
-        lines.append(f"{plural(unlisted, 'more tool')} skipped for similar reasons")
-    if len(tool_names) > MOST_TOOLS:
-        lines.append(
-            f"only the first {MOST_TOOLS:,} tools by name are offered; the server lists {len(tool_names):,} or more"
-        )
-    return tuple(lines)
 
 
 def _as_sent(tool: ServerTool) -> JsonObject:

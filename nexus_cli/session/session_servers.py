@@ -41,8 +41,9 @@ MOST_NAMED = 12
 """Most tools that a notice names."""
 
 
-_hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] = {}
-"""By id of the loop: the host of its sessions, and its users."""
+_hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, weakref.WeakSet[Any]]]
+_hosts = weakref.WeakKeyDictionary()
+"""By loop: the host of its sessions, and its users."""
 
 
 @asynccontextmanager
@@ -58,24 +59,23 @@ async def open_host() -> AsyncIterator[Any]:
 def _host_of(user: object) -> Any:
     """Return the host of the running loop's sessions."""
     loop = asyncio.get_running_loop()
-    entry = _hosts.get(id(loop))
-    if entry is None or entry[0] is not loop:
+    if loop not in _hosts:
         host = import_module("nexus_cli.mcp.host_process").McpHost()  # the first use of a server
-        entry = _hosts[id(loop)] = (loop, host, weakref.WeakSet())
-    entry[2].add(user)
-    return entry[1]
+        _hosts[loop] = host, weakref.WeakSet()
+    host, users = _hosts[loop]
+    users.add(user)
+    return host
 
 
 async def _close_host(user: object) -> None:
     """End the host if nobody else in this loop uses it."""
     loop = asyncio.get_running_loop()
-    entry = _hosts.get(id(loop))
-    if entry is None or entry[0] is not loop:
-        return
-    entry[2].discard(user)
-    if not entry[2]:
-        del _hosts[id(loop)]
-        await entry[1].aclose()
+    if loop in _hosts:
+        host, users = _hosts[loop]
+        users.discard(user)
+        if not users:
+            del _hosts[loop]
+            await host.aclose()
 
 
 class SessionServers(ServerTools):
@@ -111,10 +111,9 @@ class SessionServers(ServerTools):
         for entry in self._catalogue.unlisted:
             if entry.sha256 not in self._tasks:
                 self._begin_list(entry)
-        waiting = set[asyncio.Task[None]]()
-        with suppress(TimeoutError):  # before a call of theirs they are compared again
-            async with asyncio.timeout(PATIENCE):
-                waiting = {self._begin_list(entry) for entry in await self._find_outdated()}
+        listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
+        running = [entry for entry in listed if self._find_revision(entry)]  # others are compared before a call
+        waiting = {self._begin_list(entry) for entry in running if self._is_outdated(entry)}
         if not self._has_waited:
             waiting |= {task for task in self._tasks.values() if not task.done()}
         if waiting:
@@ -163,7 +162,7 @@ class SessionServers(ServerTools):
         task = self._tasks.get(entry.sha256)
         if task is not None and not task.done():  # it may have begun before the server changed them
             await asyncio.wait({task})
-        if self._listed.get(entry.sha256) != await self._find_revision(entry):
+        if self._is_outdated(entry):
             await asyncio.wait({self._begin_list(entry)})
 
     async def _use(self, server: str, send: Callable[[Any, ServerEntry], Awaitable[ServerAnswer]]) -> ToolResult:
@@ -228,22 +227,14 @@ class SessionServers(ServerTools):
         await asyncio.wait({self._begin_list(entry)})
         return entry.sha256 not in self._failed and self._find_tool(entry.name, tool.name) == tool
 
-    async def _find_revision(self, entry: ServerEntry) -> str:
+    def _find_revision(self, entry: ServerEntry) -> str:
         """Return the revision of a server's tools, "" if the server does not run."""
         host, opened = self._open(entry)
-        try:
-            return str(await host.find_revision(opened))
-        except ServerError:
-            return ""
+        return str(host.find_revision(opened))
 
-    async def _find_outdated(self) -> list[ServerEntry]:
-        """Return the running servers whose tools changed since they were listed."""
-        listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
-        return [
-            server_entry
-            for server_entry in listed
-            if await self._find_revision(server_entry) not in ("", self._listed[server_entry.sha256])
-        ]
+    def _is_outdated(self, entry: ServerEntry) -> bool:
+        """Return True if a server's tools were not listed in this process, or changed since."""
+        return self._listed.get(entry.sha256) != self._find_revision(entry)
 
     def _begin_list(self, entry: ServerEntry) -> asyncio.Task[None]:
         """Ask a server for its tools, unless it is being asked; return the task."""

@@ -187,13 +187,13 @@ def test_a_list_of_one_session_hides_no_change_from_another(play: Play, tmp_path
     told.write_text('{"tools": [{"name": "note", "inputSchema": {"type": "object"}}], "announces": "after"}')
     server = ServerEntry("told", (sys.executable, str(TOLD), str(told)), start_seconds=20)
     host = play.host
-    assert play.run(host.find_revision(server)) == "" and not told.with_suffix(".calls").exists(), "nothing is started"
+    assert host.find_revision(server) == "" and not told.with_suffix(".calls").exists(), "nothing is started"
     first = play.run(host.list_offer(server)).revision
-    assert first and play.run(host.find_revision(server)) == first
+    assert first and host.find_revision(server) == first
     assert play.run(host.list_resources(server)).text == "the server lists no resources"
     play.run(host.call(server, "note", {}))
     second = play.run(host.list_offer(server)).revision
-    assert first != second == play.run(host.find_revision(server))
+    assert first != second == host.find_revision(server)
     assert told.with_suffix(".calls").read_text().split("\n") == ["tools/list", "tools/call note {}", "tools/list", ""]
 
 

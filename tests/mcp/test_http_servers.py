@@ -184,7 +184,9 @@ def test_a_proxy_with_a_password_that_inspects_tls_is_the_way_and_its_ca_is_name
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def act(raw: Raw, message: Json) -> None:
-        if not raw.handshake(message):
+        if message.get("params", {}).get("arguments"):
+            raw.give(500)
+        elif not raw.handshake(message):
             raw.answer(message, text_result("through"))
 
     need("openssl")
@@ -198,6 +200,8 @@ def test_a_proxy_with_a_password_that_inspects_tls_is_the_way_and_its_ca_is_name
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca))
         with fresh_play() as play:
             assert play.call(entry) == "through"
+            with pytest.raises(ServerError, match="answered with HTTP status 500"):
+                play.call(entry, text="fail")
 
 
 def test_a_session_that_the_server_dropped_is_begun_again_and_the_call_repeated(play: Play) -> None:
