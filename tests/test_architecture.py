@@ -496,7 +496,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_044, 0, 22),
     "provider": (29_923, 0, 61),
-    "reports": (61_015, 8_414, None),
+    "reports": (73_537, 8_414, None),
     "rpc": (17_870, 0, 20),
     "rules": (31_573, 0, 20),
     "runs": (23_085, 0, 40),
@@ -508,9 +508,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
     "tools": (54_509, 26_394, 55),
-    "tree undo worktrees": (68_992, 0, 64),
-    "ui": (95_275, 0, 46),
-    "workers": (10_325, 0, 1),
+    "tree undo worktrees": (68_732, 0, 64),
+    "ui": (95_352, 0, 46),
+    "workers": (10_322, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
 nodes with some `SLACK`.
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_287, 48_919)
+SUM = (971_001, 48_919)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -126,7 +126,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _read_own_commands(self) -> None:
         from nexus_cli.commands.own_guides import make_typed_command  # noqa: PLC0415  (after the start)
 
-        command_list = await self._client.list_commands(self.agent_id)
+        try:
+            command_list = await self._client.list_commands(self.agent_id)
+        except ConnectionError:  # `read_events` reports it; the next idle moment reads them
+            return
         commands = [
             make_typed_command(own_command["name"], own_command["usage"], own_command["help"])
             for own_command in command_list["commands"]
@@ -275,7 +278,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Return the result of a call that runs a command; raise its error as one for the person."""
         self._is_calling = True
         try:
-            result = await self._with_lines(call)
+            result = await self._with_lines(call, "The command may still run in the server")
             await self._with_lines(self._catch_up())
         finally:
             self._is_calling = False
@@ -485,14 +488,15 @@ class RemoteAgent(TerminalContext, AgentConnection):
         task.add_done_callback(lambda _: work.close())  # a question may be answered before its task begins
         return task
 
-    async def _with_lines(self, work: Awaitable[T]) -> T:
-        """Return the result of calls; raise the error of one as a `NexusError`."""
+    async def _with_lines(self, work: Awaitable[T], lost: str = "Try again") -> T:
+        """Return the result of calls; raise the error of one as a `NexusError`, with the hint `lost` if the connection
+        was lost."""
         try:
             return await work
         except CallError as error:
             raise _nexus_error(error) from error
         except ConnectionError as error:
-            raise NexusError("network", self._url, str(error), "Try again") from error
+            raise NexusError("network", self._url, str(error), lost) from error
 
 
 def _nexus_error(error: CallError) -> NexusError:

@@ -472,6 +472,25 @@ def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_bac
     assert "Try again" not in play(tmp_path, scene, provider).text
 
 
+def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(client: Client, *given: Any, **more: Any) -> Any:
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        await repl.backend._connected.wait()
+        for name in ("run_command", "list_commands"):
+            monkeypatch.setattr(Client, name, fails)
+        say(repl, "!make release")
+        await idle(repl)
+        await until(lambda: "may still run in the server." in " ".join(view.text.split()))
+
+    text = " ".join(play(tmp_path, scene).text.split())
+    assert text.count("the connection was lost") == 1 and "Try again" not in text
+
+
 def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "first")
