@@ -51,7 +51,7 @@ class Journal:
     """False if the database lacks what the session recorded before."""
 
     def recording(self) -> AbstractContextManager[object]:
-        """Return what a log holds from before it records an entry until it has counted it."""
+        """Return the lock that a log holds from before it records an entry until it has counted it."""
         return nullcontext()
 
     def current_db(self) -> Database:
