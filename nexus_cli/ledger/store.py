@@ -383,14 +383,16 @@ class Ledger:
         and the total."""
         where, values = sessions.of_front(folder, self._repository_of(folder), runs)
         where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
+        rows = self.db.all(f"SELECT key, id, name, first_text FROM sessions WHERE {where}", *values, without)
         wanted = replace_surrogates(words).casefold().split()
-
-        def matches(info: SessionInfo) -> bool:
-            session_id, text = info.id.casefold(), f"{info.name}\n{info.first_text}".casefold()
-            return all(word in text or sessions.is_part_of_id(session_id, word) for word in wanted)
-
-        matching = list(filter(matches, sessions.select(self.db, where, *values, without)))
-        return matching[:limit], len(matching)
+        texts = ((key, session_id.casefold(), f"{name}\n{text}".casefold()) for key, session_id, name, text in rows)
+        keys = [
+            key
+            for key, session_id, text in texts
+            if all(word in text or sessions.is_part_of_id(session_id, word) for word in wanted)
+        ]
+        first = ", ".join(map(str, [0, *keys[:limit]]))  # a key press asks: what is listed is read in one query
+        return sessions.select(self.db, f"key IN ({first}) ORDER BY {sessions.LAST_USED}"), len(keys)
 
     def count_runs(self, folder: str) -> int:
         """Count the sessions of `folder` that are runs of `nexus ask`."""
