@@ -25,6 +25,8 @@ ABSENT: Any = None
 """Default of a key of a `JsonOf` that may be absent."""
 NESTED = (Mapping, list, tuple)
 """Types of arrays and objects."""
+MOST_DEPTH = 64
+"""Most levels of arrays and objects in an answer, and in the arguments of a call."""
 
 
 class VersionedReport(TypedDict):

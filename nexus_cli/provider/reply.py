@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import MOST_DEPTH, JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
     CallDelta,
@@ -64,7 +64,7 @@ def parse_arguments(text: str) -> tuple[JsonObject, str]:
     """Parse `text` as an object; return it and "", or else {} and `text`.
 
     Empty arguments and `null` are the empty object; an object that was encoded twice is decoded twice. NaN and Infinity
-    are not JSON, and a number too large to be sent back (`1e999`) is refused.
+    are not JSON, and a number too large to be sent back (`1e999`) is refused, as are more than `MOST_DEPTH` levels.
     """
     try:
         value = json.loads(text) if text.strip() else None
@@ -74,7 +74,7 @@ def parse_arguments(text: str) -> tuple[JsonObject, str]:
     except (ValueError, RecursionError):
         return {}, text
     value = {} if value is None else value
-    return (value, "") if isinstance(value, dict) else ({}, text)
+    return (value, "") if isinstance(value, dict) and is_nested_within(value, MOST_DEPTH) else ({}, text)
 
 
 def add_fragment(drafts: list[CallDraft], delta: CallDelta) -> None:

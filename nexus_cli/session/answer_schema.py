@@ -26,12 +26,10 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.json_value import JsonObject, is_nested_within
+from nexus_cli.core.json_value import MOST_DEPTH, JsonObject, is_nested_within
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
-MOST_DEPTH = 64
-"""Most levels of arrays and objects in an answer."""
 MOST_DIGITS = 1000
 """Most digits of a whole number."""
 MOST_PROBLEMS = 5

@@ -118,7 +118,20 @@ def test_objects_are_read_once_or_twice_encoded(value: dict[str, Any]) -> None:
     assert parse_arguments(json.dumps(json.dumps(value))) == (value, "")
 
 
-RAW = ["[1]", "3", "true", '{"a": NaN}', '{"a": 1e999}', '{"a": [-1e999]}', '{"a": 1', "{}{}", '"text"', "[" * 100_000]
+DEEP = '{"a": ' + "[" * 400 + "]" * 400 + "}"
+RAW = [
+    "[1]",
+    "3",
+    "true",
+    '{"a": NaN}',
+    '{"a": 1e999}',
+    '{"a": [-1e999]}',
+    '{"a": 1',
+    "{}{}",
+    '"text"',
+    "[" * 100_000,
+    DEEP,
+]
 
 
 @pytest.mark.parametrize("text", [*RAW, json.dumps('{"a": 1e999}')])

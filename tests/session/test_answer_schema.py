@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from search import sample
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import MOST_DEPTH
 from nexus_cli.session import answer_schema
-from nexus_cli.session.answer_schema import MOST_DEPTH, AnswerSchema, parse_json
+from nexus_cli.session.answer_schema import AnswerSchema, parse_json
 
 ANY = AnswerSchema("true")
 VALUES = st.recursive(
