@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from nexus_cli.core.json_value import JsonDict
+
+LINE_ENDS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
+"""The escapes of characters beyond ASCII at which `str.splitlines` and other readers end a line."""
 
 
 def as_table(value: object) -> JsonDict:
@@ -72,10 +76,15 @@ class WireRules:
 
 
 def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bool = False) -> str:
-    """Serialize `value` to JSON (RFC 8259); `escaped`: ASCII only, `dense`: no spaces. Infinity and NaN become null."""
-    separators = (",", ":") if dense else None
+    """Serialize `value` to JSON (RFC 8259); `escaped`: ASCII only, `dense`: no spaces. Infinity and NaN become null.
+
+    Characters that many readers take for the end of a line are always escaped.
+    """
+    write = partial(
+        json.dumps, ensure_ascii=escaped, indent=indent, separators=(",", ":") if dense else None, allow_nan=False
+    )
     try:
-        return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
+        text = write(value)
     except ValueError:
-        plain = json.loads(json.dumps(value), parse_constant=lambda name: None)
-        return json.dumps(plain, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
+        text = write(json.loads(json.dumps(value), parse_constant=lambda name: None))
+    return text if text.isascii() else text.translate(LINE_ENDS)

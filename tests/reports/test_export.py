@@ -53,8 +53,15 @@ VALUES = st.recursive(
 )
 
 
+def test_json_is_one_line_for_a_reader_that_knows_every_line_end() -> None:
+    value = {"text": "é\u0085a\u2028b\u2029c\x1ed\x0b"}
+    text = json_text(value, escaped=False)
+    assert text.splitlines() == [text] and json.loads(text) == value and "é" in text
+
+
 @pytest.mark.matrix
 @given(VALUES, st.booleans(), st.booleans())
 def test_any_value_is_json_and_what_json_has_comes_back(value: Any, escaped: bool, dense: bool) -> None:
     back = strict(json_text(value, escaped=escaped, dense=dense))
+    assert len(json_text(value, escaped=escaped, dense=dense).splitlines()) == 1
     assert json_text(back, escaped=escaped, dense=dense) == json_text(value, escaped=escaped, dense=dense)

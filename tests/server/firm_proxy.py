@@ -20,7 +20,8 @@ KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 def make_ca(folder: Path, name: str = "ca") -> Path:
     """Return the certificate of a new CA in `folder`, its key beside it."""
     made = folder / f"{name}.pem"
-    _openssl("req", "-x509", *KEY, "-keyout", f"{made}.key", "-out", str(made), "-days", "2", "-subj", "/CN=Firm CA")
+    named = ("-subj", "/CN=Firm CA", "-addext", "keyUsage=critical,keyCertSign")
+    _openssl("req", "-x509", *KEY, "-keyout", f"{made}.key", "-out", str(made), "-days", "2", *named)
     return made
 
 
@@ -28,7 +29,7 @@ def make_certificate(ca: Path, host: str, days: int = 2) -> Path:
     """Return a certificate for `host` with its key in one file, signed by `ca`. With `days` 0 it has expired."""
     made, request, names = (ca.with_name(f"{host}.{end}") for end in ("pem", "csr", "cnf"))
     kind = "IP" if host.replace(".", "").isdigit() else "DNS"
-    names.write_text(f"subjectAltName={kind}:{host}\n")
+    names.write_text(f"subjectAltName={kind}:{host}\nauthorityKeyIdentifier=keyid\n")
     key = f"{made}.key"
     _openssl("req", *KEY, "-keyout", key, "-out", str(request), "-subj", f"/CN={host}")
     signed = ("-CA", str(ca), "-CAkey", f"{ca}.key", "-CAcreateserial", "-extfile", str(names), "-days", str(days))
