@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.diff import DiffReport, diff_report
 from nexus_cli.commands.undo import MOST_NAMED, record_act, settle, tell_its_session
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
@@ -24,6 +23,7 @@ from nexus_cli.reports.text.blocks import Blocks, Table, Wrapped
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nexus_cli.commands.diff import DiffReport
     from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog
     from nexus_cli.session.session import Session
@@ -68,7 +68,7 @@ def build_diff(
     source: Source,
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
-) -> Report[DiffReport]:
+) -> Report[Annotated[Any, "commands.diff.DiffReport"]]:
     """Show the changes made in a worktree, excluding changes that the project had when the worktree was created.
 
     In a pipe, the output is a patch for git apply, including binary files.
@@ -86,6 +86,8 @@ def build_diff(
 
 def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
+    from nexus_cli.commands.diff import diff_report  # noqa: PLC0415  (it runs git)
+
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     return diff_report(data[:most].decode("utf-8", "surrogateescape"), cut)
 
