@@ -14,10 +14,10 @@ from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.entry import PERSON
+from nexus_cli.core.entry import PERSON, Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 
 LONGEST = 400
@@ -32,6 +32,8 @@ class AttachedTexts:
     session_id: str
     is_saved: Callable[[], bool]
     """Returns True if another process can resume the session."""
+    read_original: Callable[[str], str | None]
+    """Returns the whole text of a drop by its id."""
 
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note the result of a `!` command for the timeline; the work record has it once a message includes
@@ -74,12 +76,20 @@ class AttachedTexts:
         conversation, (entry_id, stored) = self.engine.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
         later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
-        for content in (entry.message.content for entry in later if entry.actor == PERSON):
+        for content in (self._read_whole(entry) for entry in later if entry.actor == PERSON):
             texts = [text for text in texts if text["text"] not in content]
             if sent_message := next((message for message in queued if content.startswith(message[0])), None):
                 queued.remove(sent_message)
         self.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
+
+    def _read_whole(self, entry: Entry) -> str:
+        """Return the text of a message as it was sent, with the originals of what was clipped."""
+        text, memos = entry.message.content, self.engine.conversation.memos(CLIPPED_MESSAGE)
+        clipped = [memo.value for memo in memos if memo.entry == entry.id]
+        for start, end, drop in reversed(clipped[-1]["parts"] if clipped else ()):
+            text = text[:start] + (self.read_original(str(drop)) or text[start:end]) + text[end:]
+        return text
 
     def _read_stored(self) -> tuple[int, JsonObject]:
         """Return the newest entry when texts and messages were last stored, and what was stored."""

@@ -841,6 +841,18 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         assert (await served.client.get_conversation("a"))["attached"] == [], "they wait at the client that listens"
 
 
+async def test_outputs_that_were_sent_do_not_wait_even_if_their_message_was_clipped(tmp_path: Path) -> None:
+    async with serving(tmp_path, allow="all") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        lines = [f"! seq {number}000 {number}999" for number in range(1, 10)]
+        blocks = [(await run(served, line))["calls"][0]["params"]["block"] for line in lines]
+        await served.client.send("a", "\n\n".join(("look", *blocks)))
+        drops = served.pool.list()[0].dispatcher.session.drops()
+        assert [drop.cause for drop in drops] == ["input_cap"]
+        assert (await served.client.get_conversation("a"))["attached"] == []
+
+
 async def test_other_clients_are_told_of_a_command_that_has_changed_something_alone(tmp_path: Path) -> None:
     async with serving(tmp_path, allow="auto") as served:
         await served.client.create_agent("a")
