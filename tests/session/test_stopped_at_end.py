@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 
 import pytest
-from session.played import Played, opened, say
+from session.played import Answer, Played, opened, say
+from session.summed import asks_for_summary, live, living, turn
 
+from nexus_cli.config.settings import CompactSettings
+from nexus_cli.core.event import TurnEnd
 from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
 from nexus_cli.session.session import Session
 
@@ -62,3 +66,40 @@ def test_the_time_limit_names_what_the_requests_have_failed_with(answer: str, tm
     error = say(provider.session, "hi")[1].error
     assert error and ("the host name nohost was not found" in error["message"]) is not bool(answer)
     assert error["kind"] == "limit"
+
+
+class AwayForSummaries(Played):
+    """A provider that answers no request for a summary; the time limit ends the turn in the command after the first."""
+
+    session: Session
+    summaries = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        if asks_for_summary(request):
+            self.summaries += 1
+            yield RetryDelta(1, 0.1, "the server is overloaded")
+            await asyncio.sleep(60)
+        if self.summaries:
+            asyncio.get_running_loop().call_later(0.1, self.session._control.stop, "timeout")
+        async for delta in super().stream(request):
+            yield delta
+
+
+@pytest.mark.matrix
+def test_the_time_limit_names_no_failure_of_a_request_before_the_last(tmp_path: Path) -> None:
+    numbers = count(1)
+
+    def work(request: Request) -> Answer:
+        command = "sleep 60" if provider.summaries else f"seq {next(numbers)}000 9999 | head -700"
+        return [("bash", {"command": command})]
+
+    provider = AwayForSummaries(work)
+
+    async def list_numbers() -> None:
+        compact = CompactSettings(seconds=0.05)
+        async with living(tmp_path, None, window=24_000, compact=compact, provider=provider) as provider.session:
+            end = (await turn(provider.session, "list"))[-1]
+        assert isinstance(end, TurnEnd) and end.outcome.error and provider.summaries
+        assert end.outcome.error["message"] == "limit timeout reached: the turn took longer than 0.0 s"
+
+    live(list_numbers())

@@ -80,6 +80,7 @@ async def _request_reply(
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.provider.stream(request)
     began, problem = False, ""
+    engine.control.problem = ""
     try:
         await engine.conversation.log.save()
         async for delta in stream:
