@@ -35,7 +35,8 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
         if name is not None:
             section = name if inner is None else b"%b.%b" % (name, inner)
         elif key is not None:
-            yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(_read_value(written or b""))
+            full = (b"%b.%b" % (section, key)).partition(b"\0")[0]  # a NUL in a subsection ends the name for git
+            yield os.fsdecode(full).lower(), os.fsdecode(_read_value(written or b""))
         elif token[0][:1] not in b"#;":
             yield "", ""
 

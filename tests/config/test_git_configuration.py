@@ -21,6 +21,7 @@ FORMS = {
     "escapes": b'[core]\npath = a\\\\b\\"c\\td\npath = \\\\\\\n\\\\\npath = " x "y" \\n"\n',
     "empty parts": b'[core]\npath = "" a "" \npath = ""\npath = " "" a"\npath = a\\\n  "" # b\n',
     "a NUL": b"[core]\npath = a\0b\npath = \0\n",
+    "a NUL in a subsection": b'[core "hooksPath\0x"]\nbare = a\n[remote "o.vcs\0"] url = b\n',
     "sections": b'[a]path=1\n[b "C"] path = 2\n[b.C] path = 3\n[a][d "]="] path = 4\n[e\t "f"]\npath=5',
     "a key without a value": b"[core]\nbare\npath = a\n[core] bare\npath = b",
     "line ends and a mark": b"\xef\xbb\xbf[core]\r\n\tpath = a b\t\r\n\r\npath =\r\nPATH-2 = \xff\r\n",

@@ -170,6 +170,7 @@ PLANTED: dict[str, Callable[[Path, Path], Path]] = {
     "on the section's line": setting('[diff "x"] textconv = x # ]\n'),
     "attributes": setting("[core]\n attributesFile = /x\n"),
     "a continued line": setting("[user]\n\tname = a\\\nb\n[diff]\n\texternal = x\n"),
+    "a NUL in a subsection": setting('[diff "external\0"]\n\ttool = x\n'),
     "a dotted section": setting("[diff.x]\n\ttextconv = x\n"),
     "an extension of lfs": setting('[lfs "extension.x"]\n\tclean = x\n'),
     "revisions elsewhere": setting("[blame]\n\tignoreRevsFile = ../../x\n"),

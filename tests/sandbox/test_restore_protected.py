@@ -604,6 +604,7 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
         b"[core]\n x = y",
         b"[user]\nname = a\\\nb\n[diff]\nexternal = x",
         b'[core "x"] fsmonitor',
+        b'[core "fsmonitor\0"] bare = x',
         b"[include]path=x",
         b"fsmonitor = x",
         b"[core]\nworktree = ../x\n",
