@@ -16,12 +16,15 @@ from nexus_cli.core.shared_types import Environ
 
 _MOST = 1 << 20
 """Most bytes of a file that are read."""
-_SECTION = rb'\[([\w.-]*)(?:[^\S\n]+"((?:\\.|[^"\\\n])*+)")?\]'
+_SECTION = rb'\[(?!\])([a-z0-9.-]*)(?:[ \t\r]+"((?:\\[^\n]|[^"\\\n])*+)")?\]'
 _VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
 _TOKEN = re.compile(
-    rb"%b|([a-z][a-z0-9-]*+)[ \t]*+(?:=%b)?[^\n]*|\S[^\n]*" % (_SECTION, _VALUE), re.IGNORECASE | re.DOTALL
+    rb"%b|([a-z][a-z0-9-]*+)[ \t]*+(?:=%b)?([^\n]*)|[^ \t\r\n][^\n]*" % (_SECTION, _VALUE), re.IGNORECASE | re.DOTALL
 )
-"""A section with its subsection, or a line with the rest of its key and value, or another one."""
+"""A section with its subsection, or a key with its value and the rest of the line, or another line."""
+_PART = rb'\\(?:\r?\n|[ntb\\"])'
+_VALID = re.compile(rb'(?:%b|"(?:%b|[^"\\])*+"|[^"\\])*+' % (_PART, _PART))
+"""A value whose quotes are closed and whose escapes git knows."""
 _PIECE = re.compile(rb'\\(\r?\n|.)|(")|([ \t\r]+)|[^\\" \t\r]+', re.DOTALL)
 _ESCAPES = {b"\n": b"", b"\r\n": b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
@@ -31,12 +34,14 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
     empty texts for a line that git refuses."""
     section = b""
     for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
-        name, inner, key, written = token.groups()
+        name, inner, key, written, rest = token.groups()
         if name is not None:
             section = name if inner is None else b"%b.%b" % (name, inner)
         elif key is not None:
             full = (b"%b.%b" % (section, key)).partition(b"\0")[0]  # a NUL in a subsection ends the name for git
             yield os.fsdecode(full).lower(), os.fsdecode(_read_value(written or b""))
+            if rest.strip(b"\r") if written is None else not _VALID.fullmatch(written):
+                yield "", ""
         elif token[0][:1] not in b"#;":
             yield "", ""
 

@@ -77,10 +77,10 @@ def _list_settings(environ: Environ) -> tuple[set[Path], GitSettings]:
             safe.append(value)
         elif name in _NAMES_FILE and (path := _expand(value, home, origin.parent)):
             listed[path] = None
-    files = [path for path in origins if path.is_file()]
+    files = [path for path in origins if os.path.isfile(path)]
     is_hidden = is_hidden or len(origins) >= MOST_NAMED or any(map(holds_password, files))
     files = [*(() if is_hidden else files), *(further if is_hidden else listed)]
-    shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
+    shown = tuple(dict.fromkeys(path for path in files if os.path.isfile(path) and not holds_password(path)))
     return {*origins, *listed}, GitSettings(shown, is_hidden, tuple(safe))
 
 

@@ -133,13 +133,14 @@ def _find_heads(rows: Iterable[TurnReference]) -> set[str]:
     return {HEAD, *(value.removeprefix(SYMBOLIC) for head in heads for value in (head.before, head.after))}
 
 
-def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHead | None:
+def find_moved_head(rows: Sequence[TurnReference], git: str = "git", *, is_put_back: bool = False) -> MovedHead | None:
     """Return the move of HEAD that is not taken back in one repository, and the command that moves it back: to its
-    branch first, as a reset would move the present one. A HEAD that the turn removed is that of another repository."""
+    branch first, as a reset would move the present one. A HEAD that the turn removed is now that of another repository,
+    unless `is_put_back`: the undo has put back the turn's own."""
     changes = {row.change.name: row.change for row in rows}
     heads = _find_heads(rows)
     is_kept = any(row.does == KEEP and row.is_change for row in rows if row.change.name in heads)
-    if not is_kept or HEAD not in changes or not changes[HEAD].after:
+    if not is_kept or HEAD not in changes or not (changes[HEAD].after or is_put_back):
         return None
     old, new = (value.removeprefix(SYMBOLIC) for value in (changes[HEAD].before, changes[HEAD].after))
     before = changes[old].before if old in changes else old
@@ -153,11 +154,12 @@ def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHea
     return {"before": before, "after": after, "command": f"{command} && {git} reset -q {before}"}
 
 
-def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | None]:
-    """Return, for the references of one repository that stay, by name the command that gives each its earlier value."""
-    moved, heads = find_moved_head(rows, git), _find_heads(rows)
+def find_commands(rows: Sequence[TurnReference], git: str, *, is_put_back: bool) -> dict[str, str | None]:
+    """Return, for the references of one repository that stay, by name the command that gives each its earlier value;
+    `is_put_back` as for `find_moved_head`."""
+    moved, heads = find_moved_head(rows, git, is_put_back=is_put_back), _find_heads(rows)
     commands: dict[str, str | None] = {}
-    is_other = any(row.change.name == HEAD and not row.change.after for row in rows)
+    is_other = not is_put_back and any(row.change.name == HEAD and not row.change.after for row in rows)
     for row in [row for row in rows if row.does == KEEP and row.is_change]:
         change, is_own = row.change, bool(is_other and row.now)  # of the repository that is in the place of the former
         goes_along = change.name in heads or not is_shared(change.name)

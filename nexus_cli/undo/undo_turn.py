@@ -380,8 +380,9 @@ def _report_references(
     for (root, repository), group in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))
         changed_rows = [row if request.dry_run or (root, row.as_undone()) in made else row.as_kept() for row in group]
-        commands = find_commands(changed_rows, _git_at(place))
-        moved = moved if place else find_moved_head(changed_rows)
+        is_put_back = group[0].git_folder in result.restored
+        commands = find_commands(changed_rows, _git_at(place), is_put_back=is_put_back)
+        moved = moved if place else find_moved_head(changed_rows, is_put_back=is_put_back)
         references += [
             {
                 "repository": place,

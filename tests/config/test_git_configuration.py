@@ -40,7 +40,25 @@ def test_settings_are_read_as_git_reads_them(tmp_path: Path, form: str) -> None:
     assert rows and [*read_configuration(FORMS[form])] == [(name.lower(), value) for name, _, value in rows]
 
 
-PARTS = [b"[a.B]", b'[d "X"]', b"[", b"]", b"\n", b"\r\n", b" ", b"\\", b'"', b"\\\n", b"=", b"key", b"B-", b"#", b"\0"]
+PARTS = [
+    b"[a.B]",
+    b'[d "X"]',
+    b"[]",
+    b"\\d",
+    b"[",
+    b"]",
+    b"\n",
+    b"\r\n",
+    b" ",
+    b"\\",
+    b'"',
+    b"\\\n",
+    b"=",
+    b"key",
+    b"B-",
+    b"#",
+    b"\0",
+]
 
 
 @pytest.mark.matrix
@@ -53,6 +71,16 @@ def test_whatever_git_reads_is_read(text: bytes) -> None:
     rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed.stdout.split(b"\0") if row]
     if listed.returncode == 0:
         assert [*read_configuration(data)] == [(name.lower(), value) for name, _, value in rows]
+    else:
+        assert ("", "") in read_configuration(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"key words", b"key # x", b'key = "a', b"key = a\\d", b"[a_b]", b'[a\f"b"]', b"[]", b'[a "b\\\n"]', b"\v", b"1"],
+)
+def test_a_line_that_git_refuses_is_told(line: bytes) -> None:
+    assert ("", "") in read_configuration(b"[core]\nbare\n" + line + b"\n")
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,12 @@ def test_git_settings_are_read_again_where_a_file_changed(tmp_path: Path) -> Non
     assert read_git_settings(environ).is_hidden
 
 
+def test_a_setting_that_names_no_possible_file_is_left_out(tmp_path: Path) -> None:
+    long = "a" * 300
+    own = write(tmp_path / ".gitconfig", f"[include]\n path = {long}\n[core]\n excludesFile = {long}\n")
+    assert read_git_settings({"HOME": str(tmp_path)}).shown == (own,)
+
+
 def test_includes_of_any_condition_are_followed_and_a_safe_folder_counts_without_one(tmp_path: Path) -> None:
     text = '[include]\n path = a.inc\n[includeIf "gitdir:/x/"]\n path = ~/b.inc\n'
     first = write(tmp_path / ".config/git/config", text)

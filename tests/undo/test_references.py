@@ -156,6 +156,21 @@ def test_no_command_is_told_that_moves_a_branch_of_the_persons_new_repository(wo
 
 
 @pytest.mark.matrix
+def test_the_command_is_told_that_moves_back_a_branch_of_the_repository_that_was_put_back(world: World) -> None:
+    fill(world.project)
+    tip = shell(world.project, "git rev-parse main").strip()
+    command(world, "git commit -qam x")
+    with followed(world):  # in the same turn
+        shell(world.project, "rm -rf .git")
+    report = world.undo()
+    moved, told = report["head_moved"], {row["name"]: row["command"] for row in report["references"]}
+    assert report["restored"] == [".git"] and moved is not None and moved["before"] == tip
+    assert moved["command"] == told["refs/heads/main"]
+    shell(world.project, moved["command"])
+    assert shell(world.project, "git rev-parse HEAD").strip() == tip
+
+
+@pytest.mark.matrix
 def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world: World) -> None:
     fill(world.project)
     own = "$(git commit-tree -m own -p feat feat^{tree})"
