@@ -165,3 +165,30 @@ def test_a_line_without_an_end_is_cut_and_said() -> None:
     first, second = asyncio.run(read(ends[0]))
     os.close(ends[0])
     assert first + second == "x" * 3000 and "split a line" in told[-1]
+
+
+def test_what_is_read_ahead_is_not_searched_again_for_each_batch() -> None:
+    searched = 0
+
+    class Counted(bytearray):
+        def count(self, *given: Any) -> int:
+            nonlocal searched
+            searched += len(self)
+            return super().count(*given)
+
+    async def read(descriptor: int) -> list[str]:
+        batches = LineBatches(descriptor, 1, 60.0, print)
+        batches._data = Counted()
+        found = [await batches.next()]
+        while not batches._ended:  # noqa: ASYNC110  (its thread has read all of it)
+            await asyncio.sleep(0)
+        while text := await batches.next():
+            found.append(text)
+        return found
+
+    ends = os.pipe()
+    os.write(ends[1], b"a line\n" * 1000)
+    os.close(ends[1])
+    found = asyncio.run(read(ends[0]))
+    os.close(ends[0])
+    assert found == ["a line\n"] * 1000 and searched <= 7000

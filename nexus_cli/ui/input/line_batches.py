@@ -24,6 +24,8 @@ class LineBatches:
         """Batches have at most `lines` lines and end at `pause` seconds without input; `tell` gets notices."""
         self._descriptor, self._lines, self._pause, self._tell, self._most = descriptor, lines, pause, tell, most
         self._data = bytearray()
+        self._complete = 0
+        """Number of complete lines in `_data`, which may be large: it is not counted again for each batch."""
         self._ended = self._stopped = False
         self._error: OSError | None = None
         self._arrived = asyncio.Event()
@@ -37,13 +39,12 @@ class LineBatches:
             self._thread = threading.Thread(target=self._read, args=[asyncio.get_running_loop()], daemon=True)
             self._thread.start()
         while not self._stopped:
-            complete = self._data.count(b"\n")
             is_full = len(self._data) >= self._most
-            if complete >= self._lines or self._ended or is_full:
+            if self._complete >= self._lines or self._ended or is_full:
                 break
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), self._pause if complete else None)
+                await asyncio.wait_for(self._arrived.wait(), self._pause if self._complete else None)
             except TimeoutError:
                 break
         if self._stopped:
@@ -65,11 +66,12 @@ class LineBatches:
             if newline < 0:
                 break
             end = newline
-        size = len(self._data) if end < 0 or (self._ended and self._data.count(b"\n") < self._lines) else end + 1
+        size = len(self._data) if end < 0 or (self._ended and self._complete < self._lines) else end + 1
         if end < 0 and not self._ended:
             self._tell(f"stdin: split a line with more than {self._most:,} bytes")
         batch = bytes(self._data[:size])
         del self._data[:size]
+        self._complete -= batch.count(b"\n")
         self._has_room.set()
         text, notice = decode(batch, "stdin") if batch else ("", "")
         if notice:
@@ -91,6 +93,7 @@ class LineBatches:
 
     def _add(self, piece: bytes) -> None:
         self._data += piece
+        self._complete += piece.count(b"\n")
         if len(self._data) < self._most:
             self._has_room.set()
         else:
