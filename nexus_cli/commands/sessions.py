@@ -32,11 +32,11 @@ from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.conversation import Replay, open_calls
-from nexus_cli.reports.last_exchange import short_id
+from nexus_cli.reports.last_exchange import short_id, title_of
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.text.blocks import Blocks, Paragraph, Table
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import cut_line, known_dollars, title_of, when
+from nexus_cli.reports.text.lines import cut_line, known_dollars, when
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 

@@ -18,7 +18,6 @@ from nexus_cli.core.limits import ASK, require_level
 from nexus_cli.core.option import Allow, Argument, Directory, Model, Option, Recipe
 from nexus_cli.core.run import AGENT, PRIORITY, Entity, Run, Space, SpaceMessage, check_name
 from nexus_cli.core.services import Spaces
-from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table, Wrapped, paragraphs
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import MOST_MEMBERS, cut_line, plural, when
@@ -27,6 +26,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
+    from nexus_cli.ledger import Ledger
 
 MOST_SHOWN, MOST_PRIORITY = 10_000, 9
 COUNTED = 10_000

@@ -144,7 +144,8 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
     changed = not request.dry_run and bool(value["restored"] or value["removed"])
     status, note = 1 if value["kept"] or value["not_covered"] else 0, ""
-    if value["turn"] is None and log is not None and not (source.live or source.named):
+    is_nothing = value["turn"] is None and not value["kept"]
+    if is_nothing and log is not None and not (source.live or source.named):
         session = source.ledger.short_ids([request.session])[0]
         note = f"This is session {session}, the newest of this folder; --session ID selects another one."
     return Report("undo", value, whole=True, status=status, changed=changed, note=note)

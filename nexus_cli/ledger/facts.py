@@ -178,7 +178,7 @@ class FactTable:
         """Copy facts of another ledger into this one with their ids, which must be free."""
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
         with self._db.write():
-            for fact in facts:
+            for fact in sorted(facts, key=lambda fact: _key(fact.id)):  # else the next fact skips keys
                 self._db.run("UPDATE facts SET key = ? WHERE key = ?", _key(fact.id), self._insert(fact))
 
     def get(self, fact_id: str) -> Fact:

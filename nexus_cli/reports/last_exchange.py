@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.run import TRIGGER_MARK
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import open_calls, replay_of
 
@@ -23,6 +24,11 @@ def short_id(ledger: Ledger, session: str) -> str:
         return ledger.short_ids([session])[0]
     except NexusError:
         return session
+
+
+def title_of(text: object) -> str:
+    """Return the beginning of a session as its title: the person's text without attachments, or the work of a run."""
+    return str(text or "").split("\n\n<", 1)[0].removesuffix(f" {TRIGGER_MARK}")
 
 
 def is_cut_short(session: Session) -> bool:

@@ -25,6 +25,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_valu
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     DECISION,
+    IMPORTED_SESSION,
     RECALLED_DROP,
     RESULT,
     SPACE_HISTORY,
@@ -377,7 +378,8 @@ class SessionRecord:
         if info.parent:
             text = f"forked from {info.parent}"
             return self._log.forked_at, make_row(info.created, "fork", NEXUS, text, session=info.parent)
-        model = self._epochs[0].model if self._epochs else info.model  # the session's is the present one
+        first = next((epoch.model for epoch in self._epochs[:1] if epoch.cause != IMPORTED_SESSION), "")
+        model = first or info.model  # the present one, where the first is unknown or has the name of another program
         return 0, make_row(info.created, "start", NEXUS, f"recipe {info.recipe}, {model}")
 
     def _request_rows(self) -> Iterator[PlacedRow]:

@@ -21,7 +21,7 @@ from nexus_cli.undo.records import FileChange
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 MOST_REFERENCES = 50
-"""Most references of a repository that a diff names: one that was made anew has others."""
+"""Most references of a repository that a diff names; of more only those that it had before and has."""
 LARGEST = 1 << 20
 """Most bytes of a file whose lines are shown."""
 MOST = 512 * 1024
@@ -45,12 +45,16 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     for git_folder, group in group_pairs((row.git_folder, row) for row in rows).items():
         moved = name_references([asdict(row.change) for row in group])
         name = mask_unprintable(git_folder.removeprefix(f"{request.project}/"))
-        text += (
-            [f"{name}: {plural(len(moved), 'reference')} changed\n"]
-            if len(moved) > MOST_REFERENCES
-            else [f"{name}: {_describe_move(reference)}\n" for name, reference in moved.items()]
-        )
+        shown = moved if len(moved) <= MOST_REFERENCES else {key: row for key, row in moved.items() if _is_moved(row)}
+        text += [f"{key}: {_describe_move(row)}\n" for key, row in [*shown.items()][:MOST_REFERENCES]]
+        if rest := len(moved) - min(len(shown), MOST_REFERENCES):
+            text.append(f"{name}: {plural(rest, 'other reference' if shown else 'reference')} changed\n")
     return turn, "".join(text), unread
+
+
+def _is_moved(reference: JsonObject) -> bool:
+    """True for a reference that was there before, and is there."""
+    return bool(reference["before"] and reference["after"])
 
 
 def _describe_move(reference: JsonObject) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,15 @@ def test_others_are_told_of_a_new_goal_of_an_agent_but_not_of_a_list_of_goals(
     monkeypatch.setattr(husam, "note_act", told.append)
     husam.run("space goal Ana").run("space goal Ana add Reply fast")
     assert told == ["/space goal Ana add Reply fast"]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("loaded", "late"), [("commands.space", "nexus_cli.ledger"), ("reports.text.lines", "nexus_cli.core.run")]
+)
+def test_neither_the_help_of_spaces_nor_the_words_of_reports_load_what_they_need_not(loaded: str, late: str) -> None:
+    code = f"import nexus_cli.{loaded}, sys; sys.exit({late!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger) -> None:

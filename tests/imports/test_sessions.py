@@ -26,6 +26,7 @@ from nexus_cli.imports.codex_sessions import read_codex_session
 from nexus_cli.imports.store_sessions import import_sessions
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.export import session_pieces
+from nexus_cli.reports.timeline import session_timeline
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 
@@ -416,6 +417,15 @@ def test_a_session_of_ours_comes_back_with_its_name_and_usage(tmp_path: Path, is
     (made,) = (one for one in ledger.sessions() if one.id != key)
     assert made.name == ("" if is_taken else "fix discount") and dict(+done.left_out) == {}
     assert done.usage == {"x": Usage(1050, 105, 600, 200, 0, None)}
+    ledger.close()
+
+
+@pytest.mark.matrix
+def test_the_timeline_of_an_imported_session_begins_with_a_model_that_can_be_used(tmp_path: Path) -> None:
+    Session("s", "/srv/a").user("Hi").write(tmp_path)
+    ledger = Ledger.open(None)
+    import_sessions(ledger, "claude", tmp_path, "openai/gpt-5")
+    assert session_timeline(ledger, ledger.sessions()[0].id)["rows"][0]["text"] == "recipe chat, openai/gpt-5"
     ledger.close()
 
 

@@ -124,6 +124,7 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     told = place.run("undo")  # of the session, whose worker changed the removed folder
     way = f"to undo what was applied from it: nexus undo --session worktree-{name}"
     assert told.status == 1 and "Nothing undone: 1 kept." in told.text and way in " ".join(told.text.split()), told
+    assert not told.told, "only where there is nothing to undo the session is named"
     assert not Path(listed["folder"]).exists()
     assert place.run("undo", "--session", f"worktree-{name}").status == 0 and own_files(place.folder) == before
 

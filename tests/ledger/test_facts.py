@@ -226,6 +226,16 @@ def test_a_fact_outlives_its_session_without_its_words(ledger: Ledger, make: Sim
     assert ledger.facts.search("tabs") == [left] and b"Zanzibarq" not in bytes_of(path)
 
 
+def test_a_fact_beside_borrowed_ones_has_the_id_that_the_ledger_of_origin_would_give_it(ledger: Ledger) -> None:
+    for text in ("tabs", "spaces", "fly"):
+        keep(ledger, text)
+    borrower = Ledger.open(None)
+    borrower.facts.borrow(ledger.facts.list_facts())
+    assert borrower.facts.list_facts() == ledger.facts.list_facts()
+    assert keep(borrower, "new").id == keep(ledger, "new").id == "m4"
+    borrower.close()
+
+
 def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace) -> None:
     Ledger.open(path).close()
     make_older(path, 2)

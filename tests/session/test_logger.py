@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.context import ContextConfig, ContextManager
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Calibration, Calibrations, Counts, FixedValues, Log, Recall, SeenFileStore
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.logger import LogConfig, SessionLogger
 
 AT = "2026-01-13T14:30:00.000Z"
@@ -40,6 +42,16 @@ def test_a_logger_begins_a_session_as_it_is_told(config: LogConfig, tmp_path: Pa
     assert (made.folder, made.project, made.model, made.recipe) == (str(tmp_path), str(tmp_path), "openai/m", "ask")
     assert made.created == "2026-01-13T12:00:00.000Z" and made.main_lane == log.lane
     assert (log.last_id(), log.cursor(), log.step(), log.next_epoch(), log.current_epoch()) == (0, 0, 0, 0, None)
+    log.close()
+
+
+@pytest.mark.matrix
+def test_the_timeline_of_a_program_begins_with_the_model_of_its_logger(config: LogConfig) -> None:
+    log = SessionLogger(config)
+    manager = ContextManager(config=ContextConfig(), logger=log)
+    manager.add_user_message("hello")
+    manager.build_messages()
+    assert session_timeline(log.ledger, log.session.id)["rows"][0]["text"] == "recipe ask, openai/m"
     log.close()
 
 

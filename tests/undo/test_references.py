@@ -132,6 +132,16 @@ def test_a_diff_has_one_line_for_a_repository_that_was_removed_or_made_anew(worl
 
 
 @pytest.mark.matrix
+def test_a_diff_names_a_branch_that_has_moved_among_many_new_references(world: World) -> None:
+    fill(world.project)
+    before = shell(world.project, "git rev-parse main")[:12]
+    command(world, "for i in $(seq 60); do git tag t$i; done; git commit -q --allow-empty -m own")
+    after = shell(world.project, "git rev-parse main")[:12]
+    shown = turn_diff(world.request(turn=1))[1].splitlines()
+    assert f"branch main: {before} -> {after}" in shown and shown[-1] == ".git: 60 other references changed", shown
+
+
+@pytest.mark.matrix
 def test_a_redo_leaves_the_branch_to_which_the_person_has_switched(world: World) -> None:
     fill(world.project)
     tip = shell(world.project, "git rev-parse main")

@@ -21,6 +21,7 @@ from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.last_exchange import title_of
 from nexus_cli.reports.page.chart import LAYERS, draw_chart
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import (
@@ -32,16 +33,7 @@ from nexus_cli.reports.page.request_figures import (
     list_request_figures,
 )
 from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
-from nexus_cli.reports.text.lines import (
-    dollars,
-    known_dollars,
-    list_components,
-    name_cause,
-    number,
-    plural,
-    share,
-    title_of,
-)
+from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
 
 MOST = 25_000_000

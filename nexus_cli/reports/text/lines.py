@@ -8,7 +8,6 @@ from typing import Any
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.run import TRIGGER_MARK
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cut, one_line
 
@@ -159,11 +158,6 @@ TITLE = 60
 def worker_title(task: str) -> str:
     """Return the title of a worker: the first line of its task that has words, possibly cut."""
     return cut_line(next((line for line in task.split("\n") if line.strip()), "").strip(), TITLE)
-
-
-def title_of(text: object) -> str:
-    """Return the beginning of a session as its title: the person's text without attachments, or the work of a run."""
-    return str(text or "").split("\n\n<", 1)[0].removesuffix(f" {TRIGGER_MARK}")
 
 
 def sandbox_line(value: JsonObject) -> str:
