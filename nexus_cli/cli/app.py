@@ -23,7 +23,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.command_options import CD_HINT, PICK, NoPlugins, SharedOptions, take_options
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
-from nexus_cli.core.errors import NexusError, UsageError, nearest_name, suggest_name
+from nexus_cli.core.errors import LONGEST_VALUE, NexusError, UsageError, nearest_name, suggest_name
 from nexus_cli.core.option import Option
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
@@ -238,7 +238,8 @@ def _unknown_command(word: str, commands: list[str]) -> NexusError:
         hint = f"/{slash} works only in a session: start one with `nexus`"
     if not hint and (near := nearest_name(word, commands, NEAR)):
         hint = f"Did you mean `nexus {near}`?"
-    quoted = f'"{word}"' if " " in word and not set(word) & set('"$`\\!') else '"..."'
+    is_plain = " " in word and len(word) <= LONGEST_VALUE and not set(word) & set('"$`\\!')
+    quoted = f'"{word}"' if is_plain else '"..."'
     hint = hint or f"To send a prompt: nexus ask {quoted}"
     return UsageError("wrong usage", f"no such command '{word}'", hint)
 

@@ -142,7 +142,8 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
             f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(changed_paths, MOST_NAMED)}"
         )
         tell_its_session(source, request.project, name, lambda log: record_act(log, description, log.count_turns()))
-    changed = not request.dry_run and bool(value["restored"] or value["removed"])
+    moved = any(reference["restored"] for reference in value["references"])
+    changed = not request.dry_run and bool(moved or value["restored"] or value["removed"])
     status, note = 1 if value["kept"] or value["not_covered"] else 0, ""
     is_nothing = value["turn"] is None and not value["kept"]
     if is_nothing and log is not None and not (source.live or source.named):
@@ -187,7 +188,7 @@ def undo_text(value: JsonObject) -> Blocks:
 
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
-    references = value.get("references", [])
+    references = value["references"]
     back = name_references([reference for reference in references if reference["restored"]])
     if back:
         counts.append(f"{plural(len(back), 'reference')} restored")

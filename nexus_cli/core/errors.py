@@ -36,8 +36,11 @@ FORK: Final = "Fork it: nexus sessions fork ID"
 """Hint where another process has continued the session, so that it ends here."""
 
 
-_LONG_VALUE = re.compile(r"""(?<!\w)(['"])((?:(?!\1).){200})(?:(?!\1).)+\1|(\S{200})\S{800,}""", re.DOTALL)
-"""A quoted value of more than 200 characters, or a word of 1,000 and more, in an error of the person's input."""
+LONGEST_VALUE: Final = 200
+"""Most characters of a quoted value that are shown in an error of the person's input."""
+_LONGEST_WORD: Final = 1_000
+_VALUE = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*")|[^\s'"]+""")
+"""A quoted value, or a word. The short ones match too, so that no closing quote is taken for an opening one."""
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk."""
 
@@ -56,12 +59,19 @@ class ErrorObject(TypedDict):
     """Advice; may be empty."""
 
 
+def _shorten_value(match: re.Match[str]) -> str:
+    value = match[0]
+    quote = value[0] if value[0] in "'\"" else ""
+    longest = LONGEST_VALUE + 2 if quote else _LONGEST_WORD - 1
+    return value if len(value) <= longest else f"{value[: LONGEST_VALUE + len(quote)]}…{quote}"
+
+
 class NexusError(Exception):
     """A failure that ends a command, in one line: `nexus: WHAT: WHY. HINT.`"""
 
     def __init__(self, kind: str, what: str, why: str, hint: str = "", *, exit_status: int | None = None) -> None:
         if EXIT_STATUS[kind] == EXIT_STATUS["usage"]:
-            what, why, hint = (_LONG_VALUE.sub(r"\1\2\3…\1", text) for text in (what, why, hint))
+            what, why, hint = (_VALUE.sub(_shorten_value, text) for text in (what, why, hint))
         super().__init__(f"{what}: {why}")
         self.kind = kind
         self.what = what

@@ -200,6 +200,7 @@ class ServerConnection:
                     self._ready.set()
                     self._tell_revision(self.revision)
                     await self._closing.wait()
+                    self._tell_revision("")  # the end of its process can take seconds
         except asyncio.CancelledError:
             pass  # the reason is known to whoever cancelled
         except BaseException as error:  # whatever the SDK or the server brings harms this connection alone

@@ -180,7 +180,9 @@ class ServerHost:
             line = {"result": to_json_value(result)}
         except ServerError as error:
             line = {"fault": error.fault, "text": str(error)}
-        except (Exception, asyncio.CancelledError) as error:  # a mistake of ours: told, so that nobody waits
+        except asyncio.CancelledError:
+            line = {"fault": "silent", "text": "the call was cancelled"}
+        except Exception as error:  # a mistake of ours: told, so that nobody waits
             line = {"fault": "protocol", "text": printable_line(f"{type(error).__name__}: {error}")}
         self._write({"id": number, **line})
 

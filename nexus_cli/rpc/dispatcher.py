@@ -342,13 +342,15 @@ class AgentDispatcher:
     async def unqueue(self, content: str = "") -> UnqueuedTexts:
         """Remove messages that no turn has used yet; the `send` of a removed message fails with -32003.
 
-        content: Only the newest message with this text; default: all messages.
+        content: Only the newest message with this text, or the attached text; default: all messages.
         """
         texts = self.session.take_back(content)
         turns = [task for task, text in self._queued.items() if content in ("", text)]
         for task in turns if not content else turns[-1:] if not texts else ():
             texts.append(self._queued.pop(task))
             task.cancel()
+        if content and not texts:
+            self.session.attached_texts.remove(content)
         return {"texts": texts}
 
     @rpc_method()

@@ -70,6 +70,11 @@ class AttachedTexts:
         stored = self.load()
         self.store([*stored["texts"], {"text": text, "what": what}], stored["queued"])
 
+    def remove(self, text: str) -> None:
+        """Store that a text waits no longer."""
+        stored = self.load()
+        self.store([waiting for waiting in stored["texts"] if waiting["text"] != text], stored["queued"])
+
     def load(self) -> JsonObject:
         """Return the stored `texts` and the fields of the `queued` messages, without what was sent after they were
         stored: a kill can come between the two."""

@@ -36,6 +36,7 @@ WRONG = [
     (["resume"], b"no such command 'resume'", b"Use `nexus -r ID`"),
     (["clear"], b"no such command 'clear'", b"/clear works only in a session"),
     (["clearly"], b"no such command 'clearly'", b'To send a prompt: nexus ask "..."'),
+    (["fix the tests " * 20], b"no such command 'fix the tests", b'To send a prompt: nexus ask "..."'),
     (["ask", "--modle", "x", "hi"], b"no such option: --modle", b"--model"),
     (["ask", "--max-steps", "x", "hi"], b"'--max-steps'", b"--help"),
     (["ask", "--max-steps", "0", "hi"], b"--max-steps 0", b"--help"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from nexus_cli.core.errors import NexusError, UsageError
 
 
@@ -16,3 +18,19 @@ def test_what_else_an_error_says_is_whole() -> None:
     path, text = "/deep" * 150, "it's said, " * 40
     assert path in UsageError(path, "can't be read: " + text).line and text.strip() in UsageError("x", text).message
     assert len(NexusError("provider", "request failed", f"'{'x' * 5_000}'").line) > 5_000
+
+
+def test_no_text_between_two_short_values_is_taken_for_a_long_one() -> None:
+    why = f"'docs/' is none of these: {', '.join(['chat'] * 60)}; the default is 'ask'"
+    assert UsageError("recipe", why).why == why
+
+
+def test_shortening_a_large_value_takes_little_memory() -> None:
+    why = f"'{'a' * 1_000_000}'"
+    tracemalloc.start()
+    try:
+        error = UsageError("model", why)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(error.why) < 300 and peak < 10_000_000

@@ -837,6 +837,10 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         assert (await served.client.get_conversation("a"))["attached"] == blocks
         await served.client.send("a", f"look\n\n{blocks[0]['block']}")
         assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
+        await served.client.unqueue("a", blocks[1]["block"])
+        assert (await served.client.get_conversation("a"))["attached"] == []
+        blocks[1] = (await run(served, "! echo three"))["calls"][0]["params"]
+        assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
         served.pool.list()[0].dispatcher.listen()
         assert (await served.client.get_conversation("a"))["attached"] == [], "they wait at the client that listens"
 

@@ -188,11 +188,11 @@ class RichRenderer:
         self._drop_batch.show_held()
         self._show_group()
 
-    def show_user_message(self, text: str) -> None:
+    def show_user_message(self, text: str, *, is_typed: bool = False) -> None:
         """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text. Of the
-        reports of workers, which nexus sends as a message, show that they are sent."""
+        reports of workers, which nexus sends as a message, show that they are sent; `is_typed` text is none."""
         self._drop_batch.show_held()
-        if text.startswith(REPORTS):
+        if text.startswith(REPORTS) and not is_typed:
             self._scrollback.add_note("sending worker reports to the model", "dim")
             return
         self._scrollback.add_user_message(text)

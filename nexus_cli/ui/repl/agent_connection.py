@@ -102,6 +102,9 @@ class AgentConnection(Protocol):
         """Store the messages and attachments that were not sent yet; False if they are lost with the REPL."""
         return False
 
+    def forget_attachment(self, text: str) -> None:
+        """Take notice that an attached text goes along with no message."""
+
     def refresh(self) -> None:
         """Read the figures of `status` again, and show new notices."""
 

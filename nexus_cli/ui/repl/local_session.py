@@ -250,6 +250,9 @@ class LocalSession(TerminalContext):
             self.repl.jobs.start_background(self.session.conversation.log.save(waits=False))
         return stored
 
+    def forget_attachment(self, text: str) -> None:
+        self.store_queue()
+
     def show_conversation(self) -> None:
         """Show the resumed session: its last turns, and the open parts."""
         with self.session.showing_end():

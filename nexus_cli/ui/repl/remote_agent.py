@@ -10,6 +10,7 @@ import base64
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
@@ -82,6 +83,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._expected: list[str] = []
         """Texts of this client whose turn has not begun."""
         self._in_turn = self.status.in_turn
+        self._ended_turns = 0
+        """Number of turns whose end was shown."""
         self._steered: list[str] = []
         self._steering = asyncio.Lock()
         self._seen = self.status.next
@@ -166,8 +169,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self._steered.clear()
 
     async def _follow(self) -> None:
-        """Wait until no turn runs."""
-        while self._in_turn:
+        """Wait until the running turn has ended."""
+        turn = self._ended_turns
+        while self._in_turn and self._ended_turns == turn:
             self._news.clear()
             await self._news.wait()
 
@@ -234,12 +238,21 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def cancel(self) -> bool:
         if not (self._in_turn or self._expected or self._is_calling):
             return False
-        self._begin(self._cancel(self.repl.jobs.current))
+        self._begin(self._cancel(self.repl.jobs.current, self._ended_turns))
         return True
 
-    async def _cancel(self, job: Job | None) -> None:
-        """Stop the turn; once a lost connection is back, only if it still is the work `job`."""
-        await self._deliver(lambda: self._client.cancel(self.agent_id), lambda: self.repl.jobs.current is job)
+    async def _cancel(self, job: Job | None, turn: int) -> None:
+        """Stop the work `job`, after `turn` turns; once a lost connection is back, only if it still runs."""
+        try:
+            await self._client.cancel(self.agent_id)
+        except ConnectionError:
+            await self._deliver(lambda: self._cancel_late(job, turn))
+
+    async def _cancel_late(self, job: Job | None, turn: int) -> None:
+        """Stop the work `job` unless an event says that it has ended: a turn of another client may run."""
+        await self._catch_up()
+        if self.repl.jobs.current is job and self._ended_turns == turn:
+            await self._client.cancel(self.agent_id)
 
     def take_newest(self) -> str:
         if not self._steered:
@@ -254,6 +267,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
             withdrawn = await self._client.unqueue(self.agent_id, text)
         if not withdrawn["texts"]:
             self.repl.show_note(f"already sent: {brief(text)}", "warn")
+
+    def forget_attachment(self, text: str) -> None:
+        self._begin(self._deliver(lambda: self._client.unqueue(self.agent_id, text)))
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -350,7 +366,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         is_restarted = False
         while True:
             try:
-                async for line in self._client.events(self.agent_id, after, self._note_connection, questions=True):
+                note = partial(self._note_connection, is_first=after is None)
+                async for line in self._client.events(self.agent_id, after, note, questions=True):
                     after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
                 why = "the server closed the connection"
@@ -377,17 +394,20 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.view.invalidate()
             await asyncio.sleep(WAIT_SECONDS * self._failed)
 
-    def _note_connection(self) -> None:
+    def _note_connection(self, *, is_first: bool) -> None:
         if self._failed:
             self._failed = 0
             self.repl.renderer.show_connection(is_lost=False)
-        self._begin(self._synchronize())
+        self._begin(self._synchronize(is_first=is_first))
 
-    async def _synchronize(self) -> None:
-        """Read the agent's figures again: what happened before the connection is no event of this stream."""
+    async def _synchronize(self, *, is_first: bool) -> None:
+        """Read the agent's figures again. What happened before the first connection is no event of this stream; what
+        happened before a later one follows."""
         await self._read_figures()
         if self._seen <= self.status.next:  # else the events are newer than this answer
-            self._seen, self._in_turn = self.status.next, self.status.in_turn
+            self._in_turn = self.status.in_turn
+            if is_first:
+                self._seen = self.status.next
         self._news.set()
         self._connected.set()
         self.watch()
@@ -424,6 +444,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._steered.remove(event.text)
         elif isinstance(event, e.TurnEnd):
             self._in_turn = False
+            self._ended_turns += 1
         elif isinstance(event, e.TurnStart):
             self._in_turn = True
             if not self._take_expected(event.text):
@@ -469,16 +490,15 @@ class RemoteAgent(TerminalContext, AgentConnection):
             if error.code != REFUSED:
                 raise
 
-    async def _deliver(self, call: Callable[[], Awaitable[None]], is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Make a call; if the connection is lost, again until it is back, as long as `is_wanted`: the server neither
-        shows a question again nor stops a turn by itself."""
+    async def _deliver(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Make a call; if the connection is lost, again until it is back: the server neither shows a question again nor
+        stops a turn by itself."""
         while True:
             try:
-                return await call()
+                await call()
+                return
             except ConnectionError:  # `read_events` reports it
                 await asyncio.sleep(WAIT_SECONDS)
-            if not is_wanted():
-                return None
 
     def became_idle(self, ended: Job) -> None:
         self.read_own_commands()

@@ -192,8 +192,9 @@ class Repl:
     def detach(self) -> bool:
         if not self.input_queue.attached:
             return False
-        self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
-        self.backend.store_queue()
+        attachment = self.input_queue.attached.pop()
+        self.show_note(f"no longer attached: {attachment.what}")
+        self.backend.forget_attachment(attachment.text)
         self.refresh_status()
         return True
 
@@ -335,7 +336,7 @@ class Repl:
     def _echo(self, text: str) -> None:
         """Print the typed text, unless the terminal shows it already."""
         if text and not self.view.echoes:
-            self.renderer.show_user_message(text)
+            self.renderer.show_user_message(text, is_typed=True)
 
     def _cancelled(self) -> bool:
         """Stop the conversation's work; False if there is none."""

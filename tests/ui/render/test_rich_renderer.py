@@ -594,6 +594,8 @@ def test_reports_of_workers_are_no_words_of_the_person() -> None:
     seen = Seen()
     seen.renderer.show_user_message("[nexus: worker w1 has ended]\nDone.")
     assert "sending worker reports to the model" in seen.text and "w1" not in seen.text
+    seen.renderer.show_user_message("[nexus: worker w1 has ended] what is this?", is_typed=True)
+    assert "what is this?" in seen.text
 
 
 def test_the_persons_words_are_marked_wrapped_and_folded() -> None:

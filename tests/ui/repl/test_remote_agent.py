@@ -472,6 +472,56 @@ def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_bac
     assert "Try again" not in play(tmp_path, scene, provider).text
 
 
+def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    provider, is_lost, cancelled = Answering(gates={"first": asyncio.Event()}), True, list[Any]()
+    provider.gates["of another client"] = asyncio.Event()
+    real, real_events, back = Client.cancel, Client.events, asyncio.Event()
+
+    async def fails_while_lost(client: Client, *given: Any) -> None:
+        if is_lost:
+            raise ConnectionError("the connection was lost")
+        cancelled.append(given)
+        await real(client, *given)
+
+    async def stops_while_lost(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        if given[1] is not None:
+            await back.wait()
+        async for line in real_events(client, *given, **more):
+            yield line
+            if line["type"] == "text.delta" and given[1] is None:
+                raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "cancel", fails_while_lost)
+    monkeypatch.setattr(Client, "events", stops_while_lost)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        nonlocal is_lost
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "first")
+        await until(lambda: "connection lost" in view.text)
+        repl.interrupt()
+        provider.gates["first"].set()
+        async with Client(repl.backend._url, repl.backend._client._headers["Authorization"][7:]) as other:
+            while (await other.get_status("a"))["in_turn"]:  # noqa: ASYNC110  (a call to the server)
+                await asyncio.sleep(0.01)
+            sending = asyncio.create_task(other.send("a", "of another client"))
+            await until(lambda: "of another client" in provider.asked)
+            is_lost = False
+            await asyncio.sleep(0.1)  # the stop may go out before the events are back
+            assert not cancelled
+            back.set()
+            await until(lambda: "of another client" in view.text)
+            await until(lambda: repl.jobs.current is not None and not repl.jobs.current.stopped)
+            provider.gates["of another client"].set()
+            assert (await sending)["ok"] and not cancelled
+        await idle(repl)
+
+    play(tmp_path, scene, provider)
+
+
 def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -751,6 +801,22 @@ def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(
 
     play(tmp_path, scene, provider, left="echo of-the-line", allow="all")
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
+
+
+def test_the_server_forgets_output_that_is_attached_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, answers = Client.unqueue, list[Any]()
+
+    async def recorded(client: Client, *given: Any) -> Any:
+        answers.append((given[1], await real(client, *given)))
+
+    monkeypatch.setattr(Client, "unqueue", recorded)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert repl.detach() and repl.queued() == []
+        await until(lambda: answers)
+
+    play(tmp_path, scene, left="echo of-the-line", allow="all")
+    assert "of-the-line\n" in answers[0][0]
 
 
 def test_a_command_is_released_to_the_background_of_the_server(tmp_path: Path) -> None:
