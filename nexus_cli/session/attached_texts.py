@@ -22,6 +22,8 @@ from nexus_cli.engine.requests.engine import Engine
 
 LONGEST = 400
 """Most characters of a command that the timeline shows."""
+MOST_ADDED = 20
+"""Most texts that wait for the clients of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,10 @@ class AttachedTexts:
         return True
 
     def add(self, text: str, what: str) -> None:
-        """Store one more text that waits, for a front end that stores none: a client of a server may leave."""
+        """Store one more text that waits, for a front end that stores none: a client of a server may leave. The newest
+        `MOST_ADDED` wait, since a client may never send any."""
         stored = self.load()
-        self.store([*stored["texts"], {"text": text, "what": what}], stored["queued"])
+        self.store([*stored["texts"], {"text": text, "what": what}][-MOST_ADDED:], stored["queued"])
 
     def remove(self, text: str) -> None:
         """Store that a text waits no longer."""

@@ -37,6 +37,7 @@ from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.plan_service import fire_now
+from nexus_cli.session.attached_texts import MOST_ADDED
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
 
@@ -841,6 +842,8 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         assert (await served.client.get_conversation("a"))["attached"] == []
         blocks[1] = (await run(served, "! echo three"))["calls"][0]["params"]
         assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
+        last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MOST_ADDED)]
+        assert (await served.client.get_conversation("a"))["attached"] == last
         served.pool.list()[0].dispatcher.listen()
         assert (await served.client.get_conversation("a"))["attached"] == [], "they wait at the client that listens"
 
