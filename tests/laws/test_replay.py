@@ -63,7 +63,7 @@ def test_replay_needs_neither_the_defaults_nor_the_working_folder(place: Path) -
     gone.mkdir()
     ledger = str(place / "home" / "data" / "ledger.db")
     done = subprocess.run(
-        [sys.executable, "-P", "-c", ALONE, str(copy), ledger],
+        [sys.executable, "-c", ALONE, str(copy), ledger],
         cwd=gone,
         env={"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
