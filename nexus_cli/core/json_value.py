@@ -26,7 +26,7 @@ ABSENT: Any = None
 NESTED = (Mapping, list, tuple)
 """Types of arrays and objects."""
 MOST_DEPTH = 64
-"""Most levels of arrays and objects in an answer, and in the arguments of a call."""
+"""Most levels of arrays and objects in an answer, in the arguments of a call, and in files of settings."""
 
 
 class VersionedReport(TypedDict):

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.core.json_value import MOST_DEPTH, is_nested_within
+
 FENCE = "---"
 LIMIT = 64 * 1024
 """Most characters of front matter."""
@@ -49,8 +51,10 @@ def _read_agent_toml(text: str) -> FrontMatter:
 
     try:
         table = tomllib.loads(text)
+        if not is_nested_within(table, MOST_DEPTH):
+            return FrontMatter({}, "", "is not valid TOML")
         fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
-    except (ValueError, RecursionError):  # a key with thousands of dots is valid, and too deep to show
+    except (ValueError, RecursionError):
         return FrontMatter({}, "", "is not valid TOML")
     role = fields.pop(CODEX_ROLE, "")
     return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")

@@ -152,7 +152,7 @@ def test_a_project_switches_extraction_off_and_never_on(tmp_path: Path) -> None:
             (f"[limits]\nmax_cost = 1{'0' * 400}\n", "limits.max_cost is a value of 401 characters"),
             (f"[[check]]\nglob = '*'\ncommand = 'x'\nseconds = 1{'0' * 400}\n", "`seconds` is not a positive number"),
             (f"[limits]\nmax_steps = 0x{'f' * 9000}\n", "not valid TOML: exceeds the limit"),
-            (f"[limits.max_steps.{'a.' * 4000}a]\n", "not valid TOML: maximum recursion depth"),
+            (f"[limits.max_steps.{'a.' * 4000}a]\n", "not valid TOML: nested too deeply"),
             ("allow = 'root'\n", "allow is"),
             ("[limits]\nmax_steps = 5\nmax_steps = 6\n", "not valid TOML"),
             ("a = " + "[" * 20_000, "not valid TOML"),

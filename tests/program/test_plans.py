@@ -102,7 +102,7 @@ def test_missed_times_are_one_run_or_none_as_the_plan_says(place: Stage) -> None
     runs = {run["title"]: run for run in once(place)["runs"]}
     assert runs["once"]["state"] == "done"
     body = sent(place)
-    assert re.search(r"missed (9,999|10,000) runs of this plan since 2", body) and "work skip" not in body
+    assert re.search(r"missed at least 1,000 runs of this plan since 2", body) and "work skip" not in body
     for plan in place.run("plan", "list", "--json").result["plans"]:
         assert plan["next_at"] > plan["last_at"] and plan["state"] == "active"
 

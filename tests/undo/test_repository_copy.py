@@ -286,9 +286,7 @@ def test_every_branch_of_a_removed_repository_comes_back_to_the_one_that_the_per
     assert {row["name"] for row in world.undo(turn=1, dry_run=True)["references"]} >= before.keys()
     report = world.undo(turn=1)
     assert references(world) == {**before, moved: now}
-    assert report["head_moved"]["before"] == before[moved]
-    shell(report["head_moved"]["command"])
-    assert references(world) == before
+    assert report["head_moved"] is None, "its command would move a branch of hers"
     git(world.project, "fsck", "--strict")
 
 
