@@ -288,7 +288,7 @@ def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: 
 
 @pytest.mark.matrix
 def test_a_line_in_another_encoding_is_read_and_binary_data_ends_it(here: Place, ledger: Ledger) -> None:
-    status, _, err = piped(here, b"before\ncaf\xe9\n\x00\x01\x02\xff\xfe\xfd\n")
+    status, _, err = piped(here, b"before\r\ncaf\xe9\n\x00\x01\x02\xff\xfe\xfd\n")
     assert (status, err.count("\n")) == (2, 2) and "cp1252" in err and "stdin is binary" in err, err
     assert said(ledger)[1:] == ["Husam: before", "Husam: caf\xe9"]
 

@@ -58,7 +58,7 @@ class PipeView(ReplView):
         """Post line by line until stdin ends; raise `NexusError` if it is binary or unreadable."""
         while line := await self._lines.next():
             if line.strip():
-                text = line.removesuffix("\n")
+                text = line.rstrip("\r\n")
                 controller.submit(TypedMessage(text, text))
                 await self.settle()
 
