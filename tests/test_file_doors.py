@@ -173,7 +173,7 @@ ELSEWHERE: Mapping[str, str] = {
     "settings, sessions and tools of the person's other programs": """
     config/foreign_items.py config/project_environment.py imports/foreign_session.py
     imports/foreign_setup.py imports/other_setups.py mcp/server_entries.py plugins/python_plugins.py
-    sandbox/git_settings.py sandbox/tool_folders.py
+    sandbox/tool_folders.py
     """,
     "what the person named for this call": """
     adapters/harbor_agent.py cli/run/schema_option.py cli/print_report.py plugins/plugin_folder.py reports/export.py

@@ -79,5 +79,10 @@ def read_personal_settings(environ: Environ, *earlier: Path) -> Iterator[tuple[s
     """Yield the settings of the files `earlier` and of those of the person, as `read_configuration` does; what they
     include is not read."""
     for path in (*earlier, *personal_files(environ)):
-        with suppress(OSError):
-            yield from read_configuration(read_beginning(path, _MOST))
+        yield from read_file_settings(path)
+
+
+def read_file_settings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a file as `read_configuration` does, none if it cannot be read."""
+    with suppress(OSError):
+        yield from read_configuration(read_beginning(path, _MOST))

@@ -76,7 +76,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
     for folder in dict.fromkeys((git, common)):
         for name in ("config", "config.worktree"):
             with suppress(FileNotFoundError):
-                _check_configuration(_read_settings(os.path.join(folder, name)), git, work)
+                _check_configuration(_read_small(os.path.join(folder, name)), git, work)
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
@@ -97,7 +97,7 @@ def _is_of_worktree(git: str) -> bool:
     record = find_worktree(Path(git))
     if record is None or git != str(record.folder / ".git"):
         return False
-    lines = _read_settings(os.path.join(git, "objects/info/alternates"))
+    lines = _read_small(os.path.join(git, "objects/info/alternates"))
     return lines == os.fsencode(f"{record.repository}/objects\n")
 
 
@@ -144,7 +144,7 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
     length = object_length(b"")
     try:
         with suppress(FileNotFoundError):
-            length = object_length(_read_settings(os.path.join(common, "config")))
+            length = object_length(_read_small(os.path.join(common, "config")))
         for name in ("index", *shared):
             with suppress(FileNotFoundError):
                 yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"), length)
@@ -152,7 +152,7 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
         raise NotPlain("the index may link to other repositories") from error
 
 
-def _read_settings(path: str) -> bytes:
+def _read_small(path: str) -> bytes:
     return _read(path, MOST_CONFIGURATION, "configuration")
 
 

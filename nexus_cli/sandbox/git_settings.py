@@ -8,20 +8,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.git_configuration import personal_files, personal_folder, read_configuration
+from nexus_cli.config.git_configuration import personal_files, personal_folder, read_file_settings
 from nexus_cli.config.protected_places import holds_password
-from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.core.version_memo import read_version
 
 MOST_NAMED = 200
 """Most files that are looked for in settings."""
-_MOST_READ = 1 << 20
-"""Most bytes of a settings file that are searched for names."""
 _INCLUDES = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
 """Settings whose value is the path of a file that git reads."""
@@ -86,15 +82,14 @@ def _list_settings(environ: Environ) -> tuple[set[Path], GitSettings]:
 
 def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tuple[Path, str, str, bool]]:
     """Yield file, name and value of each setting in a file and in those that it includes, and True if no condition
-    decides on it; add the included files to `origins`. A file that cannot be read has no settings."""
-    with suppress(OSError):
-        for name, value in read_configuration(read_beginning(file, _MOST_READ)):
-            yield file, name, value, True
-            path = _expand(value, home, file.parent)
-            if _INCLUDES.fullmatch(name) and path and path not in origins and len(origins) < MOST_NAMED:
-                origins[path] = None
-                for origin, inner, inner_value, is_certain in _read_rows(path, home, origins):
-                    yield origin, inner, inner_value, is_certain and name == "include.path"
+    decides on it; add the included files to `origins`."""
+    for name, value in read_file_settings(file):
+        yield file, name, value, True
+        path = _expand(value, home, file.parent)
+        if _INCLUDES.fullmatch(name) and path and path not in origins and len(origins) < MOST_NAMED:
+            origins[path] = None
+            for origin, inner, inner_value, is_certain in _read_rows(path, home, origins):
+                yield origin, inner, inner_value, is_certain and name == "include.path"
 
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
@@ -102,11 +97,7 @@ def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iter
     relative name counts from the file's own folder, and from each of `folders`."""
     queue = list(settings)
     for file in queue:  # it grows
-        try:
-            data = read_beginning(file, _MOST_READ)
-        except OSError:
-            continue
-        values = (value for _, value in read_configuration(data))
+        values = (value for _, value in read_file_settings(file))
         for path in (_expand(value, home, folder) for value in values for folder in (file.parent, *folders)):
             if path and path not in queue and len(queue) < MOST_NAMED and os.path.exists(path):
                 queue.append(path)

@@ -319,6 +319,6 @@ def test_the_profile_is_made_from_what_did_not_change(tmp_path: Path, monkeypatc
         return make_profile("read", project=tmp_path, cwd=tmp_path, own=own, temp=None, environ=environ)
 
     first = make()
-    monkeypatch.delattr(git_settings, "read_beginning")
+    monkeypatch.delattr(git_settings, "read_file_settings")
     monkeypatch.delattr(tool_folders, "_scan")
     assert make() == first
