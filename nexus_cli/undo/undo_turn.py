@@ -313,11 +313,11 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
         state = read_present(root, repository, store)
         return state.values if state else {}
 
-    lost = {os.path.dirname(change.place) for change in merge_changes(steps) if change.is_lost_repository}
-    shown = {os.path.dirname(place) for place in result.restored} if request.dry_run else set[str]()
-    whole = {place for place in lost if place in shown or find_git_folders(Path(place)) is None}
+    lost = {change.place for change in merge_changes(steps) if change.is_lost_repository}
+    shown = set(result.restored) if request.dry_run else set[str]()
+    whole = {place for place in lost if place in shown or find_git_folders(Path(place).parent) is None}
     return [
-        replace(row, does=NOTHING) if os.path.join(row.root, row.change.repository).rstrip("/") in whole else row
+        replace(row, does=NOTHING) if row.git_folder in whole else row
         for row in plan_references(rows, find_present, is_same)
     ]
 
