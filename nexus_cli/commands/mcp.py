@@ -21,7 +21,7 @@ from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
 from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue, ServerRow
-from nexus_cli.mcp.server_values import TOKENS, ServerEntry, ServerError, token_path
+from nexus_cli.mcp.server_values import ServerEntry, ServerError, token_path
 from nexus_cli.mcp.tool_cache import MOST_TOKENS, make_list, store_list
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Table
 from nexus_cli.reports.text.lines import cut_line, plural
@@ -163,7 +163,7 @@ def remove(source: Source, name: Name) -> Act:
         entry = _find(source, name, "")
         raise UsageError(f"server {name}", f"this server is configured in {entry.file}", "Remove the server there")
     if known_entry and known_entry.source == "personal":
-        token_path(places().data / TOKENS, name, known_entry.url).unlink(missing_ok=True)
+        token_path(places().data, name, known_entry.url).unlink(missing_ok=True)
     return report_act(f"server {name} was removed.", name)
 
 

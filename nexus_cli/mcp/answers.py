@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterable
@@ -71,7 +70,7 @@ def read_content(blocks: Iterable[Any]) -> ServerAnswer:
             media, is_file = block.mime_type or "", isinstance(block, types.BlobResourceContents)
             data, label = (block.blob, f"{block.uri}: ") if is_file else (block.data, "")
             if isinstance(block, types.ImageContent) or (is_file and media.startswith("image/")):
-                with suppress(binascii.Error, ValueError):
+                with suppress(ValueError):
                     images.append((media, b64decode(data)))
             else:
                 texts.append(f"[{label}{media or 'binary'}, {len(data) * 3 // 4} bytes]")

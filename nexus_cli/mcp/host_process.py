@@ -31,7 +31,6 @@ from nexus_cli.core.read_event import read_value
 from nexus_cli.core.shared_types import Environ, T, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
-    TOKENS,
     AskPerson,
     ServerAnswer,
     ServerEntry,
@@ -176,7 +175,7 @@ class McpHost:
         folder = self._folder / server.cwd
         env = _server_environment(server, folder) if server.command else {}
         headers = {name: _fill_in(server, name, value) for name, value in server.headers.items()}
-        tokens = token_path(places().data / TOKENS, server.name, server.url)
+        tokens = token_path(places().data, server.name, server.url)
         resolved = {"values": env, "headers": headers, "cwd": str(folder), "key": server.sha256, "tokens": str(tokens)}
         return asdict(server) | resolved
 

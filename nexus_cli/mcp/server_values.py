@@ -15,14 +15,12 @@ Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_
 """Why a server did not answer: it could not be started or reached; said nothing in time; ended; broke the protocol;
 answered with an error of the protocol; wants a login; answered with more than is read; has other tools than a call was
 decided by."""
-TOKENS = "mcp"
-"""The folder below `data` with the tokens of logins."""
 
 
-def token_path(folder: Path, name: str, url: str) -> Path:
-    """Return the path of the tokens of a server in the folder of tokens."""
+def token_path(data: Path, name: str, url: str) -> Path:
+    """Return the path of the tokens of a server's login below the folder `data`."""
     key = hashlib.sha256(f"{name}\n{url}".encode()).hexdigest()[:24]
-    return folder / f"{key}.json"
+    return data / "mcp" / f"{key}.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from server.play import closed_port
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
 
-from nexus_cli.mcp.server_values import TOKENS, token_path
+from nexus_cli.mcp.server_values import token_path
 
 SERVER = Path(__file__).with_name("notes_server.py")
 ADD, CLEAR = "mcp__notes__add_note", "mcp__notes__clear_notes"
@@ -94,7 +94,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         assert other.status == 2 and "url must begin with https:// or http://" in other.told[-1], other
         away = f"http://127.0.0.1:{closed_port()}/mcp"
         assert place.run("mcp", "add", "away", away).status == 0
-        tokens = token_path(place.nexus_home / "data" / TOKENS, "away", away)
+        tokens = token_path(place.nexus_home / "data", "away", away)
         tokens.parent.mkdir(parents=True, exist_ok=True)
         tokens.write_text("{}")
         assert place.run("mcp", "remove", "away").status == 0 and not tokens.exists()
