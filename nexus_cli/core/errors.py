@@ -39,6 +39,7 @@ FORK: Final = "Fork it: nexus sessions fork ID"
 LONGEST_VALUE: Final = 200
 """Most characters of a quoted value that are shown in an error of the person's input."""
 _LONGEST_WORD: Final = 1_000
+"""Most characters of a word without quotes, such as a path, that are shown whole."""
 _VALUE = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*")|[^\s'"]+""")
 """A quoted value, or a word. The short ones match too, so that no closing quote is taken for an opening one."""
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -62,7 +63,7 @@ class ErrorObject(TypedDict):
 def _shorten_value(match: re.Match[str]) -> str:
     value = match[0]
     quote = value[0] if value[0] in "'\"" else ""
-    longest = LONGEST_VALUE + 2 if quote else _LONGEST_WORD - 1
+    longest = LONGEST_VALUE + 2 if quote else _LONGEST_WORD
     return value if len(value) <= longest else f"{value[: LONGEST_VALUE + len(quote)]}…{quote}"
 
 

@@ -288,7 +288,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("last", ["turn.end", "result"])
-def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
+def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
