@@ -284,10 +284,10 @@ def read(
     name: As = "",
 ) -> Report[SpaceReport]:
     """Print the newest messages of a space, and mark them as read."""
-
     member, reader = find_member(source, read_settings(source), space, name)
     value = read_space(source.ledger, member, reader, min(last, MOST_SHOWN))
-    return Report("space_messages", value, whole=True, changed=bool(value["messages"]))
+    is_news = any(not message["seen"] for message in value["messages"])
+    return Report("space_messages", value, whole=True, changed=is_news)
 
 
 async def enter(context: CommandContext, space: SpaceName) -> Act:

@@ -868,10 +868,13 @@ async def test_other_clients_are_told_of_a_command_that_has_changed_something_al
         said = ["pin add this", "permissions edit", f"memory add user the key sk-{'a' * 40}"]
         for line in ("runs", "pin", "effort", "model", "undo", "sessions delete x", *said):
             await run(served, line)
+        for line in ("space create Beta", "space post Beta hello", "space read Beta"):  # which has nothing new
+            await run(served, line)
         lines = [json.loads(item.data) for item in await listener.read(0.0) or ()]
         texts = [line["text"] for line in lines if line["type"] == "notice" and "a client ran" in line["text"]]
         assert texts[:2] == ["a client ran /pin add this", "a client ran /permissions edit"], texts
-        assert len(texts) == 3 and "sk-aaa" not in texts[2]
+        assert texts[3:] == ["a client ran /space create Beta", "a client ran /space post Beta hello"], texts
+        assert "sk-aaa" not in texts[2]
 
 
 async def test_clients_that_open_one_session_at_once_are_told_of_each_other(tmp_path: Path) -> None:
