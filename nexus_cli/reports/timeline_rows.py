@@ -414,10 +414,10 @@ class SessionRecord:
     def _epoch_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
         requests, acts = self._requests[self._log.lane], self._replay.acts
+        told = [(past, past.event) for past in acts if isinstance(past.event, SessionAct)]
         rewrites: dict[object, tuple[str, str]] = {}
         for name in _REWRITES:
-            found = ((past.at, past.event) for past in acts if isinstance(past.event, SessionAct))
-            rewrites |= {act.facts["epoch"]: (at, act.why) for at, act in found if act.act == name}
+            rewrites |= {act.facts["epoch"]: (past.at, act.why) for past, act in told if act.act == name}
         ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
         for before, epoch in pairwise(self._epochs):
             entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
@@ -427,12 +427,9 @@ class SessionRecord:
                 (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
             )
             yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
-        failed = ((past, past.event) for past in acts if isinstance(past.event, SessionAct))
-        yield from (
-            (past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why))
-            for past, act in failed
-            if act.act == _FAILED
-        )
+        for past, act in told:
+            if act.act == _FAILED:
+                yield past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why)
 
     def _act_row(self, past: PastEvent) -> TimelineRow | None:
         """Return the row of an event that no entry holds; None if it has none, or one with other figures."""

@@ -32,15 +32,15 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     """Return the turn that is meant (None: none changed a file), the diff of its changes, and the files that the diff
     lacks; raise `NexusError` if the turn is unknown."""
     turn, steps = changed_by(request)
-    text, unread, size = [], [], 0
+    changes, text, unread, size = find_changes(steps), [], [], 0
     with ContentReader(request.data) as reader:
-        for change in find_changes(steps):
+        for change in changes:
             name = change.place.removeprefix(f"{request.project}/")
             diff = change_text(change, name.lstrip("/"), reader) if size < MOST else ""
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    lost = {change.place for change in find_changes(steps) if change.is_lost_repository}
+    lost = {change.place for change in changes if change.is_lost_repository}
     rows = [row for row in merge_references(steps) if row.is_change and row.git_folder not in lost]
     for git_folder, group in group_pairs((row.git_folder, row) for row in rows).items():
         moved = name_references([asdict(row.change) for row in group])

@@ -41,8 +41,7 @@ MOST_NAMED = 12
 """Most tools that a notice names."""
 
 
-_hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, weakref.WeakSet[Any]]]
-_hosts = weakref.WeakKeyDictionary()
+_hosts = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, weakref.WeakSet[Any]]]()
 """By loop: the host of its sessions, and its users."""
 
 
