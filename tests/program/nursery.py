@@ -452,7 +452,8 @@ def import_product() -> None:
             with suppress(ImportError):  # of a package that is not installed
                 importlib.import_module(module.name)
     for name in LATE:
-        importlib.import_module(name)
+        with suppress(ImportError):  # typer has its own click since 0.26
+            importlib.import_module(name)
 
 
 def fill_caches() -> None:
