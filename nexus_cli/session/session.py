@@ -195,7 +195,7 @@ class Session(BaseSession):
         """The texts that wait for the next message."""
         from nexus_cli.session.attached_texts import AttachedTexts  # noqa: PLC0415  (typed in a terminal)
 
-        return AttachedTexts(self.engine, self.id, lambda: self.saved, lambda drop: self.record.original(drop))
+        return AttachedTexts(self)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
