@@ -556,7 +556,7 @@ class Session(BaseSession):
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.resumed)
             if trigger.may_expand:
                 trigger = await expand_trigger(self, trigger)
-            continuations = find_continuations(self, trigger.until, trigger.schema, has_message=trigger.has_message)
+            continuations = find_continuations(self, trigger)
             await run_shielded(record_trigger(self, trigger, continuations))
             await self._save()
             await self._begin(continuations)
