@@ -125,14 +125,18 @@ class Hook:
         return cut_at_word(words.replace('"', ""), LONGEST)
 
     @property
+    def label(self) -> str:
+        """Its name and its source, as lines for people have them."""
+        return f"hook {self.name} ({self.source})"
+
+    @property
     def is_broken(self) -> bool:
         """True if it, or the file of hooks that it stands for, was trusted and cannot run."""
         return self.state in (CHANGED, UNSUPPORTED)
 
     def describe_broken(self) -> str:
         """Return a line with the reason that it does not run."""
-        name, source = self.name, self.source
-        return f"hook {name} ({source}) is off: {self.why}" if name else f"hooks of {source}: {self.why}"
+        return f"{self.label} is off: {self.why}" if self.name else f"hooks of {self.source}: {self.why}"
 
     def matches(self, names: Iterable[str]) -> bool:
         """Return True if one of `names` is named by the matcher."""

@@ -32,8 +32,6 @@ class SessionLog(LaneLog):
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
         super().__init__(journal.db, journal.session, lane, clock, journal)
         self.known = journal.known
-        self.is_new = journal.known.is_new
-        """True if this process began the session."""
         self._last = last
         with journal.recording():
             journal.logs.add(self)

@@ -7,7 +7,7 @@ resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from nexus_cli.core.entry import PERSON, Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
-from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.session.base_session import BaseSession
 
 LONGEST = 400
 """Most characters of a command that the timeline shows."""
@@ -30,12 +30,7 @@ MOST_ADDED = 20
 class AttachedTexts:
     """The waiting texts of one session, whose front end keeps them."""
 
-    engine: Engine
-    session_id: str
-    is_saved: Callable[[], bool]
-    """Returns True if another process can resume the session."""
-    read_original: Callable[[str], str | None]
-    """Returns the whole text of a drop by its id."""
+    session: BaseSession
 
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note the result of a `!` command for the timeline; the work record has it once a message includes
@@ -43,26 +38,26 @@ class AttachedTexts:
         if run := CommandRun.read(command, output):
             line = f"!{one_line(command)}: {run.describe_end('no exit status')}"
             shown, memos = {"shown": clip_text(line, LONGEST)}, {COMMAND: run.noted}
-            if self.engine.conversation.last:
+            if self.session.conversation.last:
                 with suppress(NexusError):  # a ledger that fails says so by the next commit that matters
-                    self.engine.conversation.memo(SHELL_LINE, shown)
+                    self.session.conversation.memo(SHELL_LINE, shown)
             else:  # a session without messages is not kept
                 memos[SHELL_LINE] = shown
-            self.engine.control.attachment_memos[attached] = memos
+            self.session.engine.control.attachment_memos[attached] = memos
 
     def note_recall(self, attached: str, drop_id: str) -> None:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
-        self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
+        self.session.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
     def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[Any]]) -> bool:
         """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages, the
         last of which has the texts that they take along; return False if the session cannot be resumed."""
-        conversation = self.engine.conversation
-        if not self.is_saved() or not conversation.last:
+        conversation = self.session.conversation
+        if not self.session.saved or not conversation.last:
             return False
         waiting = {*(text["text"] for text in texts), *(text for message in messages for text, _ in message[-1])}
-        memos = {text: notes for text, notes in self.engine.control.attachment_memos.items() if text in waiting}
-        now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
+        memos = {text: notes for text, notes in self.session.engine.control.attachment_memos.items() if text in waiting}
+        now = to_json_value({"session": self.session.id, "texts": texts, "queued": messages, "memos": memos})
         if now != self._read_stored()[1]:
             conversation.memo(WAITING_TEXTS, now)
         return True
@@ -81,27 +76,27 @@ class AttachedTexts:
     def load(self) -> JsonObject:
         """Return the stored `texts` and the fields of the `queued` messages, without what was sent after they were
         stored: a kill can come between the two."""
-        conversation, (entry_id, stored) = self.engine.conversation, self._read_stored()
+        conversation, (entry_id, stored) = self.session.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
         later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
         for content in (self._read_whole(entry) for entry in later if entry.actor == PERSON):
             texts = [text for text in texts if text["text"] not in content]
             if sent_message := next((message for message in queued if content.startswith(message[0])), None):
                 queued.remove(sent_message)
-        self.engine.control.attachment_memos |= stored["memos"]
+        self.session.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
 
     def _read_whole(self, entry: Entry) -> str:
         """Return the text of a message as it was sent, with the originals of what was clipped."""
-        text, memos = entry.message.content, self.engine.conversation.memos(CLIPPED_MESSAGE)
+        text, memos = entry.message.content, self.session.conversation.memos(CLIPPED_MESSAGE)
         clipped = [memo.value for memo in memos if memo.entry == entry.id]
         for start, end, drop in reversed(clipped[-1]["parts"] if clipped else ()):
-            text = text[:start] + (self.read_original(str(drop)) or text[start:end]) + text[end:]
+            text = text[:start] + (self.session.record.original(str(drop)) or text[start:end]) + text[end:]
         return text
 
     def _read_stored(self) -> tuple[int, JsonObject]:
         """Return the newest entry when texts and messages were last stored, and what was stored."""
-        memos = self.engine.conversation.memos(WAITING_TEXTS)
-        own_memos = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
+        memos = self.session.conversation.memos(WAITING_TEXTS)
+        own_memos = [memo for memo in memos if memo.value["session"] == self.session.id]  # a fork has its source's too
         entry_id, value = (own_memos[-1].entry, own_memos[-1].value) if own_memos else (0, {})
-        return entry_id, {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **value}
+        return entry_id, {"session": self.session.id, "texts": [], "queued": [], "memos": {}, **value}

@@ -49,8 +49,6 @@ class Opening:
     """The folder of the last turn before the session was opened, which the model knows."""
     notices: list[str]
     """Notices for the person."""
-    resumed: bool = False
-    """True if an earlier opening began the session."""
 
 
 def make_bare_parts(
@@ -104,7 +102,7 @@ class BaseSession:
     ) -> None:
         """Take the parts of the factory's `opening`, or make those of provider, context, logger and registry."""
         self._opening = opening
-        self.resumed = opening is not None and opening.resumed
+        self.resumed = opening is not None and not opening.record.known.is_new
         """True if an earlier opening began the session."""
         if opening is not None:
             self.engine, self.dispatcher = opening.engine, opening.dispatcher

@@ -7,7 +7,7 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -97,8 +97,9 @@ def open_session(
                 _settle_session(session.id)
             return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
 
-    if earlier is not None and earlier.ledger is not None:
-        return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
+    if earlier is not None:
+        earlier.refuse_to_leave()
+        return _succeed(earlier, opened(earlier.ledger, provider or earlier.provider))
     if ledger is not None:
         opened_session = opened(ledger)
         opened_session.shares = True
@@ -117,10 +118,9 @@ def open_session(
         raise
 
 
-def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
-    """Open a session after `earlier`, in the same process and ledger."""
-    earlier.refuse_to_leave()
-    session = opened(ledger)
+def _succeed(earlier: Session, session: Session) -> Session:
+    """Let a session take over from `earlier`, in the same process and ledger; return it."""
+    ledger = earlier.ledger
     if session.id != earlier.id:
         try:
             earlier.refuse_while_busy()
@@ -399,7 +399,7 @@ class SessionFactory:
     @property
     def resumed(self) -> bool:
         """True if the session was begun by an earlier opening."""
-        return not self.log.is_new
+        return not self.log.known.is_new
 
     def session(self, approver: Approver | None) -> Session:
         """Build the session. Records, sends and locks nothing."""
@@ -414,10 +414,10 @@ class SessionFactory:
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options))
         log, root = self.log, self._root()
         model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
-        context = self._context(log, model)
+        context = self._context(model)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
-        dispatcher = self._make_dispatcher(registry, log, limits, bounds, approver, services)
+        dispatcher = self._make_dispatcher(registry, limits, bounds, approver, services)
         is_worker = bool(self.made.spawner)
         dispatcher.use_hooks(self.settings.hook, self.made.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
@@ -462,7 +462,7 @@ class SessionFactory:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)
         folder = _last_folder(log, self.made.folder)
-        return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices, self.resumed)
+        return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
@@ -499,7 +499,6 @@ class SessionFactory:
     def _make_dispatcher(
         self,
         registry: ToolRegistry,
-        log: SessionLog,
         limits: Limits,
         bounds: tuple[Bound, ...],
         approver: Approver | None,
@@ -524,7 +523,7 @@ class SessionFactory:
             self.recipe.signals,
             call_changes=CallChanges(
                 self.made.id if options.save and self.ledger.writes else "",
-                log.count_turns,
+                self.log.count_turns,
                 added=lambda: permission.added,
                 max_mb=self.settings.undo.max_mb,
                 max_file_mb=self.settings.undo.max_file_mb,
@@ -535,9 +534,9 @@ class SessionFactory:
         dispatcher.use_checks(self.settings.check)
         return dispatcher
 
-    def _context(self, log: SessionLog, model: Model) -> ContextManager:
+    def _context(self, model: Model) -> ContextManager:
         """Make the owner of the conversation, new or as the log has it."""
-        cut = self.settings.truncation
+        log, cut = self.log, self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         counter = StoredCounter(TiktokenCounter(model.info.encoding), log)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)

@@ -104,7 +104,7 @@ async def _assemble(session: Session, trigger: Trigger) -> Rehearsal:
             trigger = await expand_trigger(session, trigger)
         finally:
             session.dispatcher.limits = limits
-    continuations = find_continuations(session, trigger.until, trigger.schema, has_message=trigger.has_message)
+    continuations = find_continuations(session, trigger)
     await record_trigger(session, trigger, continuations)
     request, info = await prepare_request(engine), engine.model.info
     compacts = request.needs_room(engine.settings.compact.at)

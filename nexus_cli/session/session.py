@@ -195,7 +195,7 @@ class Session(BaseSession):
         """The texts that wait for the next message."""
         from nexus_cli.session.attached_texts import AttachedTexts  # noqa: PLC0415  (typed in a terminal)
 
-        return AttachedTexts(self.engine, self.id, lambda: self.saved, lambda drop: self.record.original(drop))
+        return AttachedTexts(self)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -556,7 +556,7 @@ class Session(BaseSession):
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.resumed)
             if trigger.may_expand:
                 trigger = await expand_trigger(self, trigger)
-            continuations = find_continuations(self, trigger.until, trigger.schema, has_message=trigger.has_message)
+            continuations = find_continuations(self, trigger)
             await run_shielded(record_trigger(self, trigger, continuations))
             await self._save()
             await self._begin(continuations)

@@ -52,25 +52,25 @@ async def start_conversation(session: BaseSession, words: str = "") -> None:
     engine.is_started = True
 
 
-def find_continuations(session: BaseSession, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
+def find_continuations(session: BaseSession, trigger: Trigger) -> list[Continuation]:
     """Return the continuations that may follow the replies of a turn, in their order: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
     In plan mode the command, which may not run, waits for the next turn outside of it.
     """
     continuations: list[Continuation] = [WorkerReports(session)]
-    command = until
-    if not command and session.dispatcher.level != PLAN and (session.has_more_turns or not has_message):
+    command = trigger.until
+    if not command and session.dispatcher.level != PLAN and (session.has_more_turns or not trigger.has_message):
         command = open_until(session.conversation, session.id).get("command", "")
     if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
-        continuations.append(UntilRounds(session, command, is_new=bool(until)))
+        continuations.append(UntilRounds(session, command, is_new=bool(trigger.until)))
     continuations.append(StopHooks(session))
-    if schema:
+    if trigger.schema:
         from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
 
-        continuations.append(AnswerRounds(session, schema))
+        continuations.append(AnswerRounds(session, trigger.schema))
     return continuations
 
 

@@ -82,13 +82,13 @@ class UntilRounds(Continuation):
         call, tool = self._call()
         spending = self._engine.spending
         limits = describe_limits(self._dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
-        line = f"working until `{one_line(self._command)}` exits 0: {limits}"
+        line = f"working until {self._named} exits 0: {limits}"
         self._engine.control.emit_notice(line, warning=False)
         decision = await self._dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
-        goal = f"this turn continues until `{one_line(self._command)}` exits 0"
+        goal = f"this turn continues until {self._named} exits 0"
         self._engine.tell_model(f"{goal}; nexus runs that command each time you stop")
 
     async def next_message(self) -> str:

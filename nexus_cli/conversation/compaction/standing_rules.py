@@ -57,8 +57,8 @@ def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Seque
     quotes = [rule for rule in every if _STANDING.search(rule.text)]
     if not quotes or find_rules(quoted, messages):
         return []
-    memos, earlier_text = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
-    first = int(memos[-1].value["last"]) if memos else 0
+    earlier_text = "\n".join(rule.text for rule in earlier_rules(conversation))
+    first = int(conversation.newest_memo(RULES_ASKED).get("last", 0))
     new = (
         Quote(quote.entry, quote.text[:LONGEST_ASKED])
         for quote in quotes

@@ -168,7 +168,6 @@ def _goal_lines(goals: Sequence[Goal]) -> list[str]:
 
 def _todo_lines(conversation: Conversation) -> list[str]:
     """Format the todo list: what is left, then the rest, because lines without room are left out at the end."""
-    memos = conversation.memos(TODO_STATE)
-    items = sorted(memos[-1].value["items"], key=lambda item: _ORDER[item["state"]]) if memos else []
+    items = sorted(conversation.newest_memo(TODO_STATE).get("items", ()), key=lambda item: _ORDER[item["state"]])
     lines = [f"- [{MARKS[item['state']]}] {safe_line(item['text'])}" for item in items]
     return [TODO_LIST, *lines] if lines else []

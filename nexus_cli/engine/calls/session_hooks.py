@@ -202,7 +202,7 @@ class SessionHooks:
         refusal = next((run for run in runs if run.denies), None)
         if refusal is None:
             return ""
-        return one_line(f"hook {refusal.hook.name} ({refusal.hook.source}): {self._clean(refusal.reason)}")
+        return one_line(f"{refusal.hook.label}: {self._clean(refusal.reason)}")
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
@@ -226,7 +226,7 @@ class SessionHooks:
         self._rounds += 1
         for run in blocking:
             why = cut_at_word(one_line(self._clean(run.reason)), MOST_REASON)
-            self._tell(f"hook {run.hook.name} ({run.hook.source}) continues the turn: {why}", warning=False)
+            self._tell(f"{run.hook.label} continues the turn: {why}", warning=False)
         return "\n".join(self._words(run, run.reason) for run in blocking)
 
     async def before_compaction(self, is_manual: bool, instructions: str) -> None:
@@ -299,7 +299,7 @@ class SessionHooks:
         ran = [self._ran.pop(call.id) for call in calls if call.id in self._ran]
         runs = await self._fire(BATCH, [], partial(describe_batch, ran)) if ran else []
         if refusal := next((run for run in runs if run.denies), None):
-            self._stopped = self._clean(refusal.reason) or f"{refusal.hook.name} ({refusal.hook.source}) gave no reason"
+            self._stop(refusal.hook, refusal.reason)
         self._check_stopped()
         return [self._line(run, run.answer.context) for run in runs if run.answer.context]
 
@@ -333,7 +333,7 @@ class SessionHooks:
         ruled = replace(decision, rule=f"hook {hook.name}", origin=hook.source)
         reason = f": {ruling.reason}" if ruling.reason else ""
         if ruling.decision == "deny":
-            return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
+            return replace(ruled, verdict="deny", why=f"{hook.label}{reason}")
         if ruling.decision == "ask" and decision.is_granted:
             return replace(ruled, verdict="ask", why=f"hook {hook.name} asks for your decision{reason}", kind=CONFIRM)
         is_askable = decision.asks and decision.kind not in NEVER_LIFTED and not decision.rule
@@ -491,17 +491,16 @@ class SessionHooks:
         value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
         details = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": subject}
         self.context.conversation.memo(HOOK, {**value, **details})
-        label = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
-            self._tell_once(run.common_problem or f"{label}{is_off}: {one_line(self._clean(run.why))}")
+            self._tell_once(run.common_problem or f"{hook.label}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
-            self._tell_once(f"{label}: a project's hook cannot {answer.refused}")
+            self._tell_once(f"{hook.label}: a project's hook cannot {answer.refused}")
         if answer.unread:
-            self._tell_once(f"{label}: nexus does not read {answer.unread} of its answer")
+            self._tell_once(f"{hook.label}: nexus does not read {answer.unread} of its answer")
         self._quote(run, answer.message, MOST_CHARACTERS)
         if answer.stops and self._stopped is None:
-            self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) gave no reason"
+            self._stop(hook, answer.reason)
 
     async def _load(self) -> Sequence[Hook]:
         stamp = read_stamp(self.cwd)
@@ -517,6 +516,10 @@ class SessionHooks:
             events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
             lines.append(f"hooks of {source} for unknown events are ignored: {events}")
         return lines
+
+    def _stop(self, hook: Hook, reason: str) -> None:
+        """Note that a hook ends the turn, and why."""
+        self._stopped = self._clean(reason) or f"{hook.name} ({hook.source}) gave no reason"
 
     def _check_stopped(self) -> None:
         if self._stopped is not None:
@@ -561,7 +564,7 @@ class SessionHooks:
     def _quote(self, run: HookRun, text: str, most: int) -> None:
         """Tell the person what a hook says, on one line of at most `most` characters."""
         if text:
-            self._tell(f"hook {run.hook.name} ({run.hook.source}): {cut_at_word(one_line(self._clean(text)), most)}")
+            self._tell(f"{run.hook.label}: {cut_at_word(one_line(self._clean(text)), most)}")
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:

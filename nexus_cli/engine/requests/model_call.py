@@ -185,7 +185,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
-    _raise_unless_finished(reply.finish, reply.problem, has_calls=bool(reply.message.tool_calls))
+    _raise_unless_finished(reply)
     return reply
 
 
@@ -249,19 +249,19 @@ def _report_cut(context: ContextManager, control: Control, step: int, plan: Requ
     return f"The server seems to have cut about {cut:,} tokens of the last request, usually its start: drop {drop.id}"
 
 
-def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> None:
+def _raise_unless_finished(reply: Reply) -> None:
     """Raise the `NexusError` of an unfinished reply, of kind `provider`, `refused` or `length`."""
-    match finish:
+    match reply.finish:
         case "empty":
             why = "the reply had neither text nor tool calls"
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
-            why = problem or "the stream ended without a finish reason"
-            raise NexusError("provider", "the reply ended early", why, f"{PARTIAL_KEPT}; ask the model to continue")
+            raise NexusError(
+                "provider", "the reply ended early", reply.problem, f"{PARTIAL_KEPT}; ask the model to continue"
+            )
         case "refused":
-            why = problem or "the provider's filter stopped the answer"
-            raise NexusError("refused", "the model refused", why, "Rephrase the request")
-        case "length" if not has_calls:
+            raise NexusError("refused", "the model refused", reply.problem, "Rephrase the request")
+        case "length" if not reply.message.tool_calls:
             raise NexusError(
                 "length",
                 "the answer was cut off",
