@@ -19,13 +19,13 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import CONFIRM, TRIES, AskedQuestion, is_command_line, is_only_answer, write_question
+from nexus_cli.ui.asked_question import TRIES, AskedQuestion, is_command_line, is_only_answer, write_question
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController, ReplView
 from nexus_cli.ui.screen.key_bindings import Stops
-from nexus_cli.ui.screen.question import EARLY, QUIET, UNSEEN, expire, loop_time, settle
+from nexus_cli.ui.screen.question import QUIET, expire, loop_time, settle
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
@@ -88,7 +88,7 @@ AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 DRAFT = "Send your line first, then answer."
 TOO_EARLY = "Typed too early. Please answer again."
-"""Shown for an answer that was typed before the question took lines, with other text: it is neither sent nor taken."""
+"""Shown for an answer that was typed before the question took lines: it is neither sent nor taken."""
 PASTED = 48
 """Bytes of several lines at once that are one message; fewer may be typed ahead of a slow program."""
 LULL, LONGEST = 0.002, 0.05
@@ -115,13 +115,6 @@ class LineView(ReplView):
         self._asking = asyncio.Lock()
         self._takes_answer = False
         """True if a line answers the open question."""
-        self._early: str | None = None
-        """The answer that was typed since the question was put and before it took lines; "" before it is typed, None if
-        anything else was typed. An empty line takes it."""
-        self._early_begun = ""
-        """What of that answer was typed without Enter: more text may follow it."""
-        self._opened_at = 0.0
-        """Time when the question began to take lines."""
         self._lines = 0
         """Number of typed lines."""
         self._pieces: list[bytes] = []
@@ -178,10 +171,6 @@ class LineView(ReplView):
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer, self._asked = answer, question
             self._takes_answer = False
-            self._early, lines = None, self._lines
-            if question.text and question.keys:
-                self._take_begun()
-                self._early = "" if lines == self._lines and not (self._pieces or self._begun) else None
             opening = asyncio.ensure_future(self._open())
             try:
                 # Only the end of a hidden line is shown.
@@ -196,7 +185,7 @@ class LineView(ReplView):
 
     async def _open(self) -> None:
         """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
-        line is begun, or an early answer alone for `EARLY` seconds; else at once, discarding text typed before."""
+        line is begun; else at once, discarding text typed before."""
         approves = bool(self._asked.keys)
         if not approves:
             self._pieces.clear()
@@ -206,9 +195,9 @@ class LineView(ReplView):
         announced = -1
         while approves and typed != (self._lines, self._begun_line):
             typed = self._lines, self._begun_line
-            await asyncio.sleep(EARLY if self._early_answer else QUIET)
+            await asyncio.sleep(QUIET)
             self._take_begun()
-            if (self._pieces or self._begun) and not self._early_answer:
+            if self._pieces or self._begun:
                 if announced != self._lines:
                     announced = self._lines
                     self.put(f"{DRAFT}\n")
@@ -216,29 +205,14 @@ class LineView(ReplView):
                     self._prompted = True
                 typed = None
         self._takes_answer = True
-        self._early, self._early_begun = self._early_answer, self._begun_line
-        if self._early:
-            self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown it
-            self._pieces.clear()
-            self.put(f"{self._early}: {CONFIRM}\n")
         if self._prompted:  # for a message, where no turn runs
             self._write("")
         self._show_prompt()
-        self._opened_at = loop_time()
 
     @property
     def _begun_line(self) -> str:
         """The line that is being typed, as far as it was read."""
         return b"".join(self._pieces).decode("utf-8", "replace")
-
-    @property
-    def _early_answer(self) -> str:
-        """The answer that was typed too early, with or without its Enter, if nothing else was typed; "" else."""
-        if self._early is None or self._begun:
-            return ""
-        answer = self._early + self._begun_line
-        is_one = not (self._early and self._pieces)
-        return answer if is_one and is_only_answer(answer, self._asked) else ""
 
     def _take_begun(self) -> None:
         """Read the line that is being typed, which requires another terminal mode. It can no longer be edited; further
@@ -390,32 +364,14 @@ class LineView(ReplView):
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
-        self._prompted, self._early = False, None
+        self._prompted = False
         self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
         self.put("Pasted lines do not answer the question. Answer first, then press Enter to send them.\n")
 
-    def _answer_by(self, line: str) -> None:
-        """Answer with the line; an empty one takes an early answer, once the person has seen that it stands there."""
-        if line.strip() or not self._early:
-            self._give(self._early_begun + line if self._early else line)
-        elif loop_time() - self._opened_at >= UNSEEN:
-            self._give(self._early)
-        else:
-            self._settle()
-
-    def _keeps_back(self, line: str) -> bool:
-        """True for an answer that was typed before the question takes lines. It waits there if nothing else is typed;
-        else the person is told."""
-        if self._takes_answer:
-            self._early = None
-        if self._answer is None or self._takes_answer or self._begun or not line.strip():
-            return False
-        is_answer = is_only_answer(line, self._asked)
-        is_first = is_answer and self._early == ""
-        if not is_first and (is_answer or self._early):
-            self.put(TOO_EARLY)
-        self._early = line if is_first else None
-        return is_answer
+    def _comes_too_early(self, line: str) -> bool:
+        """True for an answer that was typed before the question takes lines."""
+        is_waiting = self._answer is not None and not self._takes_answer and not self._begun
+        return is_waiting and is_only_answer(line, self._asked)
 
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""
@@ -433,9 +389,10 @@ class LineView(ReplView):
         self._prompted, self._warned_at = False, -AGAIN
         self._lines += 1
         if self._is_answered_by(line):
-            self._answer_by(line)
+            self._give(line)
             return
-        if self._keeps_back(line):
+        if self._comes_too_early(line):
+            self.put(TOO_EARLY)
             return
         if (len(line) - len(line.rstrip("\\"))) % 2:
             self._begun += line[:-1] + "\n"

@@ -302,9 +302,10 @@ EDITED: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
     ("way", "keys", "answers"),
     [
         pytest.param(way, keys, answers, id=f"{name}-{way.__name__}")
-        for way in WAYS
-        for name, keys, answers in (TIMINGS if way is line_by_line else [*TIMINGS, *EDITED])
-    ],
+        for way in (drawn, single_keys, plain_keys)
+        for name, keys, answers in [*TIMINGS, *EDITED]
+    ]
+    + [pytest.param(line_by_line, keys, NONE, id=f"{name}-line_by_line") for name, keys, _ in TIMINGS],
 )
 def test_an_answer_typed_in_the_first_moment_stands_and_takes_another_enter(
     way: Any, tmp_path: Path, keys: list[tuple[float, str]], answers: list[Answer]
