@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import name_first, one_line
-from nexus_cli.core.json_value import MOST_DEPTH, JsonObject, is_nested_within
+from nexus_cli.core.json_value import JsonObject, parse_nested
 from nexus_cli.core.wire import as_table
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
@@ -112,10 +112,10 @@ def may_have_servers(cwd: Path) -> bool:
 def read_json(data: bytes) -> Any:
     """Return the value of JSON, None if it is invalid or nested too deeply."""
     try:
-        value = json.loads(data.decode("utf-8-sig"))
-        json.dumps(value)  # raises RecursionError or, for a number that is too long, ValueError
-        return value if is_nested_within(value, MOST_DEPTH) else None
-    except (ValueError, RecursionError):
+        value = parse_nested(json.loads, data.decode("utf-8-sig"))
+        json.dumps(value)  # fails for a number that is too long
+        return value
+    except ValueError:
         return None
 
 

@@ -16,6 +16,8 @@ from nexus_cli.core.shared_types import Environ
 
 _MOST = 1 << 20
 """Most bytes of a file that are read."""
+_MOST_OF_END = 500
+"""Most bytes of the beginning, and of the end, of a section in the names of its settings, each of which repeats it."""
 _SECTION = rb'\[(?!\])([a-z0-9.-]*)(?:[ \t\r]+"((?:\\[^\n]|[^"\\\n])*+)")?\]'
 _VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
 _TOKEN = re.compile(
@@ -31,12 +33,15 @@ _ESCAPES = {b"\n": b"", b"\r\n": b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
 def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting; two
-    empty texts for a line that git refuses."""
+    empty texts for a line that git refuses. A long section is without its middle."""
     section = b""
     for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
         name, inner, key, written, rest = token.groups()
         if name is not None:
-            section = name if inner is None else b"%b.%b" % (name, inner)
+            section, end, _ = (name if inner is None else b"%b.%b" % (name, inner)).partition(b"\0")
+            if len(section) > 2 * _MOST_OF_END:
+                section = section[:_MOST_OF_END] + section[-_MOST_OF_END:]
+            section += end
         elif key is not None:
             full = (b"%b.%b" % (section, key)).partition(b"\0")[0]  # a NUL in a subsection ends the name for git
             yield os.fsdecode(full).lower(), os.fsdecode(_read_value(written or b""))

@@ -26,7 +26,7 @@ from nexus_cli.config.setting_tables import (
 )
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.json_value import MOST_DEPTH, JsonDict, is_nested_within
+from nexus_cli.core.json_value import JsonDict, parse_nested
 
 LONGEST_SHOWN = 24
 """Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
@@ -198,11 +198,9 @@ def parse_tables(text: str, path: Path | str) -> JsonDict:
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
     try:
-        table = tomllib.loads(text)
-        if not is_nested_within(table, MOST_DEPTH):
-            raise ValueError("nested too deeply")
+        table = parse_nested(tomllib.loads, text)
         str(table)  # fails where an error could not show a value: a number is too long
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         why, _, place = str(error).partition(" (at ")
         line = "".join(c for c in place.partition(",")[0] if c.isdigit())
         _raise_broken(path, int(line) if line else text.count("\n") + 1, f"not valid TOML: {why[:1].lower()}{why[1:]}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
@@ -37,9 +37,23 @@ class RecordFile:
     def read(self) -> JsonObject:
         """Return the entries by name; {} (nothing is accepted) if the file is missing or invalid."""
         try:
-            return dict(json.loads(self.path.read_bytes())[self.key])
+            return self._load()
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return {}
+
+    def describe_problem(self, effect: str) -> str:
+        """Return a line with the `effect` of a file that is there and cannot be read; "" if it can."""
+        try:
+            self._load()
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not a record of nexus"
+            return f"{with_tilde(self.path)} cannot be read: {why}; {effect}"
+        return ""
+
+    def _load(self) -> JsonDict:
+        return dict(json.loads(self.path.read_bytes())[self.key])
 
     def read_items(self) -> dict[str, JsonDict]:
         """Return the entries that are objects."""
@@ -61,3 +75,7 @@ class RecordFile:
                 self.write(entries)
             else:
                 self.path.unlink(missing_ok=True)
+
+
+TRUST_RECORD = RecordFile("trust.json", "projects", version=2)
+"""The trusted projects by real path, each with the hashes of its items."""

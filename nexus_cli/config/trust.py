@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.record_file import RecordFile
+from nexus_cli.config.record_file import TRUST_RECORD, RecordFile
 from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source, find_worktree
@@ -28,8 +28,6 @@ from nexus_cli.core.wire import as_table
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
-TRUST_RECORD = RecordFile("trust.json", "projects", version=2)
-"""The trusted projects by real path, each with the hashes of its items."""
 LARGEST_TEXT = 256 * 1024
 """Most bytes of a trusted part whose text is stored, to show a diff later."""
 

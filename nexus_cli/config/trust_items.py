@@ -38,7 +38,7 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
-from nexus_cli.core.json_value import MOST_DEPTH, JsonDict, JsonObject, is_nested_within
+from nexus_cli.core.json_value import JsonDict, JsonObject, parse_nested
 from nexus_cli.core.wire import as_table
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
@@ -284,8 +284,8 @@ def _read_toml(data: bytes) -> JsonObject | None:
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
     try:
-        table = tomllib.loads(data.decode("utf-8-sig"))
-        _value(table)  # raises RecursionError or, for a number that is too long, ValueError
-        return table if is_nested_within(table, MOST_DEPTH) else None
-    except (ValueError, RecursionError):
+        table = parse_nested(tomllib.loads, data.decode("utf-8-sig"))
+        _value(table)  # fails for a number that is too long
+        return table
+    except ValueError:
         return None

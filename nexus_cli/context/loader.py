@@ -26,7 +26,7 @@ from nexus_cli.context.prompt_loader import (
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, is_number
+from nexus_cli.core.json_value import JsonObject, is_number, parse_nested
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
 from nexus_cli.core.shared_types import Paths
 
@@ -239,18 +239,17 @@ def _parse_file(path: Path, parse: Callable[[str], JsonObject]) -> JsonObject | 
         return None
     try:
         return parse(file_text.text) if file_text.text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        why = "the file is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise NexusError("config", one_line(str(path)), why, "Correct the file or move it away") from error
+    except ValueError as error:
+        raise NexusError("config", one_line(str(path)), str(error), "Correct the file or move it away") from error
 
 
 def _toml(text: str) -> JsonObject:
-    return tomllib.loads(text.replace("\r\n", "\n"))
+    return parse_nested(tomllib.loads, text.replace("\r\n", "\n"))
 
 
 def parse_servers(text: str) -> JsonObject:
     """Return the servers of `{"mcpServers": {NAME: {...}}}`; raise `ValueError` with the reason if it is invalid."""
-    value = json.loads(text)
+    value = parse_nested(json.loads, text)
     if not isinstance(value, dict):
         raise ValueError('it must be an object like {"mcpServers": {"name": {"command": "..."}}}')
     servers = value.get("mcpServers", {})

@@ -82,6 +82,18 @@ def is_nested_within(value: object, levels: int) -> bool:
     return False
 
 
+def parse_nested(parse: Callable[[str], V], text: str, levels: int = MOST_DEPTH) -> V:
+    """Return `parse(text)`, of JSON or TOML; raise its `ValueError`, or one for more than `levels` levels."""
+    try:
+        value = parse(text)
+        is_fit = is_nested_within(value, levels)
+    except RecursionError:
+        is_fit = False
+    if not is_fit:
+        raise ValueError(f"nested too deeply: at most {levels} levels")
+    return value
+
+
 @cache
 def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
     """Return the keys of a dataclass in JSON, each with the path of its value."""

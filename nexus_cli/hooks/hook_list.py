@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES, UNSET
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
+from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.config.trust import (
-    TRUST_RECORD,
     Configuration,
     read_configuration,
     trust_state,

@@ -23,7 +23,7 @@ from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -323,22 +323,22 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
         if name != SETTINGS:
-            parsed = json.loads(text) if text.strip() else {}
+            parsed = parse_nested(json.loads, text) if text.strip() else {}
             parsed = parsed.get("mcpServers", parsed.get("servers", {})) if isinstance(parsed, dict) else None
         elif b"mcp" in data:
             import tomllib  # noqa: PLC0415  (where the settings name servers)
 
-            parsed = tomllib.loads(text).get("mcp", {})
+            parsed = parse_nested(tomllib.loads, text).get("mcp", {})
         else:
             parsed = {}
     except FileNotFoundError:
         return {}
     except OSError as error:
         why = f" cannot be read: {error.strerror}"
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if name == SETTINGS:
             return None
-        why = f" is not read: {'nested too deeply' if isinstance(error, RecursionError) else one_line(str(error))}"
+        why = f" is not read: {one_line(str(error))}"
     else:
         if isinstance(parsed, dict):
             return parsed

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import folders_between
+from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import DEFINITION

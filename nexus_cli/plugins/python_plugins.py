@@ -19,9 +19,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.shared_types import T
-from nexus_cli.plugins.installed_plugins import installed_plugins, switched_off
+from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, installed_plugins, switched_off
 
 GROUP = "nexus.plugins"
 SECONDS = 5.0
@@ -87,10 +88,13 @@ def python_plugins() -> tuple[PythonPlugin, ...]:
 
 
 def describe_problems() -> list[str]:
-    """Return a line for each plugin folder that was changed, and for each thing of a Python plugin that was left out
-    until now."""
-    changes = (installed.describe_change() for installed in installed_plugins())
-    return [*filter(None, changes), *(problem for plugin in python_plugins() for problem in plugin.problems)]
+    """Return a line for each record that cannot be read, for each plugin folder that was changed, and for each thing of
+    a Python plugin that was left out until now."""
+    lines = [TRUST_RECORD.describe_problem("no project is trusted until you repair or remove it")]
+    if not switched_off:
+        lines.append(PLUGIN_RECORD.describe_problem("no plugin is in effect until you repair or remove it"))
+    lines += [installed.describe_change() for installed in installed_plugins()]
+    return [*filter(None, lines), *(problem for plugin in python_plugins() for problem in plugin.problems)]
 
 
 def find_entry_points() -> Iterator[EntryPoint]:

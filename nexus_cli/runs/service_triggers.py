@@ -26,7 +26,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
-from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
+from nexus_cli.core.json_value import JsonDict, JsonObject, parse_nested
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
@@ -47,7 +47,7 @@ OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter", KEY)
 """Keys of a service that are no options of its runs."""
 MOST_MISSED = 100
 """Most events that are recorded for a run which does not wait for them."""
-MOST_DEPTH = 50
+MOST_LEVELS = 50
 """Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
 LONGEST_KEY = 200
 """Most characters of an idempotency key, and of the key of a cause."""
@@ -160,14 +160,12 @@ def parse_payload(body: bytes, media_type: str) -> Any:
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
-        if not is_nested_within(value, MOST_DEPTH):
-            raise ValueError("it is nested too deeply")
+        value = parse_nested(_DECODER.decode, text, MOST_LEVELS)
         # An escape may be half of a surrogate pair.
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
-    except (ValueError, RecursionError):
+    except ValueError:
         if is_json:
-            raise ValueError(f"the body is not valid JSON, or has more than {MOST_DEPTH} levels") from None
+            raise ValueError(f"the body is not valid JSON, or has more than {MOST_LEVELS} levels") from None
         return text
 
 
@@ -176,6 +174,9 @@ def _parse_finite(word: str) -> float:
     if not math.isfinite(number):
         raise ValueError(word)
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_parse_finite, parse_float=_parse_finite)
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> JsonDict:

@@ -97,7 +97,7 @@ def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iter
     relative name counts from the file's own folder, and from each of `folders`."""
     queue = list(settings)
     for file in queue:  # it grows
-        values = (value for _, value in read_file_settings(file))
+        values = dict.fromkeys(value for _, value in read_file_settings(file))
         for path in (_expand(value, home, folder) for value in values for folder in (file.parent, *folders)):
             if path and path not in queue and len(queue) < MOST_NAMED and os.path.exists(path):
                 queue.append(path)

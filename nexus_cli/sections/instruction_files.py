@@ -19,8 +19,8 @@ from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.config.text_file import read_text, read_unasked
-from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource

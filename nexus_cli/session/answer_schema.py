@@ -26,7 +26,7 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import UsageError
-from nexus_cli.core.json_value import MOST_DEPTH, JsonObject, is_nested_within
+from nexus_cli.core.json_value import JsonObject, parse_nested
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
@@ -132,20 +132,10 @@ def parse_json(text: str) -> Any:
     """Parse one JSON document (RFC 8259). Raises `ValueError` also for NaN, numbers without a finite value, an object
     with one key twice, and a document that is nested too deeply. Lone surrogates become U+FFFD."""
     try:
-        data = json.loads(
-            text.removeprefix("\ufeff"),
-            parse_constant=_refuse_constant,
-            parse_float=_read_float,
-            parse_int=_read_integer,
-            object_pairs_hook=_read_object,
-        )
-        if not is_nested_within(data, MOST_DEPTH):
-            raise RecursionError
+        data = parse_nested(_DECODER.decode, text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         why = error.msg.removesuffix(" at")  # such as "Unterminated string starting at"
         raise ValueError(f"not JSON: {why} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError(f"arrays and objects are nested more than {MOST_DEPTH} levels deep") from None
     written = json.dumps(data, ensure_ascii=False)
     stored = replace_surrogates(written)
     return data if stored is written else json.loads(stored)
@@ -174,6 +164,14 @@ def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object has the key {cut_at_word(repr(twice), 60)} twice")
     return result
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_read_float,
+    parse_int=_read_integer,
+    object_pairs_hook=_read_object,
+)
 
 
 def _find_document(answer: str) -> Any:

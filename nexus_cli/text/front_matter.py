@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.json_value import MOST_DEPTH, is_nested_within
+from nexus_cli.core.json_value import parse_nested
 
 FENCE = "---"
 LIMIT = 64 * 1024
@@ -50,11 +50,9 @@ def _read_agent_toml(text: str) -> FrontMatter:
     import tomllib  # noqa: PLC0415  (few agents are TOML)
 
     try:
-        table = tomllib.loads(text)
-        if not is_nested_within(table, MOST_DEPTH):
-            return FrontMatter({}, "", "is not valid TOML")
+        table = parse_nested(tomllib.loads, text)
         fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
-    except (ValueError, RecursionError):
+    except ValueError:
         return FrontMatter({}, "", "is not valid TOML")
     role = fields.pop(CODEX_ROLE, "")
     return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import nearest_name
-from nexus_cli.core.json_value import MOST_DEPTH, JsonDict, JsonObject, is_nested_within, is_number
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
@@ -140,21 +140,19 @@ def sent_schema(schema: Any) -> Any:
 def describe_unreadable(raw: str) -> str:
     """Return the error of arguments that are not a JSON object: whether they were cut off, or where they are wrong."""
     lead = "arguments are not a JSON object: "
-    too_deep = f"{lead}nested too deeply (at most {MOST_DEPTH} levels)"
     try:
-        if not is_nested_within(json.loads(raw), MOST_DEPTH):
-            return too_deep
-    except RecursionError:
-        return too_deep
-    except ValueError as error:
-        position = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        parse_nested(json.loads, raw)
+    except json.JSONDecodeError as error:
+        position = error.pos
         if position >= len(raw.rstrip()) or str(error).startswith("Unterminated string"):
             lead += (
                 f"cut off after {len(raw):,} characters. Nothing ran: send the whole call again, long text in parts."
             )
             return f"{lead} They end in: {raw[-_SHOWN:]}"
         around = raw[max(0, position - _SHOWN) : position + _SHOWN]
-        return f"{lead}{str(error).partition(':')[0]} at character {position + 1}: {around}"
+        return f"{lead}{error.msg} at character {position + 1}: {around}"
+    except ValueError as error:
+        return f"{lead}{error}"
     return f"{lead}{raw[: 2 * _SHOWN]}"
 
 

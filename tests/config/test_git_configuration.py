@@ -90,6 +90,14 @@ def test_a_file_of_any_bytes_is_read_in_one_pass(part: bytes) -> None:
     assert len([*read_configuration(part * 200_000)]) <= 400_000, "several passes would take minutes"
 
 
+def test_the_name_of_a_setting_repeats_little_of_a_long_section() -> None:
+    """1 MiB of one section and its keys would be 100 GB of names."""
+    text = b'[remote "%b.vcs\0x"]\nurl = a\n[core "%b"]\npath = b' % (b"x" * 2_000, b"y" * 2_000)
+    (first, _), (second, value) = read_configuration(text)
+    assert first.startswith("remote.x") and first.endswith("x.vcs") and len(first) < 1_100
+    assert second.startswith("core.y") and second.endswith("y.path") and len(second) < 1_100 and value == "b"
+
+
 def test_the_files_of_the_person_are_those_that_the_variables_name() -> None:
     both = [Path("/h/.config/git/config"), Path("/h/.gitconfig")]
     assert personal_files({"HOME": "/h"}) == both

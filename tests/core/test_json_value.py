@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, NotRequired, TypedDict
 import pytest
 
 from nexus_cli.core.json_schema import declared_keys, json_keys, json_schema, json_type
-from nexus_cli.core.json_value import ABSENT, JsonOf, to_json_value
+from nexus_cli.core.json_value import ABSENT, MOST_DEPTH, JsonOf, parse_nested, to_json_value
 
 
 class Colour(StrEnum):
@@ -78,3 +79,10 @@ def test_a_row_adds_keys_to_those_of_its_value_and_some_may_be_absent() -> None:
 def test_the_type_of_a_higher_room_is_found_by_its_path(name: str) -> None:
 
     assert json_type(Annotated[dict[str, object], name]).__name__ == name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("depth", [MOST_DEPTH + 1, 100_000])
+def test_too_many_levels_are_one_error_whether_python_reads_them_or_not(depth: int) -> None:
+    assert parse_nested(json.loads, "[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    with pytest.raises(ValueError, match="nested too deeply: at most 64 levels"):
+        parse_nested(json.loads, "[" * depth + "]" * depth)

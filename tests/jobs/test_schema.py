@@ -259,7 +259,7 @@ BAD: Sequence[tuple[str, str]] = [
     ('{"$ref": "#/$defs/row"}', "the definition does not exist"),
     ('{"properties": {"a": {"$ref": "https://example.org/a.json"}}}', "does not download schemas"),
     ('{"pattern": "("}', "regex"),
-    ('{"items":' * 200 + "{}" + "}" * 200, "64 levels deep"),
+    ('{"items":' * 200 + "{}" + "}" * 200, "64 levels"),
     (" ", "empty"),
 ]
 

@@ -69,6 +69,14 @@ def test_a_broken_file_is_a_line_and_the_others_count(home: Path, text: str) -> 
     assert list(found.entries) == ["files"] and len(found.problems) <= 1
 
 
+def test_a_file_is_not_read_where_it_has_more_levels_than_settings(home: Path) -> None:
+    write(places().config / "mcp.json", '{"mcpServers": {"a": {"command": "a", "x": ' + "[" * 62 + "]" * 62 + "}}}")
+    found = read_servers(home, {})
+    assert not found.entries and found.problems[0].endswith(
+        "mcp.json is not read: nested too deeply: at most 64 levels"
+    )
+
+
 @pytest.mark.parametrize("file", [".mcp.json", ".vscode/mcp.json", ".nexus/mcp.json", ".nexus/config.toml"])
 def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: Path, file: str) -> None:
     key = "servers" if ".vscode" in file else "mcpServers"

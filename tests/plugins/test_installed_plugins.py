@@ -12,6 +12,7 @@ from plugins.plugin_layouts import make_hookify, write_files
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.config.record_file import TRUST_RECORD
 from nexus_cli.core.errors import NexusError
 from nexus_cli.guides.skills import find_guides
 from nexus_cli.mcp.server_entries import read_servers
@@ -26,6 +27,7 @@ from nexus_cli.plugins.installed_plugins import (
 )
 from nexus_cli.plugins.plugin_folder import read_plugin
 from nexus_cli.plugins.plugin_source import parse_source
+from nexus_cli.plugins.python_plugins import describe_problems
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
 
 
@@ -45,6 +47,16 @@ def test_only_what_was_accepted_is_in_effect(tmp_path: Path) -> None:
     assert {state for key, state in states().items() if key != "skill writing-rules"} == {"off"}
     remove_plugin("hookify")
     assert not has_plugins() and not plugins_root().exists()
+
+
+def test_a_record_that_cannot_be_read_is_told_in_one_line(tmp_path: Path) -> None:
+    install(tmp_path / "a")
+    PLUGIN_RECORD.path.write_text('{"plugins": ')
+    TRUST_RECORD.path.mkdir()
+    assert installed_plugins() == []
+    trust, plugins = describe_problems()
+    assert "trust.json cannot be read: Is a directory; no project is trusted" in trust
+    assert "plugins.json cannot be read: it is not a record of nexus; no plugin is in effect" in plugins
 
 
 def test_a_server_has_the_name_that_rules_and_agents_of_claude_code_use(tmp_path: Path) -> None:

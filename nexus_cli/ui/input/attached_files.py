@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Attachments, Part, ReadFile, image_type
@@ -24,6 +25,9 @@ from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, PDF, Input, Reader
+
+if TYPE_CHECKING:
+    from nexus_cli.tools.documents import DocumentPart
 
 NAMES = 200
 """Most names of a mentioned folder that are listed."""
@@ -44,8 +48,8 @@ _BEHIND = ".,;:!?)]}*_"
 """Characters that may follow a path in a sentence without being part of it."""
 _LONGEST = 200
 """Most characters of a word that may look like a path."""
-_RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})-(?P<last>\d{1,9})", re.DOTALL)
-"""Matches `a.py:3-5`: lines of a file, unless a file has that name."""
+_RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
+"""Matches `a.py:3-5` and `a.py:3`: lines of a file, unless a file has that name."""
 _RESOURCE = re.compile(r"[A-Za-z0-9][\w.-]*:[A-Za-z][A-Za-z0-9+.-]*:")
 """Matches `SERVER:URI`, which the session reads from an MCP server."""
 _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
@@ -103,8 +107,8 @@ def _kind_of_file(path: str) -> str:
 def read_attachment(
     name: str, label: str, folder: str = "", timeout: float | None = None, tell: TakeText | None = None
 ) -> ReadFile:
-    """Read a file (also a pipe), an image, the text of a PDF, or `a.py:3-5`: these lines (of a PDF pages), unless a
-    file has that name.
+    """Read a file (also a pipe), an image, the text of a PDF, the cells of a notebook, or `a.py:3-5`: these lines
+    (pages, cells), unless a file has that name.
 
     `name` is relative to `folder`, else to the working folder; `label` names it in errors. A pipe that has not ended
     after `timeout` seconds is `NexusError("limit", ...)`, `tell` reports a long wait for one. Raises
@@ -137,6 +141,8 @@ def read_attachment(
             return _pdf_pages(descriptor, name, label, lines)
         if not kind_of_image:
             read = Reader(descriptor, name, timeout, tell).read()
+            if notebook := _notebook_cells(read, path, name, label, lines):
+                return notebook
             return _chosen_lines(read, name, label, lines) if lines else _whole_text(read, name, size)
         if lines is not None:
             raise UsageError(label, "an image has no lines", "Attach the whole image")
@@ -171,7 +177,7 @@ def find_attached(
     path, chosen = resolve(folder, name), _RANGE.fullmatch(name)
     if chosen is None or os.path.lexists(path):
         return path, None
-    return resolve(folder, chosen["path"]), (int(chosen["first"]), int(chosen["last"]))
+    return resolve(folder, chosen["path"]), (int(chosen["first"]), int(chosen["last"] or chosen["first"]))
 
 
 def _resolve_mention(folder: str, path: str) -> str:
@@ -206,17 +212,47 @@ def _pdf_pages(descriptor: int, name: str, label: str, pages: tuple[int, int] | 
     from nexus_cli.tools.documents import read_pdf  # noqa: PLC0415  (as above)
     from nexus_cli.tools.files import ToolError  # noqa: PLC0415  (as above)
 
-    first, last = pages or (1, 0)
-    if pages and not 1 <= first <= last:
-        raise UsageError(label, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
+    first, limit = _first_and_limit(pages, "page", label)
     try:
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(KEPT)
-        part = read_pdf(data, first, last - first + 1 if pages else None, StopFlag(), project_root(Path.cwd()))
+        part = read_pdf(data, first, limit, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:
         why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
         raise UsageError(label, why, "Attach its text") from error
-    shown = f' pages="{part.first}-{part.last}" of="{part.total}"'
+    return _document_part(part, name)
+
+
+def _notebook_cells(read: Input, path: str, name: str, label: str, cells: tuple[int, int] | None) -> ReadFile | None:
+    """Return the cells of a notebook as a block, or these of them; None for another file, and for a notebook of which
+    only the JSON can be attached."""
+    if read.uncounted or not path.lower().endswith(".ipynb"):
+        return None
+    from nexus_cli.tools.documents import has_too_many_values, read_notebook  # noqa: PLC0415  (few attach a notebook)
+    from nexus_cli.tools.files import ToolError  # noqa: PLC0415  (as above)
+
+    if has_too_many_values(read.text.encode(errors="replace")):
+        return None
+    first, limit = _first_and_limit(cells, "cell", label)
+    try:
+        part = read_notebook(read.text, first, limit, 0)
+    except ToolError as error:
+        raise UsageError(label, f"it {error}", "Choose other cells") from error
+    return part and _document_part(part, name)
+
+
+def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> tuple[int, int | None]:
+    """Return the first page or cell, and how many, None for all."""
+    if chosen is None:
+        return 1, None
+    first, last = chosen
+    if not 1 <= first <= last:
+        raise UsageError(label, f"{first}-{last} is not a valid {unit} range", "Use FIRST-LAST, counting from 1")
+    return first, last - first + 1
+
+
+def _document_part(part: DocumentPart, name: str) -> ReadFile:
+    shown = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
     return ReadFile(record, _block(name, part.text, shown))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from pathlib import Path
@@ -253,6 +254,27 @@ def test_a_range_behind_a_name_attaches_these_lines(folder: Path, text: str) -> 
         {"path": name, "type": "text", "bytes": 20, "lines": [3, 5], "of": 5}
     ]
     assert found.along == (f"{name}:3-5, 3 lines",)
+
+
+def test_one_number_behind_a_name_is_one_line_as_in_read_file(folder: Path) -> None:
+    (folder / "b.txt").write_text(LINES)
+    assert read_mentions("see @b.txt:4.", folder).blocks == [part("b.txt", "4-4", "line 4")]
+    assert read_attachment("b.txt:4", "--file", str(folder)).block == part("b.txt", "4-4", "line 4")
+    assert read_mentions("@src/b.py:3", folder).missing == ["src/b.py"]
+
+
+def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
+    cells = [{"cell_type": "code", "source": [f"x = {n}\n"], "outputs": [{"text": ["out"]}]} for n in (1, 2)]
+    (folder / "nb.ipynb").write_text(json.dumps({"cells": cells}))
+    first, second = (f"[cell {n}, code]\nx = {n}\n\n[output]\nout" for n in (1, 2))
+    whole = f'<file path="nb.ipynb" cells="1-2" of="2">\n{first}\n\n{second}\n</file>'
+    assert read_attachment("nb.ipynb", "--file", str(folder)).block == whole
+    some = f'<file path="nb.ipynb" cells="2-2" of="2">\n{second}\n</file>'
+    assert read_mentions("see @nb.ipynb and @nb.ipynb:2-2", folder).blocks == [whole, some]
+    with pytest.raises(NexusError, match="it has only 2 cells"):
+        read_attachment("nb.ipynb:3", "--file", str(folder))
+    (folder / "nb.ipynb").write_text("words")
+    assert read_mentions("see @nb.ipynb", folder).blocks == [block("nb.ipynb", "words")]
 
 
 def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
