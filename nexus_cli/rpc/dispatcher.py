@@ -528,6 +528,7 @@ class AgentDispatcher:
             changes=self._changes,
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
+            keeps_attached=session.attached_texts.is_kept,
         )
         return StatusObject({**to_json_value(status), **level_fields(status.allow)})
 
@@ -577,7 +578,7 @@ class AgentDispatcher:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
         turn_lines = [list(map(numbers.event_line, turn)) for turn in newest]
-        waiting = () if self.feed.is_heard else self.session.attached_texts.load()["texts"]
+        waiting = self.session.attached_texts.load()["texts"]
         attached = [AttachedObject(block=text["text"], what=text["what"]) for text in waiting]
         return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines, "attached": attached}
 

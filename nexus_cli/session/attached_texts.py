@@ -54,11 +54,16 @@ class AttachedTexts:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
+    @property
+    def is_kept(self) -> bool:
+        """True if texts that are stored are there for another process; a session without messages is not kept."""
+        return self.is_saved() and bool(self.engine.conversation.last)
+
     def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[Any]]) -> bool:
         """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages, the
         last of which has the texts that they take along; return False if the session cannot be resumed."""
         conversation = self.engine.conversation
-        if not self.is_saved() or not conversation.last:
+        if not self.is_kept:
             return False
         waiting = {*(text["text"] for text in texts), *(text for message in messages for text, _ in message[-1])}
         memos = {text: notes for text, notes in self.engine.control.attachment_memos.items() if text in waiting}

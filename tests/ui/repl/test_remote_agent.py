@@ -803,6 +803,68 @@ def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
+def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_it(tmp_path: Path) -> None:
+    what = "output of `echo of-the-line`"
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        agent = repl.backend
+        first, client = agent.status.session, agent._client
+        await until(lambda: agent.keeps_attached)
+        say(repl, "/clear")
+        await idle(repl)
+        assert repl.queued() == [] and f"kept for when you resume the previous session: {what}" in view.text
+        say(repl, f"/resume {first}")
+        await until(lambda: repl.queued())
+        await idle(repl)
+        assert repl.queued() == [f"attached: {what}"], "also while this client listens"
+        (waiting,) = (await client.get_conversation("a"))["attached"]
+        await client.send("a", f"look\n\n{waiting['block']}")
+        await until(lambda: not repl.queued())
+
+    play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, begun: bool) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        if begun:
+            say(repl, "hello")
+            await until(lambda: "echo hello" in view.text)
+        say(repl, "!echo of-the-line")
+        await until(lambda: repl.queued())
+        await idle(repl)
+
+    how = "kept for when you resume" if begun else "not sent"
+    assert f"{how}: output of `echo of-the-line`" in play(tmp_path, scene, allow="all").text
+
+
+def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+        await idle(repl)
+        monkeypatch.setattr(Client, "run_command", lost)
+        say(repl, "!echo of-the-line")
+        await until(lambda: "may still run in the server" in " ".join(view.text.split()))
+        await idle(repl)
+        assert repl.queued() == []
+        for _ in range(2):
+            await repl.backend._synchronize(is_first=False)
+            assert repl.queued() == ["attached: output of `echo of-the-line`"]
+
+    play(tmp_path, scene, allow="all")
+
+
 def test_the_server_forgets_output_that_is_attached_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, answers = Client.unqueue, list[Any]()
 
