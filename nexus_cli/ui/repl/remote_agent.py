@@ -21,16 +21,14 @@ from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
-from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.server_results import ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import ACT
+from nexus_cli.rpc.served_command import ACT, describe_act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -93,7 +91,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._is_calling = False
         """True while the server runs a command of this client."""
         self._called = ""
-        """The newest command of this client, as its notice names it."""
+        """The notice of the newest command of this client, "" once it has arrived."""
         self._kept_before = False
         """True if the session before the newest command keeps what was attached."""
         self._typed = ""
@@ -294,7 +292,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
-        self._called = one_line(redact(f"/{name} {arguments}".rstrip()))
+        self._called = describe_act(f"/{name} {arguments}".rstrip())
         return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
@@ -486,7 +484,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.watch()
                 return
         if isinstance(inner, e.Notice) and inner.text.startswith(ACT):
-            if self._is_calling and self._called.startswith(inner.text.removeprefix(ACT)):
+            if self._is_calling and self._called == inner.text:
+                self._called = ""
                 return  # of this client
             self.refresh()
         if isinstance(inner, e.Notice) and inner.undo.startswith("/"):

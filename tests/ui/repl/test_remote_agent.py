@@ -19,12 +19,14 @@ from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
 from nexus_cli.core.plan_question import PROCEED
 from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
+from nexus_cli.rpc.served_command import describe_act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -910,6 +912,19 @@ def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: 
         say(repl, "/pin add and that")
         await idle(repl)
         assert view.text.count("a client ran") == 1, "its own commands are no news"
+
+    play(tmp_path, scene)
+
+
+def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        agent._is_calling, agent._called = True, describe_act("/pin add keep this")
+        for line in ("/pin add keep", "/pin add keep this"):
+            agent._show(Notice(describe_act(line), warning=False), {})
+        agent._is_calling = False
+        assert view.text.count("a client ran") == 1 and "a client ran /pin add keep\n" in view.text
 
     play(tmp_path, scene)
 
