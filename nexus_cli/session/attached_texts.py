@@ -89,18 +89,19 @@ class AttachedTexts:
         conversation, (entry_id, stored) = self.engine.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
         later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
-        for content in (self._read_whole(entry) for entry in later if entry.actor == PERSON):
+        clipped = {memo.entry: memo.value["parts"] for memo in (conversation.memos(CLIPPED_MESSAGE) if later else ())}
+        for entry in (entry for entry in later if entry.actor == PERSON):
+            content = self._read_whole(entry, clipped.get(entry.id, ()))
             texts = [text for text in texts if text["text"] not in content]
             if sent_message := next((message for message in queued if content.startswith(message[0])), None):
                 queued.remove(sent_message)
         self.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
 
-    def _read_whole(self, entry: Entry) -> str:
-        """Return the text of a message as it was sent, with the originals of what was clipped."""
-        text, memos = entry.message.content, self.engine.conversation.memos(CLIPPED_MESSAGE)
-        clipped = [memo.value for memo in memos if memo.entry == entry.id]
-        for start, end, drop in reversed(clipped[-1]["parts"] if clipped else ()):
+    def _read_whole(self, entry: Entry, parts: Sequence[Sequence[Any]]) -> str:
+        """Return the text of a message as it was sent, with the originals of its clipped `parts`."""
+        text = entry.message.content
+        for start, end, drop in reversed(parts):
             text = text[:start] + (self.read_original(str(drop)) or text[start:end]) + text[end:]
         return text
 
