@@ -477,7 +477,10 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     now = local_now()
     ends = ledger.short_ids([session.id for session in sessions])
     costs = [known_dollars(session.cost_usd, session.known_usd) or "$?" for session in sessions]
-    titles = [one_line_title(session.name or title_of(session.first_text)) for session in sessions]
+    titles = [
+        _worktree_mark(session.worktree) + one_line_title(session.name or title_of(session.first_text))
+        for session in sessions
+    ]
     rows = [
         (format_age(session.updated, now), plural(session.turns, "turn"), cost, end)
         for session, cost, end in zip(sessions, costs, ends, strict=True)
@@ -487,6 +490,11 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
         Choice(info.id, title, "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
         for info, title, row in zip(sessions, titles, rows, strict=True)
     ]
+
+
+def _worktree_mark(name: str) -> str:
+    """Return what stands before the title of a session in a worktree, "" without one."""
+    return f"-w {name}: " if name else ""
 
 
 def one_line_title(words: str) -> str:
@@ -618,7 +626,7 @@ def sessions_text(value: JsonObject, width: int) -> Blocks:
         run = TRIGGERED.get(session.get("recipe", ""), "ask: ") if session.get("front") == "ask" else ""
         run = "served: " if session.get("front") == "serve" else run
         place = f"{session['person']}: " if persons > 1 else ""
-        place += f"-w {session['worktree']}: " if session.get("worktree") else ""
+        place += _worktree_mark(session.get("worktree", ""))
         return cut_line(place + run + title, LONGEST_TITLE)
 
     columns = {

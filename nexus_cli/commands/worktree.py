@@ -139,7 +139,8 @@ def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> App
     note = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept"
     notes = [*([note] if names else []), *([undo] if result.written else [])]
     value, status = result.to_json(record), 1 if names else 0
-    return Report("applied", value, whole=True, status=status, note="; ".join(notes), changed=bool(result.written))
+    changed = bool(result.written or names)  # the model is told of conflicts alone, too
+    return Report("applied", value, whole=True, status=status, note="; ".join(notes), changed=changed)
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

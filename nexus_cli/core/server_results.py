@@ -170,7 +170,7 @@ class ConversationObject(TypedDict):
     turns: list[list[EventLine]]
     """The newest turns, the newest first, each as events of the stream."""
     attached: list[AttachedObject]
-    """Texts that a client attached and did not send before it left; empty while a client listens to the agent."""
+    """Texts that clients attached, until a message has them or `unqueue` removes them."""
 
 
 class MessageFunction(TypedDict):

@@ -205,11 +205,13 @@ def in_folder(folder: str | None, repository: str) -> tuple[str, tuple[str, ...]
 
 
 def of_place(folder: str, repository: str) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on the sessions of a folder, or of the project `repository` if there is one, and its
-    values."""
-    if not repository:
-        return "folder = ?", (replace_surrogates(folder),)
-    return "(folder = ? OR project = ?)", (replace_surrogates(folder), replace_surrogates(repository))
+    """Return a condition on the sessions of a folder, of the worktrees of the project that it is the root of, and of
+    the project `repository` if there is one; and its values."""
+    in_worktree = " AND worktree <> ''" * (not repository)
+    return f"(folder = ? OR project = ?{in_worktree})", (
+        replace_surrogates(folder),
+        replace_surrogates(repository or folder),
+    )
 
 
 def is_empty(db: Database, key: int) -> bool:

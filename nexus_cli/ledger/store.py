@@ -347,18 +347,18 @@ class Ledger:
                 log.record_memo(Memo(JOB, utc_now(), log.last_id(), closed))
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
-        """Return the session of `folder` that was used last. An empty one is returned only if there is no other.
+        """Return the session of `folder` itself that was used last. An empty one is returned only if there is no other.
 
         Without `runs`, those of `nexus ask` and of servers do not count.
         """
         where, values = sessions.of_front(folder, "", runs)
-        where += f" AND front <> '{SERVED}'" * (not runs)
+        where += " AND folder = ?" + f" AND front <> '{SERVED}'" * (not runs)
         order = f"ORDER BY entries > 0 DESC, {sessions.LAST_USED} LIMIT 1"
-        return next(iter(sessions.select(self.db, f"{where} {order}", *values)), None)
+        return next(iter(sessions.select(self.db, f"{where} {order}", *values, replace_surrogates(folder))), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left
-        out. On a server those of a folder's repository belong to it, whoever has cloned it where."""
+        out. Those of its worktrees belong to the root of a project, on a server those of a repository to each clone."""
         where, values = sessions.of_front(folder, self._repository_of(folder), runs)
         return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED} LIMIT ?", *values, limit)
 

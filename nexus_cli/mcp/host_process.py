@@ -145,11 +145,13 @@ class McpHost:
         seconds = 4 * server.start_seconds + 2 * server.call_seconds + SLACK_SECONDS
         seconds += _LOGIN_SECONDS if do == "login" else 0
         request = {"do": do, "target": target, "arguments": dict(arguments), "revision": revision}
+        is_answered = False
         try:
             self._send({"id": number, "asks": ask is not None, **request})
             while True:
                 async with asyncio.timeout(seconds):
                     line = await queue.get()
+                is_answered = "fault" in line or "result" in line
                 if "fault" in line:
                     raise ServerError(line["fault"], line["text"])
                 if "result" in line:
@@ -168,7 +170,8 @@ class McpHost:
             raise ServerError("silent", "the process that runs MCP servers did not answer and was stopped") from error
         finally:
             del self._waiting[number]
-            self._send({"cancel": number})  # without an answer so far
+            if not is_answered:
+                self._send({"cancel": number})
 
     def _resolve(self, server: ServerEntry) -> JsonDict:
         """Return the fields of `Target`; raise `ServerError` if a header has no value."""

@@ -21,6 +21,7 @@ from nexus_cli.reports.event_texts import describe_event, describe_thought
 from nexus_cli.reports.text.blocks import Blocks, OneLine, Verbatim, Wrapped
 from nexus_cli.reports.text.lines import dollars, plural, when
 from nexus_cli.reports.workers import worker_lines
+from nexus_cli.text.cells import one_line
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -100,14 +101,14 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Block
         case e.ToolResultEvent(call, result):
             waits = " · waiting" if result.waits else ""
             return _output(f"{titles.get(call.id, call.name)}{waits}", result.text)
-    text = describe_event(event)
+    text = one_line(describe_event(event))
     return [Wrapped(f"{when(line['at'])} {text}")] if text else []
 
 
 def _message(text: str, line: JsonObject) -> Blocks:
     if line["actor"] == "nexus":
         return [OneLine(f"{when(line['at'])} {CONTINUED}")]
-    words = "\n".join([text, *(f"[image {name}]" for name in line["images"])])
+    words = "\n".join([text, *(f"[image {one_line(name)}]" for name in line["images"])])
     who = [line["actor"]] if members_of(line["actor"]) else []
     return [OneLine(" ".join([when(line["at"]), f"[{line['entry']}]", *who])), Wrapped(words, "  ", "> ")]
 

@@ -18,7 +18,7 @@ from nexus_cli.commands.command import Command
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Trigger
-from nexus_cli.core.elide import one_line, plural
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import WAITING, ErrorObject, NexusError, UsageError
 from nexus_cli.core.event import (
@@ -62,7 +62,7 @@ from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.method import number, one_of, rpc_method
-from nexus_cli.rpc.served_command import ACT, ServedContext, find_served
+from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.options import Options
@@ -74,8 +74,6 @@ MOST_WAITING = 16
 MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 MOST_TURNS = 100
-MOST_SHOWN = 200
-"""Most characters of a command that other clients are told of."""
 MOST_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
@@ -488,7 +486,7 @@ class AgentDispatcher:
         before = self.session.id
         await command.invoke(context, arguments)
         if context.act and self.feed.is_heard and self.session.id == before:  # another session is news by itself
-            self.publish(Notice(f"{ACT}{one_line(context.act)[:MOST_SHOWN]}", warning=False))
+            self.publish(Notice(context.act, warning=False))
 
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
@@ -528,6 +526,7 @@ class AgentDispatcher:
             changes=self._changes,
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
+            keeps_attached=session.attached_texts.is_kept,
         )
         return StatusObject({**to_json_value(status), **level_fields(status.allow)})
 
@@ -577,7 +576,7 @@ class AgentDispatcher:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
         turn_lines = [list(map(numbers.event_line, turn)) for turn in newest]
-        waiting = () if self.feed.is_heard else self.session.attached_texts.load()["texts"]
+        waiting = self.session.attached_texts.load()["texts"]
         attached = [AttachedObject(block=text["text"], what=text["what"]) for text in waiting]
         return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines, "attached": attached}
 

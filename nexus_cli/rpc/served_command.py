@@ -37,8 +37,15 @@ NEEDED_LEVELS = {Authority.KEEPS: EDIT, Authority.OPERATES: AUTO}
 """The level of the server that a verb of each authority needs."""
 ACT = "a client ran "
 """Beginning of the notice to all clients of a command that has changed something."""
+MOST_SHOWN = 200
+"""Most characters of a command that other clients are told of."""
 CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
+
+
+def describe_act(line: str) -> str:
+    """Return the notice to all clients that the command `line` has changed something."""
+    return f"{ACT}{one_line(redact(line))[:MOST_SHOWN]}"
 
 
 def refuse_elsewhere(what: str, hint: str = "Use it in a terminal on the machine where the agent runs") -> NexusError:
@@ -72,7 +79,7 @@ class ServedContext:
         self.paused = asyncio.Event()
         """Set while a choice is open, and at the end."""
         self.act = ""
-        """The line of a command that has changed something and had no events, "" for any other."""
+        """The notice of a command that has changed something and had no events, "" for any other."""
         self._has_events = False
 
     def take_calls(self) -> list[TerminalCall]:
@@ -107,7 +114,7 @@ class ServedContext:
         self._publish(event)
 
     def note_act(self, line: str) -> None:
-        self.act = "" if self._has_events else redact(line)
+        self.act = "" if self._has_events else describe_act(line)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:

@@ -49,11 +49,16 @@ class AttachedTexts:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self.session.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
+    @property
+    def is_kept(self) -> bool:
+        """True if texts that are stored are there for another process; a session without messages is not kept."""
+        return self.session.saved and bool(self.session.conversation.last)
+
     def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[Any]]) -> bool:
         """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages, the
         last of which has the texts that they take along; return False if the session cannot be resumed."""
         conversation = self.session.conversation
-        if not self.session.saved or not conversation.last:
+        if not self.is_kept:
             return False
         waiting = {*(text["text"] for text in texts), *(text for message in messages for text, _ in message[-1])}
         memos = {text: notes for text, notes in self.session.engine.control.attachment_memos.items() if text in waiting}
@@ -79,18 +84,19 @@ class AttachedTexts:
         conversation, (entry_id, stored) = self.session.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
         later = conversation.read(entry_id + 1, conversation.last) if texts or queued else ()
-        for content in (self._read_whole(entry) for entry in later if entry.actor == PERSON):
+        clipped = {memo.entry: memo.value["parts"] for memo in (conversation.memos(CLIPPED_MESSAGE) if later else ())}
+        for entry in (entry for entry in later if entry.actor == PERSON):
+            content = self._read_whole(entry, clipped.get(entry.id, ()))
             texts = [text for text in texts if text["text"] not in content]
             if sent_message := next((message for message in queued if content.startswith(message[0])), None):
                 queued.remove(sent_message)
         self.session.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
 
-    def _read_whole(self, entry: Entry) -> str:
-        """Return the text of a message as it was sent, with the originals of what was clipped."""
-        text, memos = entry.message.content, self.session.conversation.memos(CLIPPED_MESSAGE)
-        clipped = [memo.value for memo in memos if memo.entry == entry.id]
-        for start, end, drop in reversed(clipped[-1]["parts"] if clipped else ()):
+    def _read_whole(self, entry: Entry, parts: Sequence[Sequence[Any]]) -> str:
+        """Return the text of a message as it was sent, with the originals of its clipped `parts`."""
+        text = entry.message.content
+        for start, end, drop in reversed(parts):
             text = text[:start] + (self.session.record.original(str(drop)) or text[start:end]) + text[end:]
         return text
 

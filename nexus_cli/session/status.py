@@ -75,6 +75,8 @@ class Status:
     """The number of the session's next event, set by its server."""
     is_cut_short: bool = False
     """True if the newest turn is not finished, set by the server of the session."""
+    keeps_attached: bool = False
+    """True if the session keeps what a client attaches, until a message takes it; set by the server of the session."""
     changes: str = ""
     """The files and lines that the newest turn changed, as counted by the server of the session."""
     server: str = ""

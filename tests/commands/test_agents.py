@@ -23,9 +23,10 @@ from nexus_cli.commands.agents import build_list
 from nexus_cli.commands.arguments import SessionSource
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.sessions import show_session
-from nexus_cli.commands.worktree import apply_changes
+from nexus_cli.commands.worktree import _report_apply, apply_changes
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
@@ -40,7 +41,7 @@ from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
-from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.apply_worktree import ApplyResult, MergeConflict, apply_worktree
 from nexus_cli.worktrees.worktrees import list_worktrees
 
 
@@ -469,3 +470,10 @@ def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContex
         assert "its commits:" in context.said[-1] and not list_worktrees(project)
 
     over(context, session, work)
+
+
+def test_an_apply_that_leaves_conflicts_alone_has_changed_the_session(tmp_path: Path) -> None:
+    record = WorktreeRecord("fix", tmp_path, tmp_path, tmp_path, "", "")
+    for conflicts, changed in (([MergeConflict("a", "a binary file that changed in both", False)], True), ([], False)):
+        report = _report_apply(record, ApplyResult(conflicts=conflicts), "undo")
+        assert (report.changed, report.status) == (changed, int(changed))

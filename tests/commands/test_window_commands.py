@@ -9,6 +9,7 @@ import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands.conftest import FakeContext, answering
@@ -22,6 +23,7 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, WAITING_TEXTS
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.last_exchange import last_exchange
@@ -514,3 +516,22 @@ def test_a_key_in_the_place_of_a_model_is_refused_and_not_repeated(context: Fake
     with pytest.raises(NexusError) as caught:
         context.run("model sk-proj-Ab12Cd34Ef56Gh78")
     assert "sk-proj" not in caught.value.line + caught.value.hint and "[redacted]" in caught.value.line
+
+
+def test_waiting_texts_are_loaded_with_one_look_for_clipped_messages(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context.turn("begin")
+    session = context.session
+    assert session.attached_texts.store([{"text": "<shell>x</shell>", "what": "output"}], [])
+    for number in range(3):
+        context.turn(f"message {number}")
+    real, looks = session.conversation.log.memos, list[str]()
+
+    def memos(kind: str) -> Any:
+        looks.append(kind)
+        return real(kind)
+
+    monkeypatch.setattr(session.conversation.log, "memos", memos)
+    assert [text["what"] for text in session.attached_texts.load()["texts"]] == ["output"]
+    assert sorted(looks) == sorted([WAITING_TEXTS, CLIPPED_MESSAGE])

@@ -257,3 +257,21 @@ def test_a_worker_is_found_with_the_session_it_works_for_and_costs_that_one(
     ledger.delete_session(main.id)
     with pytest.raises(NexusError):
         ledger.session(nested.id)
+
+
+def test_the_root_of_a_project_lists_and_searches_the_sessions_of_its_worktrees(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    here = make.new(ledger, front="chat")
+    apart = make.new(ledger, "/data/worktrees/p-1/fix", project="/p", front="chat", worktree="fix")
+    run = make.new(ledger, "/data/worktrees/p-1/fix", project="/p", front="ask", worktree="fix")
+    below = make.new(ledger, "/p/sub", project="/p", front="chat")
+    for info in (here, apart, run, below):
+        ledger.log(info.id).append(make.user(1, "count the herons"))
+    assert [info.id for info in ledger.sessions("/p", runs=False)] == [apart.id, here.id]
+    assert ledger.count_sessions("/p", runs=False) == 2 and ledger.count_runs("/p") == 1
+    assert [info.id for info in ledger.search_titles("herons", "/p", runs=False)[0]] == [apart.id, here.id]
+    assert {hit.session for hit in ledger.search("herons", "/p").hits} == {here.id, apart.id, run.id}
+    assert [info.id for info in ledger.sessions("/p/sub")] == [below.id]
+    assert [info.id for info in ledger.sessions(apart.folder, runs=False)] == [apart.id]
+    assert ledger.newest_session("/p") == ledger.session(here.id), "--continue stays in the folder itself"

@@ -273,3 +273,17 @@ def test_our_side_imports_nothing_of_the_sdk() -> None:
         "import sys, nexus_cli.mcp.host_process; print([m for m in sys.modules if m.startswith(('mcp', 'pydantic'))])"
     )
     assert subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_a_request_that_was_answered_is_not_cancelled(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, real = list[Mapping[str, Any]](), play.host._send
+
+    def send(line: dict[str, Any]) -> None:
+        sent.append(line)
+        real(line)
+
+    monkeypatch.setattr(play.host, "_send", send)
+    assert play.call(raw("ok"), text="hi") == "hi"
+    with pytest.raises(ServerError):
+        play.run(play.host.list_offer(ServerEntry("none", ("/does/not/exist",))))
+    assert [line for line in sent if "do" in line] and not [line for line in sent if "cancel" in line]

@@ -112,3 +112,17 @@ def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_
 
 def test_a_session_in_which_nothing_was_said_has_no_transcript() -> None:
     assert find_form("transcript")({"version": 1, "events": []}, 60) == "No messages in this session yet."
+
+
+def test_a_line_break_in_a_name_breaks_no_line() -> None:
+    message = {"type": "turn.start", "text": "look", "at": "2026-01-01T00:00:00Z", "entry": 1, "actor": "person"}
+    notice = {
+        "type": "notice",
+        "text": "a\nb.txt was not attached",
+        "warning": True,
+        "at": message["at"],
+        "entry": None,
+    }
+    value = {"id": "", "events": [message | {"images": ["red\nblue.png"]}, notice | {"at": message["at"]}]}
+    text = find_form("transcript")(value, 80)
+    assert "[image red blue.png]" in text and " a b.txt was not attached" in text

@@ -845,7 +845,9 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MOST_ADDED)]
         assert (await served.client.get_conversation("a"))["attached"] == last
         served.pool.list()[0].dispatcher.listen()
-        assert (await served.client.get_conversation("a"))["attached"] == [], "they wait at the client that listens"
+        assert (await served.client.get_conversation("a"))["attached"] == last, (
+            "whoever listens: they are the session's"
+        )
 
 
 async def test_outputs_that_were_sent_do_not_wait_even_if_their_message_was_clipped(tmp_path: Path) -> None:

@@ -102,6 +102,11 @@ class AgentConnection(Protocol):
         """Store the messages and attachments that were not sent yet; False if they are lost with the REPL."""
         return False
 
+    @property
+    def keeps_attached(self) -> bool:
+        """True if attachments that were not sent wait for whoever resumes, even if `store_queue` returns False."""
+        return False
+
     def forget_attachment(self, text: str) -> None:
         """Take notice that an attached text goes along with no message."""
 

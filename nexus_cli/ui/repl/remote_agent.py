@@ -21,15 +21,14 @@ from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
-from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.server_results import ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import ACT
+from nexus_cli.rpc.served_command import ACT, describe_act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -92,7 +91,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._is_calling = False
         """True while the server runs a command of this client."""
         self._called = ""
-        """The newest command of this client, as its notice names it."""
+        """The notice of the newest command of this client, "" once it has arrived."""
+        self._kept_before = False
+        """True if the session before the newest command keeps what was attached."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -116,6 +117,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
     @property
     def is_cut_short(self) -> bool:
         return self.status.is_cut_short
+
+    @property
+    def keeps_attached(self) -> bool:
+        return self.status.keeps_attached
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -287,12 +292,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
-        self._called = one_line(redact(f"/{name} {arguments}".rstrip()))
+        self._called = describe_act(f"/{name} {arguments}".rstrip())
         return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
         """Return the result of a call that runs a command; raise its error as one for the person."""
-        self._is_calling = True
+        self._is_calling, self._kept_before = True, self.keeps_attached
         try:
             result = await self._with_lines(call, "The command may still run in the server")
             await self._with_lines(self._catch_up())
@@ -311,16 +316,23 @@ class RemoteAgent(TerminalContext, AgentConnection):
             elif method == "choose":
                 await self._repeat(await self._choose_here(**params))
             elif method == "reopened":
-                if not params.get("copied", True):  # messages for the session before are not for another one
-                    queue = self.repl.input_queue
-                    self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
-                    queue.drop_own()
+                self._leave_unsent(copied=params.get("copied", True))
                 self.repl.renderer.forget()
                 self.earlier_answer = ""
                 if params["shows"]:
                     await self._with_lines(self.show_conversation())
         if error := result["error"]:
             raise NexusError.of(error)
+
+    def _leave_unsent(self, *, copied: bool) -> None:
+        """Leave attachments to the session before, and messages too unless the session is a copy of it."""
+        queue = self.repl.input_queue
+        if not copied:
+            self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
+            queue.drop_own()
+        names = [attachment.what for attachment in queue.attached]
+        self.repl.show_unsent(names, stored=self._kept_before, session=" the previous session")
+        queue.attached.clear()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -355,8 +367,20 @@ class RemoteAgent(TerminalContext, AgentConnection):
         end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
         self.earlier_answer = end["assistant"]
         self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
+        self._attach_waiting(shown)
+
+    def _attach_waiting(self, shown: ConversationObject) -> None:
+        """Attach the texts that wait in the session: this client or another one attached them."""
+        messages, attached = self.repl.input_queue.unsent(self._steered)
+        known = {attachment.text for taken in (attached, *(m.attached for m in messages)) for attachment in taken}
         for text in shown.get("attached", ()):  # an older server names none
-            self.attach(**text)
+            if text["block"] not in known:
+                self.attach(**text)
+
+    def _drop_sent(self, message: str) -> None:
+        """Detach what a message of any client has taken along."""
+        queue = self.repl.input_queue
+        queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
 
     # Events
 
@@ -411,6 +435,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._news.set()
         self._connected.set()
         self.watch()
+        if not is_first:  # the answer to a command may be lost
+            self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
 
     async def _take(self, line: JsonObject) -> None:
         """Show one object of the stream."""
@@ -440,13 +466,16 @@ class RemoteAgent(TerminalContext, AgentConnection):
         elif isinstance(event, e.SessionStart) and event.session != self._shown_session:
             self._report_session(event.session)
             self.refresh()
-        elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
-            self._steered.remove(event.text)
+        elif isinstance(event, e.SteeringMessage):
+            self._drop_sent(event.text)
+            if event.text in self._steered:
+                self._steered.remove(event.text)
         elif isinstance(event, e.TurnEnd):
             self._in_turn = False
             self._ended_turns += 1
         elif isinstance(event, e.TurnStart):
             self._in_turn = True
+            self._drop_sent(event.text)
             if not self._take_expected(event.text):
                 if typed := split_attachments(event.text)[0]:
                     self.repl.renderer.show_user_message(typed)
@@ -455,7 +484,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.watch()
                 return
         if isinstance(inner, e.Notice) and inner.text.startswith(ACT):
-            if self._is_calling and self._called.startswith(inner.text.removeprefix(ACT)):
+            if self._is_calling and self._called == inner.text:
+                self._called = ""
                 return  # of this client
             self.refresh()
         if isinstance(inner, e.Notice) and inner.undo.startswith("/"):

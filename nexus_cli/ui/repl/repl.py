@@ -234,8 +234,9 @@ class Repl:
         self.is_leaving = True
         self.input_queue.postpone(self.backend.take_back())
         messages, attached = self.input_queue.unsent(())
-        unsent = [*(brief(message.text) for message in messages), *(attachment.what for attachment in attached)]
-        self.show_unsent(unsent, stored=self.backend.store_queue())
+        stored = self.backend.store_queue()
+        self.show_unsent((brief(message.text) for message in messages), stored=stored)
+        self.show_unsent((attachment.what for attachment in attached), stored=stored or self.backend.keeps_attached)
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:

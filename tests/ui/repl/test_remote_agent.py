@@ -19,12 +19,14 @@ from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
 from nexus_cli.core.plan_question import PROCEED
 from nexus_cli.core.request import Request, TextDelta
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
+from nexus_cli.rpc.served_command import describe_act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -803,6 +805,68 @@ def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
+def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_it(tmp_path: Path) -> None:
+    what = "output of `echo of-the-line`"
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        agent = repl.backend
+        first, client = agent.status.session, agent._client
+        await until(lambda: agent.keeps_attached)
+        say(repl, "/clear")
+        await idle(repl)
+        assert repl.queued() == [] and f"kept for when you resume the previous session: {what}" in view.text
+        say(repl, f"/resume {first}")
+        await until(lambda: repl.queued())
+        await idle(repl)
+        assert repl.queued() == [f"attached: {what}"], "also while this client listens"
+        (waiting,) = (await client.get_conversation("a"))["attached"]
+        await client.send("a", f"look\n\n{waiting['block']}")
+        await until(lambda: not repl.queued())
+
+    play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, begun: bool) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        if begun:
+            say(repl, "hello")
+            await until(lambda: "echo hello" in view.text)
+        say(repl, "!echo of-the-line")
+        await until(lambda: repl.queued())
+        await idle(repl)
+
+    how = "kept for when you resume" if begun else "not sent"
+    assert f"{how}: output of `echo of-the-line`" in play(tmp_path, scene, allow="all").text
+
+
+def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+        await idle(repl)
+        monkeypatch.setattr(Client, "run_command", lost)
+        say(repl, "!echo of-the-line")
+        await until(lambda: "may still run in the server" in " ".join(view.text.split()))
+        await idle(repl)
+        assert repl.queued() == []
+        for _ in range(2):
+            await repl.backend._synchronize(is_first=False)
+            assert repl.queued() == ["attached: output of `echo of-the-line`"]
+
+    play(tmp_path, scene, allow="all")
+
+
 def test_the_server_forgets_output_that_is_attached_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, answers = Client.unqueue, list[Any]()
 
@@ -848,6 +912,19 @@ def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: 
         say(repl, "/pin add and that")
         await idle(repl)
         assert view.text.count("a client ran") == 1, "its own commands are no news"
+
+    play(tmp_path, scene)
+
+
+def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        agent._is_calling, agent._called = True, describe_act("/pin add keep this")
+        for line in ("/pin add keep", "/pin add keep this"):
+            agent._show(Notice(describe_act(line), warning=False), {})
+        agent._is_calling = False
+        assert view.text.count("a client ran") == 1 and "a client ran /pin add keep\n" in view.text
 
     play(tmp_path, scene)
 
