@@ -147,16 +147,6 @@ def test_git_is_not_searched_for_again_at_each_look(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.matrix
-def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    repository(root)
-    step, before, after = run_followed(data, root, "rm -rf src && git clean -fdxq . && git checkout -q . && rm link")
-    assert step is not None
-    assert before.keys() - after.keys() == {".env", "data.db", "cache", "cache/precious.txt", "notes.txt", "link"}
-    check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
 def test_the_repository_is_as_it_was(tmp_path: Path) -> None:
     """No file, reference, entry of the index or run of a hook is left by a look."""
     root, data = places_of(tmp_path)
@@ -207,48 +197,6 @@ def test_a_repository_that_the_command_removes_is_said(tmp_path: Path, monkeypat
 
 
 @pytest.mark.matrix
-def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    repository(root)
-    (root / "node_modules").mkdir()
-    (root / "node_modules/x.js").write_text("x")
-    (root / "package-lock.json").write_text("{}")
-    step, before, after = run_followed(data, root, "echo notes.txt > .gitignore; git clean -fdq .; rm -f notes.txt")
-    assert step is not None
-    gone = before.keys() - after.keys()
-    assert {".env", "data.db", "cache/precious.txt", "notes.txt"} <= gone
-    for path in ("node_modules", "node_modules/x.js"):  # made by a tool
-        before.pop(path)
-        after.pop(path, None)
-    assert step.not_covered == (("node_modules", REBUILT),)
-    check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
-def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
-    """Line ends, identifiers, encodings and filters of the same size: the blob is not the file."""
-    root, data = places_of(tmp_path)
-    git(root, "init", "-q")
-    git(root, "config", "filter.rot.clean", "tr a-z b-za")
-    git(root, "config", "filter.rot.smudge", "tr b-za a-z")
-    (root / ".gitattributes").write_text(
-        "*.crlf text eol=crlf\n*.id ident\n*.rot filter=rot\n*.u16 text working-tree-encoding=UTF-16LE\n"
-    )
-    (root / "a.crlf").write_bytes(b"one\r\ntwo\r\n")
-    (root / "b.id").write_bytes(b"$Id$\n")
-    (root / "c.rot").write_bytes(b"abcxyz\n")
-    (root / "d.u16").write_bytes("text\n".encode("utf-16-le"))
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "first")
-    (root / "b.id").unlink()
-    git(root, "checkout", "-q", "b.id")
-    assert (root / "b.id").read_bytes() != b"$Id$\n"
-    step, before, after = run_followed(data, root, "rm -f *.*")
-    assert step is not None and not after.keys() - {".gitattributes"}
-    check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["blob", "commit"])
 def test_an_index_that_a_command_wrote_gives_no_file_other_bytes(tmp_path: Path, kind: str) -> None:
     root, data = places_of(tmp_path)
@@ -284,38 +232,6 @@ def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None
     step, before, after = run_followed(data, root, "echo x > src/a.py; rm run.sh")
     assert step is not None
     check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
-def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    repository(root)
-    command = (
-        "chmod 600 src/a.py; cp -p run.sh /tmp/$$.t; echo '#!/bin/XX' > run.sh; touch -r /tmp/$$.t run.sh; rm /tmp/$$.t"
-    )
-    step, before, after = run_followed(data, root, command)
-    assert step is not None and {one.path for one in step.changes} == {"src/a.py", "run.sh"}
-    check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
-def test_submodules_and_repositories_inside_are_followed(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    repository(root)
-    (other := tmp_path / "other").mkdir()
-    repository(other)
-    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
-    git(root, "commit", "-qam", "submodule")
-    (root / "sub/mine.txt").write_text("not committed\n")
-    (root / "inner").mkdir()
-    repository(root / "inner")
-    step, before, after = run_followed(data, root, "rm -rf sub inner")
-    assert step is not None and {"sub/mine.txt", "inner/.env"} <= {one.path for one in step.changes}
-    files = tuple(one for one in step.changes if not one.path.endswith(".git"))
-    check_step(data, root, replace(step, changes=files), before, after)
-
-
-NAMES = ["new\nline", "esc\x1b[2J", "x" * 255, "caf\u00e9", "cafe\u0301", "\udcff\udcfe", "-rf", "a b", '"q"\\']
 
 
 @pytest.mark.matrix
@@ -405,20 +321,6 @@ def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
 
 
 @pytest.mark.matrix
-def test_unusual_names(tmp_path: Path) -> None:
-    for is_tracked in (True, False):
-        (root := tmp_path / f"project-{is_tracked}").mkdir()
-        git(root, "init", "-q")
-        for name in NAMES:
-            (root / name).write_text(f"content of {name!a}")
-        if is_tracked:
-            git(root, "add", "-A")
-        step, before, after = run_followed(tmp_path / "data", root, "rm -f -- *")
-        assert step is not None and len(before) == len(NAMES) and not after
-        check_step(tmp_path / "data", root, step, before, after)
-
-
-@pytest.mark.matrix
 def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
     for kind in ("git", "plain"):
         (root := tmp_path / kind).mkdir()
@@ -436,30 +338,6 @@ def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
         assert {one.path for one in step.changes} == {"loop", "up", "away", "pipe", "y.txt"}
         (root / "closed").chmod(0o700)
         check_step(tmp_path / "data", root, step, before, after)
-
-
-@pytest.mark.matrix
-def test_kinds_that_change_places(tmp_path: Path) -> None:
-    """A file becomes a folder, a folder a file or a link out of the project, which is not followed."""
-    root, data = places_of(tmp_path)
-    repository(root)
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "a.py").write_text("not of the project\n")
-    command = f"rm run.sh; mkdir run.sh; echo > run.sh/x; rm -r src; ln -s {outside} src; rm -r cache; echo > cache"
-    step, before, after = run_followed(data, root, command)
-    assert step is not None
-    check_step(data, root, step, before, after)
-
-
-@pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    git(root, "init", "-q")
-    (root / "big.bin").write_bytes(os.urandom(6_000_000))
-    step, before, after = run_followed(data, root, "rm big.bin", 5_000_000)
-    assert step is not None and step.changes[0].before.content.startswith("link:")
-    check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
@@ -617,23 +495,6 @@ def test_a_growing_file(tmp_path: Path) -> None:
     if change.before.content.startswith("sha256:"):
         with ByteStore(data).open(change.before.content) as file:
             assert file.read()[:4] == b"line"
-
-
-@pytest.mark.matrix
-def test_a_moved_head_is_noted(tmp_path: Path) -> None:
-    root, data = places_of(tmp_path)
-    repository(root)
-    old = git(root, "rev-parse", "HEAD").decode().strip()
-    step, before, after = run_followed(data, root, "git -c user.name=a -c user.email=a@b commit -qam second")
-    assert step is not None and before == after and step.changes == ()
-    new = git(root, "rev-parse", "HEAD").decode().strip()
-    rows = {one.name: (one.before, one.after) for one in step.references}
-    assert rows["refs/heads/master"] == (old, new) and set(rows) == {"HEAD", "index", "refs/heads/master"}
-    step, _, _ = run_followed(data, root, "git checkout -q -b other")
-    assert step is not None
-    rows = {one.name: (one.before, one.after) for one in step.references}
-    assert rows["HEAD"] == ("ref: refs/heads/master", "ref: refs/heads/other")
-    assert rows["refs/heads/other"] == ("", new) and rows["refs/heads/master"] == (new, new)
 
 
 def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from session.played import Played, opened, say
-from undo.test_looks import bytes_of, check_step, git, read_tree, repository
+from undo.test_looks import bytes_of, git, repository
 from undo.world import World
 from workers.crew import Crew, crewed, doing, handing, run
 from worktrees.repository import make_project
@@ -43,21 +43,6 @@ def play(folder: Path, *batches: list[tuple[str, dict[str, Any]]], session: str 
 
 def steps_of(session: Session | str) -> list[Step]:
     return read_steps(places().data, session if isinstance(session, str) else session.id)
-
-
-@pytest.mark.matrix
-def test_a_turn_that_destroys_the_project(tmp_path: Path) -> None:
-    before = read_tree(repository(tmp_path))
-    session = play(tmp_path, [("bash", {"command": "rm -rf src && git clean -fdXq && git stash -qu"})])
-    (step,) = steps_of(session)
-    assert (step.turn, step.what, step.root) == (
-        1,
-        "bash rm -rf src && git clean -fdXq && git stash -qu",
-        os.path.realpath(tmp_path),
-    )
-    check_step(places().data, tmp_path, step, before, read_tree(tmp_path))
-    assert read_begun(places().data, session.id) == []
-    assert os.listdir(places().data / "undo/looks") == []
 
 
 @pytest.mark.matrix

@@ -96,6 +96,12 @@ def folder_to_link(folder: Path) -> None:
     (folder / "sub").symlink_to("run.sh")
 
 
+def file_into_folder_of_its_name(folder: Path) -> None:
+    text = (folder / "app.py").read_text()
+    (folder / "app.py").unlink()
+    put("app.py/inner.py", text)(folder)
+
+
 CHANGES: dict[str, Act] = {
     "text": edit(3, "changed"),
     "binary": put("sub/data.bin", b"\x00\x01\x02"),
@@ -112,6 +118,7 @@ CHANGES: dict[str, Act] = {
         git(folder, "commit", "-qm", "x"),
     ),
     "file becomes a folder": file_to_folder,
+    "file moves into a folder of its name": file_into_folder_of_its_name,
     "folder becomes a file": folder_to_file,
     "folder becomes a link": folder_to_link,
     "odd names": all_of(put("a \u00e9\n\t\"'.txt", "x"), put(os.fsdecode(b"\xff\xfe"), "y"), put("-rf", "z")),
@@ -135,13 +142,6 @@ def test_every_kind_of_change_arrives(project: Path, kind: str, dirty: bool) -> 
     assert apply_worktree(record).nothing_new
     assert remove_worktree(record) == "" or "commit" in kind
     assert not record.folder.exists()
-
-
-@pytest.mark.matrix
-def test_both_changed_one_text_in_different_places(project: Path) -> None:
-    result, _ = applied(project, edit(2, "theirs"), edit(17, "mine"))
-    text = (project / "app.py").read_text()
-    assert not result.conflicts and "theirs\n" in text and "mine\n" in text and "<<<<" not in text
 
 
 @pytest.mark.matrix
@@ -359,17 +359,6 @@ def test_a_worktree_of_a_worktree_is_applied_to_that_one(project: Path) -> None:
     assert not apply_worktree(inner).conflicts and "inner" not in (project / "app.py").read_text()
     assert inspect_worktree(outer.record).counts.added == 2
     assert not apply_worktree(outer.record).conflicts and "inner" in (project / "app.py").read_text()
-
-
-@pytest.mark.matrix
-def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> None:
-    def move(folder: Path) -> None:
-        text = (folder / "app.py").read_text()
-        (folder / "app.py").unlink()
-        put("app.py/inner.py", text)(folder)
-
-    result, record = applied(project, move)
-    assert not result.conflicts and read_tree(project) == read_tree(record.folder)
 
 
 @pytest.mark.matrix

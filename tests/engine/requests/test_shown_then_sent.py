@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,8 +16,9 @@ import pytest
 from search import sample
 from session.played import MODEL, Answer, Played
 
+from nexus_cli.cli import app
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.config.settings import RunSettings, SandboxSettings, Settings
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core import clock
 from nexus_cli.core.approval import Deny, Question
@@ -126,11 +128,15 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of which a request tells something, with a recipe of one's own."""
+    """A folder of which a request tells something, with a skill and recipes of one's own."""
     (tmp_path / "NEXUS.md").write_text("Always run the linter.\n")
     (tmp_path / "a.py").write_text("print(1)\n")
+    skill = places().config / "skills" / "deploying"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: deploying\ndescription: How we deploy.\n---\nDo it.\n")
     recipes = places().config / "recipes"
-    recipes.mkdir(parents=True)
+    recipes.mkdir()
+    (recipes / "reading.toml").write_text('[multipliers]\nworkspace = 0\n[limits]\ntools = ["read_file", "bash"]\n')
     (recipes / "quiet.toml").write_text('[limits]\nmode = "plan_execute"\ncategories = ["read", "none"]\n')
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -146,9 +152,10 @@ def join(name: str = "nexus") -> None:
 
 def opened(wire: Wire, folder: Path, **options: Any) -> Session:
     """A session as the command line opens it."""
+    settings = replace(SETTINGS, sandbox=options.pop("sandbox", SETTINGS.sandbox))
     asked = Options(folder, **{"model": MODEL, **options})
     approver = Nobody() if asked.interactive else None
-    return open_session(asked, SETTINGS, approver=approver, provider=wire, services=SERVICES)
+    return open_session(asked, settings, approver=approver, provider=wire, services=SERVICES)
 
 
 def turn(session: Session, trigger: Trigger | str = WORDS) -> None:
@@ -173,6 +180,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "system text given": {"system_prompt": "Only Latin."},
     "by a program": {"served": True, "interactive": True},
     "effort": {"effort": "high"},
+    "sandbox off": {"sandbox": SandboxSettings("off"), "interactive": True},
     **{
         f"recipe {name}": {"recipe": name}
         for name in (
@@ -180,6 +188,7 @@ PLAIN: dict[str, dict[str, Any]] = {
             "chat",
             "worker",
             "quiet",
+            "reading",
             "reflection",
             "tick_autonomous",
             "tick_event",
@@ -204,12 +213,13 @@ def test_a_session_sends_what_it_showed(here: Path, wire: Wire, way: str, member
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
-@pytest.mark.parametrize("way", sample(["ask", "repl", "recipe quiet", "recipe chat", "effort"], 3))
+@pytest.mark.parametrize("way", sample(["ask", "repl", "recipe quiet", "recipe reading", "effort", "sandbox off"], 3))
 def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way: str, member: bool) -> None:
     if member:
         join()
-    options = Options(here, MODEL, **PLAIN[way])
-    before = as_json(context_report(replace(options, save=False), SETTINGS, None, services=SERVICES))
+    given = dict(PLAIN[way])
+    settings = replace(SETTINGS, sandbox=given.pop("sandbox", SETTINGS.sandbox))
+    before = as_json(context_report(Options(here, MODEL, save=False, **given), settings, None, services=SERVICES))
     turn(opened(wire, here, **PLAIN[way]))
     [shown] = wire.check()
     told = ("tools", "sections", "prefix_sha256", "recipe", "limits", "notices", "section_budget")
@@ -266,7 +276,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     turn(opened(wire, here, allow="all"))
     parent, worker = wire.check(event=False)
     assert worker["recipe"] == "worker"
-    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 13
+    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 14
 
 
 @pytest.mark.matrix
@@ -318,3 +328,24 @@ def test_without_a_model_the_first_request_is_shown_all_the_same(here: Path) -> 
     value = context_report(Options(here, save=False), SETTINGS, None, services=SERVICES)
     assert value["model"] == "" and {one["name"] for one in value["tools"]} >= SPACE_TOOLS
     assert value["budget"]["window"] == ModelInfo("", "openai", 128_000).window
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_command_describes_what_plain_nexus_would_begin_here(
+    here: Path, terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(os, "isatty", lambda number: terminal and number != 1)
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[sandbox]\nbackend = "off"\n')
+    settings = Settings(sandbox=SandboxSettings("off"))
+    assert app.run(["context", "--json", "--model", MODEL]) == 0
+    value = json.loads(capfd.readouterr().out)
+    options = Options(here, MODEL, save=False, front="chat" if terminal else "ask", interactive=terminal)
+    assert value["recipe"] == options.front
+    asking = (terminal, not terminal)
+    every = [replace(options, interactive=asks) for asks in asking]
+    reports = (context_report(one, settings, None, services=SERVICES) for one in every)
+    same, other = (one["prefix_sha256"] for one in reports)
+    assert value["prefix_sha256"] == same != other
