@@ -14,8 +14,9 @@ from nexus_cli.commands.arguments import read_log
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.elide import join_with_and, name_first, plural
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.json_value import JsonObject
@@ -238,10 +239,13 @@ def describe_unsure(paths: Sequence[str], project: str = "") -> str:
 
 
 def _count(paths: Sequence[str]) -> str:
-    """Return the number of files and folders; the paths of folders end with `/`."""
-    folders = sum(path.endswith("/") for path in paths)
-    files = plural(len(paths) - folders, "file") if len(paths) > folders else ""
-    return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
+    """Return the number of files, folders (their paths end with `/`) and repositories (`.git`)."""
+    kinds = [
+        "folder" if path.endswith("/") else "file" if os.path.basename(path) != GIT_FOLDER else "repository"
+        for path in paths
+    ]
+    plurals = {"file": "files", "folder": "folders", "repository": "repositories"}
+    return join_with_and([plural(kinds.count(kind), kind, many) for kind, many in plurals.items() if kind in kinds])
 
 
 def _headline(value: JsonObject, counts: str) -> str:

@@ -155,7 +155,8 @@ def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
 def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     newest = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= newest:
-        why = f"there is no such turn; the newest is {newest}" if newest else "this session has no turns yet"
+        name = request.session if request.session.startswith("worktree-") else f"session {request.session}"
+        why = f"there is no such turn; the newest of {name} is {newest}" if newest else f"{name} has no turns yet"
         raise UsageError(
             f"turn {request.turn}",
             why,

@@ -75,7 +75,8 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
     assert shown(context, "undo 1").splitlines()[1:] == ["  restored  a"]
     assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "old\n")
     assert shown(context, "undo 2") == "Nothing to undo in turn 2."
-    with pytest.raises(NexusError, match="turn 9: there is no such turn; the newest is 2"):
+    newest = f"turn 9: there is no such turn; the newest of session {context.session.id} is 2"
+    with pytest.raises(NexusError, match=newest):
         context.run("undo 9")
 
 
@@ -171,3 +172,20 @@ def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_t
             context.run("undo")
     assert shown(context, "undo") == "Undid turn 1: 1 file restored.\n  restored  a"
     assert work.path("a").read_text() == "old\n"
+
+
+def test_a_repository_that_came_back_is_counted_as_one() -> None:
+    value = {
+        "action": "undo",
+        "turn": 1,
+        "dry_run": False,
+        "restored": [".git", "a", "b", "c/", "lib/.git"],
+        "removed": ["d/.git"],
+        "kept": [],
+        "references": [],
+        "head_moved": None,
+        "unfollowed": [],
+    }
+    first, *rows = find_form("undo")(value, 100).splitlines()
+    assert first == "Undid turn 1: 2 files, 1 folder and 2 repositories restored, 1 repository removed."
+    assert rows[0] == "  restored  .git"
