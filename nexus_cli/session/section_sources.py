@@ -294,7 +294,7 @@ def _format_moment(timestamp: float) -> str:
     return moment.strftime("%H:%M:%S" if moment.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
 
 
-def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
+def plain_trigger(front: str, source: str) -> Mapping[str, str]:
     """Return `type` and `source` of a trigger in a plain session, for `Sources.trigger`."""
     front = "repl" if front == CHAT else "ask"
     return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}

@@ -76,37 +76,33 @@ async def summarise(
     """
     reasons: list[str] = []
     paid = _Paid()
-    for source, way in _ways(engine, plan, choice, instructions, paid):
-        if paid.requests >= PAID:
-            break
+    for source, answer in _ask_sources(engine, plan, choice, instructions, paid):
         paid.ends.clear()
         try:
-            return await way(), source, "\n\n".join(paid.ends)
+            return await answer, source, "\n\n".join(paid.ends)
         except (SummaryOverflow, SummaryTimeout):
             raise
         except SummaryError as reason:
             reasons.append(str(reason))
+        if paid.requests >= PAID:
+            break
     earlier = f" (previous attempt failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
     raise SummaryError(f"{reasons[-1] if reasons else 'no model was able to write a summary'}{earlier}")
 
 
-def _ways(
+def _ask_sources(
     engine: Engine, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
-) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
-    """Yield the sources to try, in order, each with a function that requests the summary."""
-
-    def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
-        return lambda: _from_transcript(engine, plan, model, messages, instructions, paid)
-
+) -> Iterator[tuple[str, Awaitable[str]]]:
+    """Yield the sources to try, in order, each with the answer to await: the next one is tried if that fails."""
     if choice.source == "originals":
-        yield "originals", transcript(choice.model, choice.originals)
+        yield "originals", _from_transcript(engine, plan, choice.model, choice.originals, instructions, paid)
     if choice.forks and fork_fits(engine.context, plan, instructions):
         text = fork_instruction(plan, instructions)
-        yield "window", lambda: _answer(engine.fork("compact", text), plan.summary_cap, paid)
+        yield "window", _answer(engine.fork("compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         acts = find_acts(engine.conversation)
         gone = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
-        yield "transcript", transcript(choice.model, gone)
+        yield "transcript", _from_transcript(engine, plan, choice.model, gone, instructions, paid)
 
 
 async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Iterable[str]) -> list[str]:
