@@ -58,6 +58,43 @@ class AttachedFile:
         return fields | {"lines": [self.first, self.last]} | ({"of": self.total} if self.total else {})
 
 
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """An attached file as it was read: a block of the message or an image."""
+
+    record: AttachedFile
+    block: str = ""
+    part: Part | None = None
+    notice: str = ""
+    """Note for the person about the reading."""
+    uncounted: int = 0
+    """Bytes beyond the hard limit: counted, not kept."""
+
+
+@dataclass(slots=True)
+class Attachments:
+    """The blocks and parts that attached files add to a message."""
+
+    blocks: list[str] = field(default_factory=list)
+    """Text blocks to append after the text, separated by a blank line."""
+    parts: list[Part] = field(default_factory=list)
+    """Images."""
+    notices: list[str] = field(default_factory=list)
+    """Notes for the person about the reading of files, and failures."""
+    uncounted: int = 0
+    """Bytes beyond the hard limit: counted, not kept."""
+    files: list[AttachedFile] = field(default_factory=list)
+    """Records of the attached files, in order."""
+
+    def add(self, read: ReadFile) -> None:
+        """Add a file."""
+        self.files.append(read.record)
+        self.parts += filter(None, [read.part])
+        self.blocks += filter(None, [read.block])
+        self.notices += filter(None, [read.notice])
+        self.uncounted += read.uncounted
+
+
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),

@@ -18,7 +18,7 @@ from nexus_cli.cli.run.ask_options import AskOptions, PreparedTurn
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.core.attachment import AttachedFile, Part, Trigger
+from nexus_cli.core.attachment import Attachments, Trigger
 from nexus_cli.core.errors import UsageError
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.input.piped import Reader
@@ -163,38 +163,32 @@ class PromptReader:
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""
-        blocks, parts, files, notices, uncounted = [self._words], list[Part](), list[AttachedFile](), list[str](), 0
+        found = Attachments([self._words])
         if self._files:
             from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
             read = read_attachment(name, f"--file {name}", timeout=self._timeout, tell=self._tell)
-            files.append(read.record)
-            if read.part:
-                parts.append(read.part)
-            if read.block:
-                blocks.append(read.block)
+            found.add(read)
             self.inputs.append((f"--file {name}", read.block))
-            if read.notice:
-                notices.append(read.notice)
-            uncounted += read.uncounted
         if "@" in self._words and not self._words.startswith("/"):
             from nexus_cli.ui.input.attached_files import list_mentioned_files  # noqa: PLC0415  (few prompts have an @)
 
             for name in list_mentioned_files(self._words):
-                notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
+                found.notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
             if piped.notice:
-                notices.append(piped.notice)
-            uncounted += piped.uncounted
+                found.notices.append(piped.notice)
+            found.uncounted += piped.uncounted
             if self._from_stdin:
-                blocks[0] = piped.text.strip("\n")
+                found.blocks[0] = piped.text.strip("\n")
             else:
-                blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+                found.blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
             self.inputs.append(("stdin", piped.text))
         if self._words:
             self.inputs.append(("the prompt", self._words))
-        text = "\n\n".join(block for block in blocks if block.strip())
-        source = "stdin" if self._from_stdin and blocks[0] else "person"
+        text = "\n\n".join(block for block in found.blocks if block.strip())
+        source = "stdin" if self._from_stdin and found.blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)
-        return Trigger(text, source, tuple(parts), tuple(files), uncounted, expands=calls, schema=self.schema), notices
+        parts, files = tuple(found.parts), tuple(found.files)
+        return Trigger(text, source, parts, files, found.uncounted, expands=calls, schema=self.schema), found.notices

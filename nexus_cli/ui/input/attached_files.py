@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
+from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Attachments, Part, ReadFile, image_type
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
@@ -53,19 +53,9 @@ _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
 
 
 @dataclass(slots=True)
-class Mentions:
-    """The parts that mentioned files add to a message."""
+class Mentions(Attachments):
+    """The blocks and parts that mentioned files add to a message, and what is missing of them."""
 
-    blocks: list[str] = field(default_factory=list)
-    """Text blocks to append after the text, separated by a blank line."""
-    parts: list[Part] = field(default_factory=list)
-    """Images."""
-    notices: list[str] = field(default_factory=list)
-    """Notes for the person about the reading of files, and failures."""
-    uncounted: int = 0
-    """Bytes beyond the hard limit: counted, not kept."""
-    files: list[AttachedFile] = field(default_factory=list)
-    """Records of the attached files, in order."""
     missing: list[str] = field(default_factory=list)
     """Words that look like a path to no existing file."""
 
@@ -73,19 +63,6 @@ class Mentions:
     def along(self) -> tuple[str, ...]:
         """Names of the attachments, for a person: `a.py, 12 lines`."""
         return tuple(describe_attached(file.to_json()) for file in self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadFile:
-    """An attached file: a block of the message or an image."""
-
-    record: AttachedFile
-    block: str = ""
-    part: Part | None = None
-    notice: str = ""
-    """Note for the person about the reading."""
-    uncounted: int = 0
-    """Bytes beyond the hard limit: counted, not kept."""
 
 
 def quote_mention(path: str) -> str:
@@ -303,19 +280,9 @@ class _Gathering:
     def _add(self, written: str, path: str, *, lists: bool) -> None:
         try:
             if lists:
-                listed, count = _listing(written, path)
-                self.found.blocks.append(listed)
-                self.found.files.append(AttachedFile(written, FOLDER, len(listed.encode()), 1, count))
+                self.found.add(_listing(written, path))
             elif os.path.isfile(path) or os.path.isdir(path):
-                read = read_attachment(written, f"@{written}", str(self.folder))
-                self.found.files.append(read.record)
-                if read.part:
-                    self.found.parts.append(read.part)
-                if read.block:
-                    self.found.blocks.append(read.block)
-                if read.notice:
-                    self.found.notices.append(read.notice)
-                self.found.uncounted += read.uncounted
+                self.found.add(read_attachment(written, f"@{written}", str(self.folder)))
         except NexusError as error:
             self.found.notices.append(f"{error.message}; not attached")
         except OSError as error:
@@ -347,13 +314,15 @@ def list_mentioned_files(text: str) -> list[str]:
     return [name for name in names if os.path.isfile(find_attached(name, os.getcwd(), _resolve_mention)[0])]
 
 
-def _listing(written: str, path: str) -> tuple[str, int]:
+def _listing(written: str, path: str) -> ReadFile:
+    """Return the names in a folder as a block."""
     with os.scandir(path) as entries:
         names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
     lines = [name.encode("utf-8", "replace").decode().replace("\n", "\u2424") for name in names[:NAMES]]
     if len(names) > NAMES:
         lines.append(f"... and {len(names) - NAMES:,} more")
-    return f'<folder path="{_safe(written)}">\n' + "\n".join(lines) + "\n</folder>", len(names)
+    listed = f'<folder path="{_safe(written)}">\n' + "\n".join(lines) + "\n</folder>"
+    return ReadFile(AttachedFile(written, FOLDER, len(listed.encode()), 1, len(names)), listed)
 
 
 def _safe(name: str) -> str:
