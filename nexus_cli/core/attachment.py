@@ -73,7 +73,7 @@ class ReadFile:
 
 @dataclass(slots=True)
 class Attachments:
-    """What attached files add to a message."""
+    """The blocks and parts that attached files add to a message."""
 
     blocks: list[str] = field(default_factory=list)
     """Text blocks to append after the text, separated by a blank line."""

@@ -58,7 +58,7 @@ _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
 
 @dataclass(slots=True)
 class Mentions(Attachments):
-    """What mentioned files add to a message."""
+    """The blocks and parts that mentioned files add to a message, and what is missing of them."""
 
     missing: list[str] = field(default_factory=list)
     """Words that look like a path to no existing file."""
