@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, say
+from session.played import MODEL, Played, opened, request_report, say
 from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
-    return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
+    return request_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
 @pytest.mark.matrix

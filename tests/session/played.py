@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -20,6 +21,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.context import ContextReport, context_report, sent_request_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -92,3 +94,11 @@ def the_ledger() -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
+
+
+def request_report(asked: Options, settings: Settings, session: str | None, step: int | None) -> ContextReport:
+    """The report of a request of a session, as `nexus context --step` has it; of the next one without `step`."""
+    if step is None or session is None:
+        return context_report(asked, settings, session)
+    with closing(Ledger.open_for_reading(ledger_place())) as ledger:
+        return sent_request_report(ledger, session, settings, step)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, say, the_ledger
+from session.played import MODEL, Played, opened, request_report, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.paths import places
@@ -42,7 +42,7 @@ def writing(path: Path) -> Played:
 
 
 def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> Mapping[str, Any]:
-    return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
+    return request_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
 def limits(value: Mapping[str, Any]) -> dict[str, Any]:

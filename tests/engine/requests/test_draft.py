@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Played, say
+from session.played import MODEL, Played, request_report, say
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
@@ -76,7 +76,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, Mapping[str, Any], 
         services=services,
     )
     assert say(session, "zzz")[1].ok
-    return provider.lines, before, context_report(options, settings, session.id, 1)
+    return provider.lines, before, request_report(options, settings, session.id, 1)
 
 
 @pytest.mark.matrix
