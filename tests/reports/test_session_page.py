@@ -17,6 +17,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.page import chart
 from nexus_cli.reports.page.chart import draw_chart
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.session_page import session_page
@@ -98,10 +99,15 @@ def test_a_compaction_stands_out_among_many_prunings() -> None:
         )
         for step, cause in enumerate(causes, 1)
     ]
-    chart = draw_chart(requests)
-    lines = dict(re.findall(r'<path class="(rewrite(?: small)?)" d="([^"]*)"/>', chart))
+    drawn = draw_chart(requests)
+    lines = dict(re.findall(r'<path class="(rewrite(?: small)?)" d="([^"]*)"/>', drawn))
     assert (lines["rewrite"].count("M"), lines["rewrite small"].count("M")) == (1, 13)
-    assert re.findall(r'<a href="#r(\d+)">', chart) == [str(step) for step in range(1, 131)], "a click on each request"
+    assert re.findall(r'<a href="#r(\d+)">', drawn) == [str(step) for step in range(1, 131)], "a click on each request"
+
+
+def test_a_wide_chart_is_first_seen_from_its_newest_request() -> None:
+    style = Path(chart.__file__).with_name("page.css").read_text()
+    assert re.search(r"\.scroll \{[^}]*direction: rtl", style) and re.search(r"\.scroll > \* \{ direction: ltr", style)
 
 
 def test_the_title_of_a_long_beginning_has_no_attachment(ledger: Ledger) -> None:
