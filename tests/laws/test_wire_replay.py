@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.wire_replay import check_wire
-from laws.model import FORK, Habits, Model
+from laws.model import Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
-from ledger.conftest import on
 from search import sample
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone
 from nexus_cli.engine.compaction.make_room import draft_truncation
 
 QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)
@@ -63,25 +60,6 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
 
 
 @pytest.mark.matrix
-def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
-    with world(place, Model(4, "chat", QUIET), steps=30) as around:
-        session = lived(around)
-        with the_ledger() as ledger:
-            lane = ledger.session(session).main_lane
-            library = on(ledger, lane).requests()[0].sent_body.rpartition(" ")[0]
-            for step, sent in ((1, f"{library} {'0' * 64}"), (2, f"litellm 0.0.1 {'0' * 64}"), (3, "")):
-                with ledger.db.write():
-                    ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)
-        found = checked(session)
-        assert found["differ"] == [1]
-        assert found["skipped"] == {
-            f"it was made by litellm 0.0.1, here is {library}": [2],
-            "its body was not recorded": [3],
-        }
-        assert json.loads(json.dumps(found)) == found
-
-
-@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(["chat", "anthropic"], 2))
 def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Path, form: str) -> None:
     """Claude's cache marks say how much of a request was sent before: after a rewrite that is what both begin with."""
@@ -112,33 +90,3 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
         for session in both:
             found = checked(session)
             assert found["differ"] == [] and found["skipped"] == {} and found["equal"]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("form", sample(list(MODELS), 3, 1))
-def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, form: str) -> None:
-    summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}
-    listing = {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
-    script = {"rules": [summary, {"when": {"last_role": "tool"}, "then": "listed"}], "default": listing}
-    with world(place, script, window=12_000, form=form) as around:
-
-        async def live() -> str:
-            opened = around.open()
-            for number in range(4):
-                assert outcome(await say(opened, f"TURN{number} list")).ok
-            assert any(isinstance(event, CompactionDone) and event.ok for event in await opened.compact())
-            await opened.aclose()
-            return opened.id
-
-        session = asyncio.run(live())
-        found = checked(session)
-        (side,) = found["beside"]
-        assert side["agent"] == "compact" and side["differ"] == [] and side["skipped"] == {} and side["equal"]
-        assert found["equal"] + side["equal"] == len(around.server.requests)
-        assert checked(session, 1)["beside"] == []
-        with the_ledger() as ledger, ledger.db.write():
-            made_by = f"{found['library']} {'0' * 64}"
-            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = 1", made_by, side["lane"])
-        again = checked(session)
-        assert again["differ"] == [] and again["equal"] == found["equal"]
-        assert again["beside"] == [{**side, "equal": side["equal"] - 1, "differ": [1]}]

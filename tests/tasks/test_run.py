@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from program.stage import MODEL, Stage, stage
 from programs import need
-from search import sample
-from tasks import task as task_module
 from tasks.run import main
 from tasks.styles import Player, Turn, careful
 from tasks.task import Task, load, names
@@ -74,18 +71,6 @@ class Answers:
 
 
 @pytest.mark.matrix
-def test_a_results_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
-    results = tmp_path / "results.jsonl"
-    given = ["--model", MODEL, "--results", str(results), "--resume"]
-    main([*given, "crlf", "tabs"], Answers(0.1))
-    first, second = results.read_text().splitlines()
-    results.write_text(f"{first}\n{second[:30]}")
-    again = Answers(0.1)
-    assert main([*given, "crlf", "tabs"], again) == 1
-    assert len(again.caps) == 1 and results.read_text() == f"{first}\n{second}\n"
-
-
-@pytest.mark.matrix
 @pytest.mark.parametrize("answers", [Answers(None, is_result=False), Answers(None)])
 def test_an_unknown_cost_counts_as_all_that_was_allowed(answers: Answers, tmp_path: Path) -> None:
     several = next(name for name in names() if len(load(name).turns) > 1 and not load(name).tool)
@@ -102,53 +87,7 @@ def test_an_unknown_cost_counts_as_all_that_was_allowed(answers: Answers, tmp_pa
     assert json.loads(unlimited.read_text())["cost"] is None
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("kind", sample(["network", "auth", "aborted"], 3))
-def test_what_is_no_failure_of_the_model_stops_the_run_and_is_done_again(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results = tmp_path / "results.jsonl"
-    given = ["--model", MODEL, "--results", str(results), "crlf", "tabs"]
-    failing = Answers(0.1, kind=kind)
-    assert main(given, failing) == 3 and failing.asked == 1
-    told = capsys.readouterr().out
-    assert f"Stopped: {kind} happened" in told and "--resume" in told, told
-    again = Answers(0.1)
-    main([*given[:4], "--resume", *given[4:]], again)
-    assert again.asked == 2
-
-
-@pytest.mark.matrix
-def test_an_interrupt_ends_with_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = tmp_path / "results.jsonl"
-
-    def interrupted(folder: Path, arguments: Sequence[str]) -> tuple[int, str]:
-        if "server.ini" not in arguments[-1]:
-            raise KeyboardInterrupt
-        return Answers(0.1)(folder, arguments)
-
-    assert main(["--model", MODEL, "--results", str(results), "crlf", "tabs"], interrupted) == 3
-    told = capsys.readouterr().out
-    assert "crlf" in told and "Stopped: interrupted" in told, told
-
-
-def test_a_check_that_hangs_is_a_fault_with_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_module, "CHECK_SECONDS", 0.2)
-    hangs = replace(load("crlf"), check="echo waits; exec sleep 30")
-    monkeypatch.setattr("tasks.run.load", lambda name: hangs)
-    results = tmp_path / "results.jsonl"
-    assert main(["--model", MODEL, "--results", str(results), "crlf"], Answers(0.1)) == 1
-    row = json.loads(results.read_text())
-    assert row["why"] == "the check takes longer than 0.2 s" and row["cost"] == 0.1, row
-
-
 def lazy(task: Task, turn: int, folder: Path) -> Turn:
     """Do nothing, and claim that all is done."""
     yield from ()
     return "Done."
-
-
-def test_a_wrong_name_is_an_error_that_lists_the_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--model", MODEL, "nosuchtask"])
-    assert ended.value.code == 2 and "crlf" in capsys.readouterr().err
