@@ -383,6 +383,7 @@ class EditorAgent:
                     updated_at=session.updated,
                 )
                 for session in sessions
+                if not (cwd and session.worktree) or session.folder == cwd  # the protocol lists no other folder
             ]
         )
 

@@ -378,14 +378,14 @@ class Ledger:
     def search_titles(
         self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
     ) -> tuple[list[SessionInfo], int]:
-        """Find sessions by title: each of `words` must be in the name or first message, or begin the id or its shown
-        part, ignoring case. Sessions without entries and session `without` are left out. Return the `limit` used last,
-        and the total."""
+        """Find sessions by title: each of `words` must be in the name, first message or name of the worktree, or begin
+        the id or its shown part, ignoring case. Sessions without entries and session `without` are left out. Return the
+        `limit` used last, and the total."""
         where, values = sessions.of_front(folder, self._repository_of(folder), runs)
         where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
-        rows = self.db.all(f"SELECT key, id, name, first_text FROM sessions WHERE {where}", *values, without)
+        rows = self.db.all(f"SELECT key, id, name, first_text, worktree FROM sessions WHERE {where}", *values, without)
         wanted = replace_surrogates(words).casefold().split()
-        texts = ((key, session_id.casefold(), f"{name}\n{text}".casefold()) for key, session_id, name, text in rows)
+        texts = ((key, session_id.casefold(), "\n".join(parts).casefold()) for key, session_id, *parts in rows)
         keys = [
             key
             for key, session_id, text in texts

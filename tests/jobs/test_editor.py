@@ -13,7 +13,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from acp import schema
@@ -25,6 +26,7 @@ from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 from nexus_cli.acp.updates import UpdateStream
 from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.ledger import Ledger
 from nexus_cli.tools.registry import ToolRegistry
 
 PNG = png()
@@ -635,3 +637,17 @@ def test_a_call_that_a_former_process_left_open_is_not_begun_twice(tmp_path: Pat
     turn = UpdateStream(ToolRegistry(()), tmp_path, earlier=loaded)
     (ended,) = turn.translate(ToolResultEvent(call, ToolResult(error="outcome unknown"), 1, 0.0))
     assert isinstance(ended, schema.ToolCallProgress)
+
+
+@pytest.mark.matrix
+def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_project(tmp_path: Path) -> None:
+    from nexus_cli.acp.agent import EditorAgent
+
+    ledger, agent = Ledger.open(tmp_path / "ledger.db"), object.__new__(EditorAgent)
+    made = {"model": "m", "recipe": "chat", "at": "2026-01-01T00:00:00Z", "front": "chat", "project": "/p"}
+    here = ledger.create_session(folder="/p", **made)
+    apart = ledger.create_session(folder="/data/fix", worktree="fix", **made)
+    agent._pool = cast(Any, SimpleNamespace(open_ledger=lambda: ledger))
+    for cwd, ids in (("/p", [here.id]), ("/data/fix", [apart.id]), (None, [apart.id, here.id])):
+        assert [row.session_id for row in asyncio.run(agent.list_sessions(cwd)).sessions] == ids
+    ledger.close()

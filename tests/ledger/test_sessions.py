@@ -271,6 +271,7 @@ def test_the_root_of_a_project_lists_and_searches_the_sessions_of_its_worktrees(
     assert [info.id for info in ledger.sessions("/p", runs=False)] == [apart.id, here.id]
     assert ledger.count_sessions("/p", runs=False) == 2 and ledger.count_runs("/p") == 1
     assert [info.id for info in ledger.search_titles("herons", "/p", runs=False)[0]] == [apart.id, here.id]
+    assert [info.id for info in ledger.search_titles("fix herons", "/p", runs=False)[0]] == [apart.id]
     assert {hit.session for hit in ledger.search("herons", "/p").hits} == {here.id, apart.id, run.id}
     assert [info.id for info in ledger.sessions("/p/sub")] == [below.id]
     assert [info.id for info in ledger.sessions(apart.folder, runs=False)] == [apart.id]
