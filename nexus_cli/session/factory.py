@@ -192,7 +192,7 @@ def _open(
     recipe, recipe_notices = recipe_of(resumed, options)
     notices.extend(recipe_notices)
     name = _name_model(resumed, options, provider)
-    info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
+    info = _load_first_info(name, settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
         notices.append(f"{info.name} does not support tools: it can only answer with text")
@@ -310,7 +310,6 @@ def open_log(
 
 
 def _load_first_info(
-    ledger: Ledger,
     name: str,
     settings: Settings,
     recipe: Recipe,

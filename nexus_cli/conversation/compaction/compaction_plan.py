@@ -114,11 +114,6 @@ class CompactionPlan:
         return int(self.summary_cap * ASKED_SHARE)
 
     @property
-    def own_words(self) -> tuple[str, ...]:
-        """The texts of the quotes."""
-        return tuple(quote.text for quote in self.quotes)
-
-    @property
     def staying(self) -> tuple[int, ...]:
         """The entries that stay among the summarized ones."""
         first, last = self.entries
