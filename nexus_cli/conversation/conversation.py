@@ -73,12 +73,13 @@ class FrozenRequest:
 class Conversation:
     """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, log: Log, clock: Clock, measure: Measure) -> None:
-        """Begin a conversation, whose first epoch has neither system text nor tools."""
+    def __init__(self, log: Log, clock: Clock, measure: Measure, header: Epoch | None = None) -> None:
+        """Begin a conversation, whose first epoch has the `header` of another one."""
         self.log = log
         self.clock = clock
         self._measure = measure
-        self.epoch = Epoch(0, None, "start", "", "", (), WireRules().dumps(), (), self.last)
+        first = Epoch(0, None, "start", "", "", (), WireRules().dumps(), (), self.last)
+        self.epoch = first.with_header(header) if header else first
         self.tail: list[WindowItem] = []
         self._entries: dict[int, Entry] = {}
         """By id the known entries of window and run; one that was sent does not change."""

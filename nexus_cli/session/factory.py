@@ -37,7 +37,6 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
@@ -456,8 +455,8 @@ class SessionFactory:
             contract=options.contract,
             saves=options.save,
             step=log.known.step,
-            readings=Readings(notices=notices, away=away),
         )
+        engine.readings.notices, engine.readings.away = notices, away
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)

@@ -39,9 +39,7 @@ def measure(message: Message, preamble: str) -> int:
 
 def new_lane() -> Conversation:
     header = EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
-    lane = Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure)
-    lane.replace_header(header)
-    return lane
+    return Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure, header)
 
 
 def lines(lane: Conversation) -> list[bytes]:

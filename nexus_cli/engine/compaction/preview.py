@@ -76,7 +76,7 @@ async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, 
         },
         "stays": _part(plan.kept),
         "words": _words(plan),
-        "own_words": [_line(quote.text) for quote in plan.quotes],
+        "own_words": [_line(words) for words in plan.own_words],
         "answers": len(plan.answers),
         "record": {"most": plan.record_room},
         "summary": {

@@ -65,10 +65,6 @@ def total(chosen: CompactionPlan) -> int:
     return sum(s.tokens for s in chosen.kept)
 
 
-def own_words(chosen: CompactionPlan) -> tuple[str, ...]:
-    return tuple(quote.text for quote in chosen.quotes)
-
-
 def room(target: int) -> int:
     return target - max(SUMMARY_FLOOR, min(int(AVAILABLE * 0.08), target // 2)) - NOTE_TOKENS
 
@@ -114,7 +110,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
     assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
     least = measure(chosen.kept[0].message, "") + sum(map(group_tokens, groups[-1:]))
     if total(chosen) > least:
-        assert total(chosen) + sum(map(len, own_words(chosen))) <= max(room(target), least)
+        assert total(chosen) + sum(map(len, chosen.own_words)) <= max(room(target), least)
 
 
 def test_older_turns_yield_before_the_persons_own_words() -> None:
@@ -124,18 +120,18 @@ def test_older_turns_yield_before_the_persons_own_words() -> None:
     users = [s for s in ample.kept if s.message.role is Role.USER]
     assert len(users) == 3, "the last three turns"
     assert [s.message.role for s in tight.kept].count(Role.USER) == 1
-    assert len(own_words(tight)) >= 2, "the room went to their words, not to whole turns"
-    assert sum(map(len, own_words(tight))) <= own_words_room(AVAILABLE)
+    assert len(tight.own_words) >= 2, "the room went to their words, not to whole turns"
+    assert sum(map(len, tight.own_words)) <= own_words_room(AVAILABLE)
 
 
 def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
     groups = said([300, 800], [300, 800], [300, 800], [20, 1200])
     chosen = planned(groups, 1800)
-    assert own_words(chosen)
-    assert own_words(chosen)[-1] == "2" * 300, "the newest of them is whole"
-    assert "0" * 300 not in own_words(chosen)
+    assert chosen.own_words
+    assert chosen.own_words[-1] == "2" * 300, "the newest of them is whole"
+    assert "0" * 300 not in chosen.own_words
     assert chosen.summary_cap == 900
-    assert own_words(planned(groups, 500)) == ()
+    assert planned(groups, 500).own_words == ()
 
 
 def test_the_summary_yields_last_down_to_half_its_share() -> None:
@@ -184,7 +180,7 @@ def summed_up(*earlier: tuple[int, str]) -> CompactionPlan:
 
 def test_the_persons_own_words_outlive_the_next_compaction() -> None:
     chosen = summed_up((30, "and no tabs"), (1, "RULE: never touch legacy.py"))
-    assert own_words(chosen) == ("RULE: never touch legacy.py", "and no tabs", "0" * 50)
+    assert chosen.own_words == ("RULE: never touch legacy.py", "and no tabs", "0" * 50)
 
 
 def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_read() -> None:
@@ -199,8 +195,8 @@ def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_r
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
     assert chosen is not None
-    assert own_words(chosen)[-2:] == ("39" * 100, "0" * 50)
-    assert sum(map(len, own_words(chosen))) <= own_words_room(AVAILABLE)
+    assert chosen.own_words[-2:] == ("39" * 100, "0" * 50)
+    assert sum(map(len, chosen.own_words)) <= own_words_room(AVAILABLE)
     assert len(asked) < 12
 
 
@@ -290,9 +286,9 @@ def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> 
 
 def test_an_overlong_word_of_the_person_is_quoted_in_part() -> None:
     chosen = planned(said([5000, 10], [5, *[900] * 30]))
-    assert len(own_words(chosen)) == 1
-    assert MARK in own_words(chosen)[0]
-    assert len(own_words(chosen)[0]) <= own_words_room(AVAILABLE)
+    assert len(chosen.own_words) == 1
+    assert MARK in chosen.own_words[0]
+    assert len(chosen.own_words[0]) <= own_words_room(AVAILABLE)
 
 
 def test_the_entries_that_go_are_named_from_first_to_last() -> None:
@@ -320,7 +316,7 @@ def test_a_pin_of_what_stays_is_not_doubled_and_one_of_what_goes_is_no_longer_qu
     groups = said([50, *[900] * 8], [60, 10])
     chosen = with_pins(groups, pin(1, "0" * 50, 1), pin(2, "1" * 60, chosen_entry(groups)))
     assert [one.pin for one in chosen.pins] == ["p1"] and not chosen.crowded
-    assert own_words(chosen) == ()
+    assert chosen.own_words == ()
 
 
 def chosen_entry(groups: Sequence[Group]) -> int:
@@ -344,8 +340,8 @@ def test_pins_yield_after_own_words_and_before_the_summary() -> None:
     groups = said([300, 800], [300, 800], [300, 800], [20, 1200])
     one = pin(1, "k" * 400)
     ample, tight, none = (with_pins(groups, one, target=target) for target in (2600, 2220, 900))
-    assert ample.pins and own_words(ample)
-    assert tight.pins and sum(map(len, own_words(tight))) < sum(map(len, own_words(ample)))
+    assert ample.pins and ample.own_words
+    assert tight.pins and sum(map(len, tight.own_words)) < sum(map(len, ample.own_words))
     assert none.crowded == (one,) and none.summary_cap >= 256
 
 
@@ -370,8 +366,8 @@ def test_own_words_and_pins_exceed_the_target_rather_than_go_but_never_the_budge
     ample = plan(groups, available=AVAILABLE, target=7000, count=COUNT, pins=[one], beyond=room)
     tight = plan(groups, available=AVAILABLE, target=7000, count=COUNT, pins=[one], beyond=replace(room, most=7000))
     assert ample is not None and tight is not None
-    assert ample.pins == (one,) and [len(text) for text in own_words(ample)] == [60, 60]
-    assert tight.crowded == (one,) and not own_words(tight)
+    assert ample.pins == (one,) and [len(text) for text in ample.own_words] == [60, 60]
+    assert tight.crowded == (one,) and not tight.own_words
     assert ample.kept == tight.kept and total(ample) > 7000
 
 
@@ -384,7 +380,7 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
     chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins, beyond=room)
     assume(chosen is not None)
     assert chosen is not None
-    beside = sum(one.labelled_tokens(COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, own_words(chosen)))
+    beside = sum(one.labelled_tokens(COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
     assert not beside or total(chosen) + chosen.summary_cap + NOTE_TOKENS + beside <= room.most
 
 
@@ -445,14 +441,14 @@ def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: in
 def test_a_request_that_stays_before_what_goes_is_not_named() -> None:
     chosen = planned(said([100, *[300] * 60]))
     first, last = chosen.entries
-    assert first > 1 and chosen.staying == () and chosen.named_but(()) == f"{first} to {last}"
+    assert first > 1 and chosen.staying == () and chosen.named == f"{first} to {last}"
 
 
 def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     chosen = planned(said([50, 10], [100, *[300] * 60]))
-    assert chosen.staying == (5,) and chosen.named_but(()) == f"1 to {chosen.entries[1]} without 5"
+    assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
     text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
-    assert f"[Messages {chosen.named_but(())} are summarized here" in text
+    assert f"[Messages {chosen.named} are summarized here" in text
     more = Additions("", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare
@@ -466,5 +462,5 @@ def test_what_was_attached_to_the_persons_words_is_not_quoted_as_theirs() -> Non
     groups[3] = (item(groups[3][0].entry, Message(Role.USER, block)),)
     chosen = plan(groups, available=AVAILABLE, target=8000, count=COUNT)
     assert chosen is not None
-    assert own_words(chosen)[0] == words
-    assert not any("Never ask" in quote for quote in own_words(chosen))
+    assert chosen.own_words[0] == words
+    assert not any("Never ask" in quote for quote in chosen.own_words)
