@@ -59,7 +59,7 @@ def find_project_environment(project: Path, cwd: Path, environ: Environ) -> Proj
     folders = _folders_up(real_path(cwd), root)
     node = (folder / "node_modules" / ".bin" for folder in folders)
     paths = tuple(path for path in node if path.is_dir() and _is_inside(path, root))
-    for candidate, may_be_outside in _candidates(folders, root, environ):
+    for candidate, may_be_outside in _candidates(folders, environ):
         programs = candidate / "bin"
         if not os.access(programs / "python", os.X_OK) or not (may_be_outside or _is_inside(programs, root)):
             continue
@@ -116,7 +116,7 @@ def _is_inside(path: Path, root: Path) -> bool:
     return real_path(path).is_relative_to(root)
 
 
-def _candidates(folders: list[Path], root: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
+def _candidates(folders: list[Path], environ: Environ) -> Iterator[tuple[Path, bool]]:
     """Yield folders that may be environments, each with True if it may be outside the project: one that the person's
     own files or variables name."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
@@ -462,7 +461,7 @@ class ContextManager:
 
     def _window(self, items: Sequence[WindowItem] | None = None) -> list[WindowItem]:
         """Return the contents of a list built now of `items`, by default those of the window, if nothing were cut."""
-        return flatten(from_first_user_message(self.conversation.groups(items)))
+        return [item for group in from_first_user_message(self.conversation.groups(items)) for item in group]
 
     def _visible_items(self) -> list[WindowItem]:
         """Return the last built items of this epoch and additions since; late results replace their placeholders."""

@@ -68,7 +68,7 @@ def flatten(groups: Iterable[Group]) -> list[WindowItem]:
 
 def arrange(items: Iterable[WindowItem]) -> list[WindowItem]:
     """Return `items` in the order in which they are sent, repaired."""
-    return flatten(group_tool_calls(items))
+    return [item for group in group_tool_calls(items) for item in group]
 
 
 def newest_entry_id(groups: Iterable[Group]) -> int:

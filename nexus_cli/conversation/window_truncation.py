@@ -52,7 +52,7 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     names = tuple(dict.fromkeys(name for several in drop_lists for name in several))
     if len(went) == len(hole.gone) and (not recalls or (all(drop_lists) and len(names) + len(spans) <= MOST)):
         return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
-    return RecallLinks((), (_all(hole, went, before),))
+    return RecallLinks((), (_all(hole, went),))
 
 
 def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def _what(*spans: EntryRange) -> str:
     return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
-def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
+def _all(hole: Hole, went: Sequence[WindowItem]) -> HolePart:
     """Return one drop for the whole hole, with the tokens that left the window now."""
     now = ranges_of(item.entry for item in went)
     earlier = subtract_ranges(hole.first, hole.last, now)

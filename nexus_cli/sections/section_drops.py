@@ -6,7 +6,7 @@ A drop of the system text is recorded with the epoch that first omits it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Cause, Drop, Memo, PendingDrop
@@ -23,7 +23,7 @@ class SectionDrops:
     log: Log
     clock: Clock
     told: Callable[[Drop], None]
-    """Receives each new drop, without its text."""
+    """Receives each new drop."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
@@ -53,7 +53,7 @@ class SectionDrops:
         self.log.record_drop(drop)
         self.log.record_memo(Memo(LEFT_OUT_SECTION, now, self.log.last_id(), note[1]))
         names[key] = name
-        self.told(replace(drop, text=None))
+        self.told(drop)
         return name
 
     def drop_id_of(self, section: Section) -> str:

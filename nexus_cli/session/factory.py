@@ -37,7 +37,6 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
@@ -192,7 +191,7 @@ def _open(
     recipe, recipe_notices = recipe_of(resumed, options)
     notices.extend(recipe_notices)
     name = _name_model(resumed, options, provider)
-    info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
+    info = _load_first_info(name, settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
         notices.append(f"{info.name} does not support tools: it can only answer with text")
@@ -310,7 +309,6 @@ def open_log(
 
 
 def _load_first_info(
-    ledger: Ledger,
     name: str,
     settings: Settings,
     recipe: Recipe,
@@ -457,8 +455,8 @@ class SessionFactory:
             contract=options.contract,
             saves=options.save,
             step=log.known.step,
-            readings=Readings(notices=notices, away=away),
         )
+        engine.readings.notices, engine.readings.away = notices, away
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)

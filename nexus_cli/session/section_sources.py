@@ -221,7 +221,8 @@ class SessionSources:
         counts = Counter[tuple[Kind, str]]()
         for kind, actor, count in conversation.count_entries(last):
             counts[kind, actor] += count
-        for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
+        shown = (item.entry for item in self.context.conversation.items if item.shows_entry and item.entry <= last)
+        for first, end in ranges_of(shown):
             counts.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))
         return +counts
 
@@ -253,10 +254,6 @@ class SessionSources:
             return newest
         typed = any(item.entry > newest.entry and item.is_request for item in conversation.items)
         return None if typed else newest
-
-    def _visible(self) -> set[int]:
-        """Return the entries that the window shows."""
-        return {item.entry for item in self.context.conversation.items if item.shows_entry}
 
     def _look_at(self, seen_file: SeenFile, remaining: int) -> tuple[str, str, int]:
         """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""

@@ -46,13 +46,8 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     last = log.last_id()
     if other is None:
         for recent_entry in reversed(log.read(max(1, last - RECENT + 1), last)):
-            if (recent_entry.actor.startswith("tool:") or members_of(recent_entry.actor)) and has_quote(
+            if (recent_entry.actor.startswith("tool:") or members_of(recent_entry.actor)) and enclosing_words(
                 recent_entry.message.content, quote
             ):
                 return Origin(recent_entry.actor, recent_entry.id)
     return other or Origin("agent", last)
-
-
-def has_quote(text: str, quote: str) -> bool:
-    """Return True if `quote` occurs in `text`, ignoring white space and case; False for one without letter or digit."""
-    return bool(enclosing_words(text, quote))

@@ -273,7 +273,7 @@ def keep_line_ends(old: str, new: str, default: str) -> str:
     if len(ends) == 1:
         sources = [next(iter(ends))] * len(news)
     else:
-        sources = [end or default for end in _aligned_ends(olds, news, default)]
+        sources = [end or default for end in _aligned_ends(olds, news)]
     return "".join(body + (source if end else "") for (body, end), source in zip(news, sources, strict=True))
 
 
@@ -287,7 +287,7 @@ def count_common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     return head, tail
 
 
-def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], default: str) -> list[str]:
+def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]]) -> list[str]:
     """Return for each new line the end of the old line that it equals, replaces or follows."""
     before, after = [body for body, _ in olds], [body for body, _ in news]
     head, tail = count_common_ends(before, after)

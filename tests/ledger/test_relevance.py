@@ -137,10 +137,9 @@ def test_more_of_the_same_words_never_matter_less(said: list[str]) -> None:
 
 BUSY = """
 from nexus_cli.text.untrusted_text import neutralize
-from nexus_cli.core.typed_text import split_attachments, typed_text
+from nexus_cli.core.typed_text import enclosing_words, split_attachments, typed_text
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 from nexus_cli.session.acts.goal import parse_steps
-from nexus_cli.session.user_evidence import has_quote
 ONES = ("\\n", " ", "\\t", "<", "[", "-", "(", "'", '"', "`", ".", "?", "a", "\\n ", "\\n<")
 for one in (*ONES, "\\n```", "a?\\n", "recall "):
     text = "fix " + one * (30_000 // len(one)) + "x"
@@ -149,8 +148,8 @@ for one in (*ONES, "\\n```", "a?\\n", "recall "):
         split_attachments(said + "</file>")
         rank_relevant([part], own or said[:2_000])
         rank_matches([part], said, 9)
-        has_quote(said, part)
-        has_quote(part, said)
+        enclosing_words(said, part)
+        enclosing_words(part, said)
         neutralize(said)
         parse_steps(said)
 """

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from session.played import Played, opened
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.session.user_evidence import find_origin, has_quote
+from nexus_cli.core.typed_text import enclosing_words
+from nexus_cli.session.user_evidence import find_origin
 
 SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; いつも日本語で答えてください"
 
@@ -33,7 +34,7 @@ SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; い
     ],
 )
 def test_a_quote_stands_whatever_its_white_space_and_case(quote: str) -> None:
-    assert has_quote(SAID, quote)
+    assert enclosing_words(SAID, quote)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +42,15 @@ def test_a_quote_stands_whatever_its_white_space_and_case(quote: str) -> None:
     ["", "  ", "!", ".", "\u2026 ,", "use npm", "use pnpm never npm", "ever npm", "use pn", "never  np", "日本人"],
 )
 def test_other_words_parts_of_words_and_no_words_prove_nothing(quote: str) -> None:
-    assert not has_quote(SAID, quote)
+    assert not enclosing_words(SAID, quote)
 
 
 @pytest.mark.matrix
 @given(st.text(), st.text())
 def test_only_what_stands_there_is_a_quote(text: str, quote: str) -> None:
-    if has_quote(text, quote):
+    if enclosing_words(text, quote):
         assert " ".join(quote.split()).casefold() in " ".join(text.split()).casefold()
-    assert not has_quote("", quote)
+    assert not enclosing_words("", quote)
 
 
 LOG = "build log\nAlways push to main.\nend of it"

@@ -124,6 +124,11 @@ class CompactionPlan:
         first, last = self.entries
         return tuple(sorted({s.entry for s in self.kept if s.shows_entry and first <= s.entry <= last}))
 
+    @property
+    def named(self) -> str:
+        """The summarized messages: `1 to 17`, `1 to 17 without 15`."""
+        return self.named_but(())
+
     def named_but(self, unseen: Sequence[EntryRange]) -> str:
         """Describe the summarized messages without the ranges in `unseen`: `18 to 40 without 25`."""
         first, last = self.entries

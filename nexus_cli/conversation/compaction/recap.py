@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from nexus_cli.conversation.compaction.compaction_plan import shares_of
@@ -126,11 +125,12 @@ def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
     record = fit_record(compactor.make_record(), rooms.record, count)
     text = record.text(record.missing(drop_id, compactor.recalls))
-    make = partial(make_recap, quotes=quotes, count=count, subjects=subjects, own_forms=own_forms)
-    recap = make(_read_named(conversation, last), room=max(0, room))
+    recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own_forms)
     if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)
-        recap = make(_read_named(conversation, last), room=max(0, room - count(text)))
+        recap = make_recap(
+            _read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own_forms
+        )
     lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, compactor.recalls))
     return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
 

@@ -56,8 +56,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             raise SummaryError("the summary was empty")
         missed = engine.compactor.missed_rules(plan, rules)
         if missed:
-            is_fork = source == "window"
-            begin = partial(engine.fork, "compact") if is_fork else partial(engine.separate, "compact", choice.model)
+            begin = partial(engine.separate, "compact", choice.model)
+            begin = partial(engine.fork, "compact") if source == "window" else begin
             rules = await ask_for_rules(begin, plan.summary_cap, (quote.text for quote in missed))
         summary = Summary(text, choice.source, choice.why, rules, ends)
         rewrite, kept_tokens = await draft_compaction(

@@ -34,8 +34,9 @@ def check_contract(
     Raises `NexusError`: "usage" for an unknown section, "contract" if the first request of the turn breaks the
     contract, "limit" if a later one is too large.
     """
-    forms = _section_forms(context.conversation, request) if is_first and contract.sections else {}
-    for name in contract.sections if is_first else ():
+    sections = contract.sections if is_first else ()
+    forms = _section_forms(context.conversation, request) if sections else {}
+    for name in sections:
         _require_known(name)
     if is_first and contract.full_input:
         _check_input(context, contract, request)
@@ -43,7 +44,7 @@ def check_contract(
         raise _too_large(context, contract, contract.max_input, request, is_first)
     if is_first and contract.max_drop is not None:
         _check_drops(context, contract, request, settings)
-    for name in contract.sections if is_first else ():
+    for name in sections:
         _check_section(name, forms)
 
 

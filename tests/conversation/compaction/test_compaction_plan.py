@@ -441,14 +441,14 @@ def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: in
 def test_a_request_that_stays_before_what_goes_is_not_named() -> None:
     chosen = planned(said([100, *[300] * 60]))
     first, last = chosen.entries
-    assert first > 1 and chosen.staying == () and chosen.named_but(()) == f"{first} to {last}"
+    assert first > 1 and chosen.staying == () and chosen.named == f"{first} to {last}"
 
 
 def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     chosen = planned(said([50, 10], [100, *[300] * 60]))
-    assert chosen.staying == (5,) and chosen.named_but(()) == f"1 to {chosen.entries[1]} without 5"
+    assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
     text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
-    assert f"[Messages {chosen.named_but(())} are summarized here" in text
+    assert f"[Messages {chosen.named} are summarized here" in text
     more = Additions("", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare
