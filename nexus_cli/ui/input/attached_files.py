@@ -261,7 +261,7 @@ def _notebook_cells(read: Input, path: str, name: str, label: str, cells: tuple[
         part = read_notebook(read.text, first, limit, 0)
     except ToolError as error:
         raise UsageError(label, f"it {error}", "Choose other cells") from error
-    return part and _document_part(part, name)
+    return _document_part(part, name) if part else None
 
 
 def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> tuple[int, int | None]:
