@@ -134,7 +134,10 @@ def _change_settings(folders: Places, edit: Callable[[Any], None]) -> bool:
 def read_settings_text(path: Path) -> str:
     """Return the text of the file, "" if it does not exist; raise `NexusError("config", ...)` if it is unreadable."""
     try:
-        return path.read_bytes().decode("utf-8-sig") if path.exists() else ""
+        if path.is_file():
+            return path.read_bytes().decode("utf-8-sig")
+        read_values(path)  # raises for a folder, and for a pipe, which would never end
+        return ""
     except (OSError, UnicodeDecodeError):
         read_values(path)
         raise

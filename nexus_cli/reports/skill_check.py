@@ -88,7 +88,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         yield f"{shown}: not a regular file; skipped"
         return
     front = split_guide(file_text.text, str(path))
-    lines = file_text.text.splitlines()
+    lines = file_text.text.splitlines() or [""]
     if front.problem:
         yield f"{shown}:1: {front.problem}; skipped"
     for key, problem in _check_fields(front.fields, path):

@@ -160,6 +160,14 @@ def test_a_file_that_is_none_is_told(here: Places) -> None:
         read_values(here.settings)
 
 
+def test_a_pipe_in_place_of_the_file_is_told_and_never_opened(here: Places) -> None:
+    here.config.mkdir()
+    os.mkfifo(here.settings)
+    for act in (lambda: read_values(here.settings), lambda: write_setting(here, "limits.max_steps", "5")):
+        with pytest.raises(NexusError, match="is not a file"):
+            act()
+
+
 def test_no_file_is_no_error(here: Places) -> None:
     assert read_values(here.settings) == {}
 
