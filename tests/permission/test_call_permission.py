@@ -698,6 +698,16 @@ def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, an
 
 
 @pytest.mark.matrix
+def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_denies_it(project: Path) -> None:
+    write_settings("[rules]\ndeny = ['read_file(*.key)']\n")
+    made = "python3 -c \"open('a.k' + 'ey', 'w').write('SEC' + 'RET')\""
+    session = opened(project, ("bash", {"command": made}), ("bash", {"command": "cat *.key"}), allow="auto")
+    wrote, read = results(say(session, "go")[0])
+    assert wrote.status == 0 and (project / "a.key").read_text() == "SECRET"
+    assert read.status == 1 and "SECRET" not in read.output, "a glob asks nothing, and gets nothing"
+
+
+@pytest.mark.matrix
 def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Path) -> None:
     write_settings("[rules]\ndeny = ['read_file(.env)']\n")
     calls = [("bash", {"command": command}) for command in ("cp .env copy", "cat .env", "git diff -- .env")]

@@ -12,11 +12,12 @@ import pytest
 from ledger.conftest import fail_writes
 from session.played import Answer, Played, opened, say, the_ledger
 
-from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Notice, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
+from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, SessionLog, database
 
@@ -122,6 +123,24 @@ def test_a_side_lane_that_cannot_be_opened_is_kept_in_memory(person: Person, at_
     assert "/export FILE" in told
     with pytest.raises(NexusError, match="cannot be written"):
         strict.open_lane("compact", at_entry)
+
+
+def test_everything_that_was_recorded_is_there_after_the_failure(person: Person) -> None:
+    log = person.log()
+    log.append(entry(1))
+    log.begin_epoch(EPOCHS[0], ())
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [FixedValues(1, "now", 4, b"l" * 32)], [])
+    log.note("/p/a", "aa", "read")
+    log.calibrate("m", Calibration(1.5, 1))
+    log.record_memo(Memo("trigger", AT, 2, {"source": "stdin"}))
+    person.break_down()
+    log.record_reply(entry(2, Role.ASSISTANT), 1, Usage(5, 1), "stop", True)
+    assert [(one.id, one.preamble) for one in log.read(1, 9)] == [(1, "now"), (2, "")]
+    (row,) = log.requests()
+    assert row.finish == "stop" and log.current_epoch() == log.epoch(0) == EPOCHS[0]
+    assert log.digest("/p/a") == "aa" and log.calibration("m").reports == 1
+    assert [memo.entry for memo in log.memos("trigger")] == [2], "noted before its message"
+    assert person.saved().last_id() == 1 and len(person.said) == 1
 
 
 def test_what_another_process_wrote_meanwhile_is_not_taken_for_ones_own(person: Person) -> None:

@@ -245,6 +245,26 @@ def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_
     assert returned_drops(drops, whole[3:], of(memos)) == set()
 
 
+@pytest.mark.matrix
+def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
+            assert ended(await session.compact()).ok
+            for number in range(4):
+                _ = [event async for event in session.run(f"MORE{number} make a list")]
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            assert session.status().drops == 1
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        assert [(one["id"], one["back"]) for one in session_drops(ledger, session)["drops"]] == [
+            ("d1", False),
+            ("d2", True),
+        ]
+
+
 def drop(name: str, span: tuple[int, int] | None) -> Drop:
     return Drop(name, "x", 1, Cause.TRUNCATION, "", span)
 
