@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Answer, Person, Played, say
+from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -25,6 +25,19 @@ FIND = ("glob", {"pattern": "*"})
 RUN = ("bash", {"command": "touch made"})
 WRITE = ("write_file", {"path": "b.txt", "content": "b"})
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+
+
+class Person:
+    """Answers every question alike."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Any:
+        """See `Approver`."""
+        self.asked.append(question)
+        return self.answer
 
 
 def limited(
@@ -177,7 +190,7 @@ def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
             return Allow() if len(self.asked) <= yes else Deny("enough")
 
     limits = Limits(max_iterations=iterations)
-    session = limited(tmp_path, steps(*[[RUN]] * 6), limits, Tired(), allow="ask")
+    session = limited(tmp_path, steps(*[[RUN]] * 6), limits, Tired(None), allow="ask")
     error = say(session, "go")[1].error
     assert error is not None
     if iterations == 2:  # a run that goes on asking ends before
@@ -193,7 +206,7 @@ def test_a_call_that_ran_after_it_was_refused_is_not_told_as_a_repetition(tmp_pa
             return Allow() if len(self.asked) == 3 else Deny("explain it first")
 
     provider = steps([RUN], [RUN], [RUN])
-    events, end = say(limited(tmp_path, provider, Limits(), Hesitant(), allow="ask"), "go")
+    events, end = say(limited(tmp_path, provider, Limits(), Hesitant(None), allow="ask"), "go")
     assert end.ok and ran(events) == [False, False, True]
     assert not [request for request in provider.seen if "in a row" in str(request)]
 
@@ -204,7 +217,7 @@ def test_a_call_that_is_declined_now_and_then_still_ends_the_turn(tmp_path: Path
             self.asked.append(question)
             return Deny("not again") if len(self.asked) == 3 else Allow()
 
-    events, end = say(limited(tmp_path, steps(*[[RUN]] * 8), Limits(), Wavering(), allow="ask"), "go")
+    events, end = say(limited(tmp_path, steps(*[[RUN]] * 8), Limits(), Wavering(None), allow="ask"), "go")
     assert end.error is not None and "the model repeated the same bash call 5 times" in end.error["message"]
     assert ran(events)[:5] == [True, True, False, True, True]
 
