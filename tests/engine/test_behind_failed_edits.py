@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from permission.test_call_permission import SETTINGS, Call, Person, opened, results, write_settings
-from session.played import MODEL, Played, say
+from permission.test_call_permission import SETTINGS, Call, opened, results, write_settings
+from session.played import MODEL, Person, Played, say
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
 from nexus_cli.core.event import ApprovalAnswer, ApprovalRequest, ToolResultEvent

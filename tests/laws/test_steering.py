@@ -152,18 +152,6 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     assert len(around.server.requests) == 2
 
 
-@pytest.mark.matrix
-def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
-    async def live(around: World, session: Session) -> None:
-        watching = asyncio.create_task(time_out(session, (around.folder / "begun").exists))
-        assert outcome(await say(session, "FIRST do it")).finish == "limit"
-        await watching
-
-    _, entries = run_checked(place, [SLEEPS, "done"], live, limits=LONG_ENOUGH)
-    results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert results == [line.format(who=STOPPED_BY["timeout"]) for line in ("begun\n" + INTERRUPTED, CANCELLED)]
-
-
 def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         assert outcome(await say(session, "FIRST do it")).ok
@@ -246,4 +234,7 @@ def test_a_time_limit_ends_the_turn_and_keeps_what_was_done(where: str, place: P
         assert ended.error is not None and "timeout" in ended.error["message"]
         assert outcome(await say(session, "SECOND go on")).ok
 
-    run_checked(place, [slow, "done"], live, limits=LONG_ENOUGH)
+    _, entries = run_checked(place, [slow, "done"], live, limits=LONG_ENOUGH)
+    results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
+    told = [line.format(who=STOPPED_BY["timeout"]) for line in ("begun\n" + INTERRUPTED, CANCELLED)]
+    assert results == (told if where == "tool" else []), "it is not told as the person's act"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ from ledger.postgres import Server
 from ledger.test_roles import SECRET, fill, first_words, seen
 from rpc.serving import MODEL, SETTINGS, Answering
 from search import sample
+from worktrees.repository import git
 
 from nexus_cli.commands.memory import keep_fact
 from nexus_cli.commands.sessions import list_sessions, search_sessions
@@ -31,12 +31,7 @@ from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.sandbox.repository_key import repository_key
 from nexus_cli.session.session_facts import SessionFacts
 
-GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 REMOTE = "git@github.com:acme/shop.git"
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run([*GIT, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture

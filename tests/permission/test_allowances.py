@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from permission.test_call_permission import SETTINGS, Call, Person, notices, opened, results, write_settings
+from permission.test_call_permission import SETTINGS, Call, notices, opened, results, write_settings
 from search import sample
-from session.played import MODEL, Played, say
+from session.played import MODEL, Person, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from guide_files import find_skills
 from search import sample, variant
-from session.played import MODEL, Played, say, the_ledger
+from session.played import MODEL, Person, Played, say, the_ledger
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config import trust
@@ -69,18 +69,6 @@ DENIED: Call = ("bash", {"command": "touch never"})
 NETWORK: Call = ("bash", {"command": "touch net", "network": True})
 OUTSIDE: Call = ("bash", {"command": "touch ../outside", "outside": "it belongs there"})
 CALLS = (FREE, WRITES, DENIED, NETWORK, OUTSIDE)
-
-
-class Person:
-    """Gives one answer to everything, and keeps what was asked."""
-
-    def __init__(self, answer: Answer | None = None) -> None:
-        self.answer = answer or Allow()
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Answer:
-        self.asked.append(question)
-        return self.answer
 
 
 @pytest.fixture
@@ -481,25 +469,6 @@ def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
     assert line.endswith("bash(touch *) · undo: /permissions remove bash(touch *)")
 
 
-@pytest.mark.matrix
-def test_for_the_session_stores_nothing(project: Path) -> None:
-    person = Person(Allow(always=True))
-    session = opened(project, WRITES, WRITES, person=person)
-    say(session, "go")
-    assert len(person.asked) == 1 and not places().settings.exists()
-    assert [value.get("answer") for value in decisions(session)] == ["session", None]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(("level", "asks"), sample([("ask", True), ("auto", True), ("all", False)], 3))
-def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
-    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
-    (project / "a.txt").write_text("one\n")
-    person = Person()
-    say(opened(project, [FREE, ("read_file", {"path": "a.txt"})], person=person, allow=level), "go")
-    assert [one.call.name for one in person.asked] == (["bash", "read_file"] if asks else [])
-
-
 @pytest.mark.parametrize("level", ["plan", "ask", "all"])
 def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project: Path, level: str) -> None:
     write_settings('[rules]\ndeny = ["read_file(secret/**)", "write_file"]\n')
@@ -568,19 +537,6 @@ def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_plac
     assert ran("write_file", "read_file") == [True, False, False, False]
     assert ran(f"write_file({outside})", "write_file(NEXUS.md)") == [False, True, True, False]
     assert ran(f"read_file({secret})") == [False, False, False, True]
-
-
-@pytest.mark.matrix
-def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(project: Path) -> None:
-    (project / ".nexus").mkdir()
-    (project / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(touch *)"]\ndeny = ["bash(ls *)"]\n')
-
-    def ran() -> list[bool]:
-        return [result.ran for result in results(say(opened(project, [FREE, WRITES]), "go")[0])]
-
-    assert ran() == [True, False]
-    trust.trust(project, trust.read_configuration(project))
-    assert ran() == [False, False]
 
 
 @pytest.mark.matrix
@@ -957,16 +913,6 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
         assert "[sandbox: no network" in network and ask in network
         assert silent.startswith("[sandbox: no network") and ask in silent and "pipe: 6 0" in silent
         assert plain == "no trouble\n[exit status 0]"
-
-
-@pytest.mark.matrix
-def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: Path) -> None:
-    hook = project / ".git" / "hooks" / "pre-commit"
-    hook.parent.mkdir()
-    command = ("bash", {"command": f"echo evil > {hook.relative_to(project)}; echo evil > NEXUS.md; ls"})
-    events, _ = say(opened(project, command, allow="auto"), "go")
-    assert not hook.exists() and not (project / "NEXUS.md").exists()
-    assert "[sandbox: " in results(events)[0].text
 
 
 @pytest.mark.matrix

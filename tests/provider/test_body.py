@@ -48,18 +48,6 @@ def test_an_effort_that_the_model_does_not_take_is_left_out(model_server: Script
     assert "reasoning_effort" not in model_server.requests[0].body
 
 
-def test_ollama_is_told_the_size_of_the_window(model_server: ScriptedServer) -> None:
-    async def run() -> None:
-        info = ModelInfo("ollama_chat/mine", "ollama_chat", 24_000)
-        backend = LitellmBackend(api_base=model_server.base("ollama"), info=lambda name: info)
-        await hear(backend, request("ollama/mine"))
-
-    asyncio.run(run())
-    sent = model_server.requests[-1]
-    assert sent.path == "/api/chat"
-    assert sent.body["options"]["num_ctx"] == 24_000
-
-
 def test_ollama_is_told_the_size_of_the_window_that_is_known_by_then(model_server: ScriptedServer) -> None:
     """The server may have begun, or have got another version of the model, after the first request."""
     windows = [128_000, 8_000]

@@ -11,7 +11,7 @@ from search import sample
 from server.play import ScriptedServer, closed_port
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import FinishDelta, SentDelta, TextDelta, UsageDelta
+from nexus_cli.core.request import SentDelta, TextDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
@@ -97,17 +97,6 @@ def test_an_empty_stream_is_an_empty_answer_without_usage(form: str, fault: str,
     assert heard.error is None
     assert all(isinstance(d, SentDelta) for d in heard.deltas)
     assert (heard.reply.finish, heard.reply.usage) == ("empty", None)
-
-
-@pytest.mark.matrix
-@FORMS
-def test_a_stream_without_a_finish_reason_is_not_called_finished(form: str, model_server: ScriptedServer) -> None:
-    model_server.load([{"text": "half an answer", "fault": "no_finish"}])
-    heard = ask(model_server, form)
-    assert heard.error is None
-    assert not any(isinstance(d, FinishDelta | UsageDelta) for d in heard.deltas)
-    assert (heard.reply.finish, heard.reply.message.content) == ("none", "half an answer")
-    assert heard.reply.problem
 
 
 @pytest.mark.matrix

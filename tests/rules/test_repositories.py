@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rules.rows import decide
 from search import sample
+from worktrees.repository import git
 
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, UNSET
@@ -28,12 +29,6 @@ READS = (
     "git ls-files -m",
     "git blame f",
 )
-
-
-def git(folder: Path, *words: str) -> None:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always")
-    names = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(["git", "-C", str(folder), *person, *words], check=True, env=names, capture_output=True)
 
 
 def make_repository(folder: Path) -> Path:

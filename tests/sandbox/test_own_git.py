@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import textwrap
 import threading
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from search import sample
+from worktrees.repository import git
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
@@ -48,11 +48,6 @@ def project(tmp_path: Path) -> Path:
         git(made, *words)
     (made.parent / "secret").write_text(f"{SECRET}\n")
     return made
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    return subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, check=True, text=True).stdout
 
 
 def own(project: Path) -> Git:

@@ -143,20 +143,6 @@ def test_git_reads_with_the_settings_of_the_person(ground: Ground, is_worktree: 
 
 @pytest.mark.matrix
 @each_ground
-def test_settings_of_git_that_hold_a_password_are_left_out(ground: Ground) -> None:
-    def act(scene: Scene) -> Any:
-        for variable in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-            del scene.environ[variable]
-        token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-        (scene.home / ".gitconfig").write_text(f'[url "https://u:{token}@github.com/"]\n insteadOf = gh:\n')
-        profile = scene.profile("read")
-        return readable(scene, profile, scene.home / ".gitconfig"), scene.text("git log --format=%s", profile)
-
-    assert run_in(ground, act) == ([], "first\n")
-
-
-@pytest.mark.matrix
-@each_ground
 def test_programs_of_the_person_say_their_version(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
         tools = scene.home / ".local/bin"

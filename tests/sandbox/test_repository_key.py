@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from search import sample
+from worktrees.repository import git
 
 from nexus_cli.sandbox.repository_key import configuration_stamp, normalize_remote, repository_key
-
-GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run([*GIT, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def make(folder: Path, remote: str = "git@github.com:acme/shop.git", commits: int = 2) -> Path:
@@ -53,7 +47,7 @@ def test_clones_have_one_name_whatever_branch_is_out(tmp_path: Path) -> None:
     git(other, "remote", "set-url", "origin", "https://mira@github.com/acme/shop")
     git(other, "checkout", "-q", "--orphan", "pages")
     git(other, "commit", "-q", "--allow-empty", "-m", "another beginning")
-    root = git(first, "rev-list", "--max-parents=0", "HEAD")
+    root = git(first, "rev-list", "--max-parents=0", "HEAD").strip()
     assert repository_key(first) == repository_key(other) == f"github.com/acme/shop#{root[:12]}"
 
 

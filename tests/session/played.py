@@ -15,6 +15,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
+from nexus_cli.core import approval
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
@@ -30,6 +31,17 @@ Answer = str | list[tuple[str, dict[str, Any]]]
 """Text, or calls by name and arguments."""
 
 
+def stream_answer(answer: Answer, number: int, usage: Usage) -> Iterator[Delta]:
+    """Yield an answer to the request of this number, as a provider streams it."""
+    if isinstance(answer, str):
+        yield TextDelta(answer)
+    else:
+        for place, (name, arguments) in enumerate(answer):
+            yield CallDelta(place, f"call_{number}_{place}", name, json.dumps(arguments))
+    yield UsageDelta(usage)
+    yield FinishDelta("stop" if isinstance(answer, str) else "tool_calls")
+
+
 @dataclass
 class Played:
     """A provider that answers as `script` says."""
@@ -43,17 +55,24 @@ class Played:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
         self.seen.append(json.loads(json.dumps(list(request.messages))))
-        answer = self.script(request)
-        if isinstance(answer, str):
-            yield TextDelta(answer)
-        else:
-            for place, (name, arguments) in enumerate(answer):
-                yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
-        yield UsageDelta(self.usage)
-        yield FinishDelta("stop" if isinstance(answer, str) else "tool_calls")
+        for delta in stream_answer(self.script(request), len(self.seen), self.usage):
+            yield delta
 
     async def aclose(self) -> None:
         """Nothing to release."""
+
+
+@dataclass
+class Person:
+    """An approver that gives one answer to every question, and keeps what was asked."""
+
+    answer: approval.Answer = field(default_factory=approval.Allow)
+    asked: list[approval.Question] = field(default_factory=list)
+
+    async def ask(self, question: approval.Question) -> approval.Answer:
+        """See `Approver`."""
+        self.asked.append(question)
+        return self.answer
 
 
 def opened(provider: Played, folder: Path, session: str = "", **options: Any) -> Session:

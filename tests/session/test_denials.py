@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, say
+from session.played import MODEL, Person, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.approval import Deny, Question
+from nexus_cli.core.approval import Deny
 from nexus_cli.core.event import TurnEnd
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import Request
@@ -22,22 +22,6 @@ from nexus_cli.session.outcome import explain_denial
 LOOK = ("read_file", {"path": "a.txt"})
 RUN = ("bash", {"command": "touch made"})
 WRITE = ("write_file", {"path": "b.txt", "content": "x"})
-
-
-class Silent:
-    """A person who is asked and gives no answer."""
-
-    async def ask(self, question: Question) -> Deny:
-        """What became of it."""
-        return Deny("the input ended before an answer", said=False)
-
-
-class No:
-    """A person who says no."""
-
-    async def ask(self, question: Question) -> Deny:
-        """The answer."""
-        return Deny()
 
 
 def told(folder: Path, *calls: Any, switch: str = "--allow", **more: Any) -> str:
@@ -99,13 +83,13 @@ def test_the_rule_for_a_refused_command_is_that_command_and_a_wider_one_only_whe
 
 @pytest.mark.matrix
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
-    (row,) = rows = refused(tmp_path, RUN, approver=No())
+    (row,) = rows = refused(tmp_path, RUN, approver=Person(Deny()))
     assert (row["hint"], describe_denials(rows, "--allow")) == ("you said no", ""), "the question's line has shown it"
 
 
 @pytest.mark.matrix
 def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -> None:
-    (row,) = refused(tmp_path, RUN, approver=Silent())
+    (row,) = refused(tmp_path, RUN, approver=Person(Deny("the input ended before an answer", said=False)))
     assert row["hint"] == "the input ended before an answer"
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger.conftest import on
 from search import sample
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
@@ -365,21 +364,6 @@ def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_a
     assert say(other, "and what else?")[1].ok
     with the_ledger() as ledger:
         assert find_sessions_with(ledger.db, rest[0]) == [session.id, other.id], "the drop alone holds it there"
-
-
-@pytest.mark.matrix
-def test_what_is_told_is_shown(tmp_path: Path) -> None:
-    one_turn(tmp_path, SAID, remembering(FACT, SAID))
-    session = opened(Played(lambda request: "fine"), tmp_path)
-    events, _ = say(session, "how do I deploy this?")
-    shown = json.dumps([str(event) for event in events]) + json.dumps(_memos(session.id))
-    assert "project_memory.m1" in shown
-
-
-def _memos(session: str) -> list[Any]:
-    with the_ledger() as ledger:
-        lane = ledger.session(session).main_lane
-        return [dict(memo.value) for memo in on(ledger, lane).memos("plan")]
 
 
 @pytest.mark.matrix

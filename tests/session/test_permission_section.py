@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from permission.test_call_permission import SETTINGS, Person
-from session.played import MODEL, Played, say
+from permission.test_call_permission import SETTINGS
+from session.played import MODEL, Person, Played, say
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.limits import LEVELS, PLAN, next_levels

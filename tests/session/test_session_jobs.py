@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from programs import need
 from search import sample
-from session.played import MODEL, Played
+from session.played import MODEL, Person, Played
 from session.summed import Summariser, asks_for_summary, ended, live, turn
 
 from nexus_cli.commands import discover
@@ -24,7 +24,6 @@ from nexus_cli.commands.forms import find_form
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
-from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
@@ -40,17 +39,6 @@ from nexus_cli.session.session_jobs import SessionJobs, recorded_jobs
 from nexus_cli.undo.journal import read_steps
 
 Step = list[tuple[str, dict[str, Any]]] | str
-
-
-class Person:
-    """Allows everything."""
-
-    def __init__(self) -> None:
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Allow:
-        self.asked.append(question)
-        return Allow()
 
 
 class Model:

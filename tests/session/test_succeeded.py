@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session.played import MODEL, Played, the_ledger
+from session.played import MODEL, Person, Played, the_ledger
 from session.played import Answer as Reply
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.approval import Allow
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
@@ -28,19 +28,8 @@ OTHER = "openai/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})
 
 
-class Asked:
-    """A person who says "always" to everything, and counts."""
-
-    def __init__(self) -> None:
-        self.times = 0
-
-    async def ask(self, question: Question) -> Answer:
-        self.times += 1
-        return Allow(always=True)
-
-
 def _open(
-    folder: Path, provider: Played, person: Asked | None = None, earlier: Session | None = None, **more: object
+    folder: Path, provider: Played, person: Person | None = None, earlier: Session | None = None, **more: object
 ) -> Session:
     options = replace(Options(folder, MODEL), **more)  # type: ignore[arg-type]
     return open_session(options, SETTINGS, approver=person, provider=provider, earlier=earlier)
@@ -56,7 +45,7 @@ def _shell_then_done(request: Request) -> Reply:
 
 @pytest.mark.matrix
 def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_path: Path) -> None:
-    provider, person = Played(_shell_then_done), Asked()
+    provider, person = Played(_shell_then_done), Person(Allow(always=True))
 
     async def both() -> tuple[Session, list[Event]]:
         first = _open(tmp_path, provider, person)
@@ -69,7 +58,7 @@ def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_
 
     second, events = asyncio.run(both())
     assert any(isinstance(event, ToolResultEvent) and "hi" in event.result.text for event in events)
-    assert person.times == 1, "what was allowed for the session holds on"
+    assert len(person.asked) == 1, "what was allowed for the session holds on"
     assert provider.seen[-1][1]["content"].endswith("one")
     with the_ledger() as ledger:
         assert ledger.session(second.id).model == OTHER and ledger.session(second.id).turns == 2
@@ -77,7 +66,7 @@ def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_
 
 @pytest.mark.matrix
 def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -> None:
-    provider, person = Played(_shell_then_done), Asked()
+    provider, person = Played(_shell_then_done), Person(Allow(always=True))
 
     async def both() -> None:
         first = _open(tmp_path, provider, person)
@@ -87,7 +76,7 @@ def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -
         with the_ledger() as elsewhere:
             assert elsewhere.lock(first.id) and not elsewhere.lock(second.id)
         await _turn(second, "two")
-        assert person.times == 2, "what was allowed in one session is not allowed in the next"
+        assert len(person.asked) == 2, "what was allowed in one session is not allowed in the next"
         await second.aclose()
 
     asyncio.run(both())
@@ -314,13 +303,13 @@ def test_after_a_switch_of_model_and_in_a_fork_nothing_is_told_twice(tmp_path: P
     provider = Played(_shell_then_done)
 
     async def run() -> None:
-        session = _open(tmp_path, provider, Asked())
+        session = _open(tmp_path, provider, Person(Allow(always=True)))
         await _turn(session, "one")
-        session = _open(tmp_path, provider, Asked(), session, model=OTHER, resume=session.id)
+        session = _open(tmp_path, provider, Person(Allow(always=True)), session, model=OTHER, resume=session.id)
         await _turn(session, "two")
         assert session.ledger is not None
         fork = session.ledger.fork_session(session.id, at="2027-01-01T00:00:00.000Z").id
-        session = _open(tmp_path, provider, Asked(), session, resume=fork, model=MODEL)
+        session = _open(tmp_path, provider, Person(Allow(always=True)), session, resume=fork, model=MODEL)
         await _turn(session, "three")
         await session.aclose()
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from permission.test_call_permission import SETTINGS, Call, Person, opened, results, write_settings
+from permission.test_call_permission import SETTINGS, Call, opened, results, write_settings
 from search import sample
 from session.made_up import DEFINITIONS, made_up_tools
-from session.played import say
+from session.played import Person, say
 
 import nexus_cli
-from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.conversation.compaction.recap import describe_call
 from nexus_cli.conversation.pruning import find_stale
@@ -214,15 +213,6 @@ def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
             continue
         assert [one.call.name for one in person.asked] == [name for name in asked if name == call[0]], call
         assert result.denied is (bool(person.asked) or (level == "plan" and call in (STAMP, touch, DIAL))), call
-
-
-@pytest.mark.matrix
-def test_the_rules_of_a_project_bind_once_it_is_trusted(project: Path) -> None:
-    (project / ".nexus").mkdir()
-    (project / ".nexus" / "config.toml").write_text('[rules]\ndeny = ["word_tally(secret.txt)"]\n')
-    assert called(project, TALLY).ran
-    trust.trust(project, trust.read_configuration(project))
-    assert called(project, TALLY).denied
 
 
 def test_walls_hide_what_a_rule_for_all_reading_names(project: Path) -> None:

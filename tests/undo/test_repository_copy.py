@@ -215,19 +215,6 @@ def test_a_repository_that_a_redo_left_is_not_told_as_another_one(world: World) 
     assert again["restored"] == ["notes.txt"] and not again["unfollowed"]
 
 
-@pytest.mark.matrix
-def test_the_commit_that_another_repository_has_not_is_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository(world.project)
-    head = git(world.project, "rev-parse", "HEAD")
-    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
-        monkeypatch.setenv(name, "a")
-    command(world, "rm -rf .git; git init -q .; git add -A; git commit -qm anew")
-    command(world, "echo x > made")
-    assert world.undo(turn=1)["head_moved"] is None
-    assert git(world.project, "rev-parse", "HEAD") == head
-    git(world.project, "fsck", "--strict")
-
-
 def references(world: World) -> dict[str, str]:
     rows = [line.split() for line in git(world.project, "show-ref").decode().splitlines()]
     return {name: commit for commit, name in rows}

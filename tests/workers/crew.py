@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from session.played import MODEL, Answer, stream_answer
+
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.approval import Answer, Approver, Question
+from nexus_cli.core import approval
+from nexus_cli.core.approval import Approver, Question
 from nexus_cli.core.event import AgentEvent, Event, Outcome, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
-MODEL = "openai/played"
 SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
-Reply = str | list[tuple[str, dict[str, Any]]]
-"""Text, or calls by name and arguments."""
+Reply = Answer
 
 
 def content(request: Request) -> str:
@@ -53,13 +53,8 @@ class Crew:
         self.seen.append((role, request))
         made = self.roles[role](request)
         reply = made if isinstance(made, str | list) else await made
-        if isinstance(reply, str):
-            yield TextDelta(reply)
-        else:
-            for place, (name, arguments) in enumerate(reply):
-                yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
-        yield UsageDelta(self.usage)
-        yield FinishDelta("stop" if isinstance(reply, str) else "tool_calls")
+        for delta in stream_answer(reply, len(self.seen), self.usage):
+            yield delta
 
     async def aclose(self) -> None:
         """Nothing to release."""
@@ -69,10 +64,10 @@ class Crew:
 class Person:
     """An approver that answers with a function, and remembers what it was asked."""
 
-    answer: Callable[[Question], Answer]
+    answer: Callable[[Question], approval.Answer]
     asked: list[Question] = field(default_factory=list)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> approval.Answer:
         self.asked.append(question)
         return self.answer(question)
 

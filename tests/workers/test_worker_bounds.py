@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 from search import sample
-from workers.crew import MODEL, SETTINGS, Crew, Person, calls_made, content, crewed, doing, handing, results, run
+from session.played import MODEL
+from workers.crew import SETTINGS, Crew, Person, calls_made, content, crewed, doing, handing, results, run
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import AssessSettings

@@ -14,7 +14,10 @@ from pathlib import Path
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.worktrees.worktrees import enter_worktree
 
-IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+IDENTITY = (
+    *("-c", "user.name=A", "-c", "user.email=a@example.org"),
+    *("-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"),
+)
 
 
 def git(folder: Path, *words: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from permission.test_call_permission import Person, results, write_settings
-from session.played import MODEL, Played, say, the_ledger
+from permission.test_call_permission import results, write_settings
+from session.played import MODEL, Person, Played, say, the_ledger
 
 from nexus_cli.acp.updates import UpdateStream
 from nexus_cli.config.hook_tables import HookTable

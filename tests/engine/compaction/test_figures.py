@@ -18,8 +18,6 @@ from nexus_cli.commands.cache import cache_report, miss_report
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.pin import pins_report
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.core.drop_list import returned_drops
-from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import Request
@@ -161,24 +159,6 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
         finally:
             await session.aclose()
         return session
-
-    asyncio.run(live())
-
-
-@pytest.mark.matrix
-def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
-    async def live() -> None:
-        session = opened(Remembering(listing), tmp_path, settings=WIDE)
-        try:
-            await lived(session, *TURNS)
-            assert ended(await session.compact()).ok
-            made = {drop.id for drop in session.drops() if drop.cause is Cause.COMPACTION}
-            lane = session.context.conversation
-            assert made and not returned_drops(session.drops(), lane.items, lane.memos)
-            await done(session, uncompaction())
-            assert returned_drops(session.drops(), lane.items, lane.memos) == made
-        finally:
-            await session.aclose()
 
     asyncio.run(live())
 

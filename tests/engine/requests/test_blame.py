@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.requests.test_cache import FIRST, listing, told
 from search import sample
-from session.played import the_ledger
-from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
+from session.prefix_cache import LEAST, MODEL, OTHER, Remembering, lived, opened, results, working
 
-from nexus_cli.commands.cache import miss_report
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult
@@ -21,18 +20,8 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.session.session import Session
 from nexus_cli.session.start_conversation import start_conversation
 
-FIRST = "read the code " + "and think of every part " * 300
 RULES = "".join(f"Rule {number}: be careful.\n" for number in range(400))
 Change = Callable[[Session, Path], None]
-
-
-def listing(request: Any, step: int) -> Any:
-    return "done" if step % 4 == 0 else [("bash", {"command": f"seq {step}000 {step}300"})]
-
-
-def told(session: str, step: int | None = None) -> Mapping[str, Any]:
-    with the_ledger() as ledger:
-        return miss_report(ledger, session, SETTINGS, step)
 
 
 def entry(session: Session, folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Answer, Played
+from session.played import MODEL, Answer, Person, Played
 from shown_requests import show_request
 
 from nexus_cli.cli import app
@@ -22,7 +22,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, SandboxSettings, Settings
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core import clock
-from nexus_cli.core.approval import Deny, Question
+from nexus_cli.core.approval import Deny
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import LEVELS, PLAN
@@ -49,14 +49,6 @@ WORDS = "zzz"
 FRAME = TiktokenCounter("o200k_base").count_messages([Message(Role.USER, WORDS)]) - 1
 """Tokens of a message beside its words (one token here) and what we add to it."""
 SPACE_TOOLS = {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"}
-
-
-class Nobody:
-    """Is there to be asked."""
-
-    async def ask(self, question: Question) -> Deny:
-        """The answer."""
-        return Deny()
 
 
 def as_json(value: object) -> dict[str, Any]:
@@ -155,7 +147,7 @@ def opened(wire: Wire, folder: Path, **options: Any) -> Session:
     """A session as the command line opens it."""
     settings = replace(SETTINGS, sandbox=options.pop("sandbox", SETTINGS.sandbox))
     asked = Options(folder, **{"model": MODEL, **options})
-    approver = Nobody() if asked.interactive else None
+    approver = Person(Deny()) if asked.interactive else None
     return open_session(asked, settings, approver=approver, provider=wire, services=SERVICES)
 
 
