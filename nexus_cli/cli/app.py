@@ -86,15 +86,27 @@ PEER_WORDS = {
     "--ask-for-approval": "--allow LEVEL",
     "--permission-mode": "--allow LEVEL",
     "--sandbox": "--allow LEVEL",
+    "-s": "--allow LEVEL",
     "--full-auto": "--allow auto",
     "--allowedTools": "--rule RULE",
     "--allowed-tools": "--rule RULE",
+    "--disallowedTools": "nexus rules add 'deny RULE'",
+    "--disallowed-tools": "nexus rules add 'deny RULE'",
+    "--tools": "--recipe NAME",
     "--output-format": "nexus ask --json` or `nexus ask --stream-json",
     "--json-schema": "nexus ask --schema FILE",
     "--output-schema": "nexus ask --schema FILE",
     "--max-turns": "nexus ask --max-steps N",
     "--max-budget-usd": "nexus ask --max-cost USD",
     "--image": "nexus ask --file PATH",
+    "-i": "nexus ask --file PATH",
+    "-o": "nexus ask ... > FILE",
+    "--output-last-message": "nexus ask ... > FILE",
+    "--session": "--resume ID",
+    "--last": "--continue",
+    "--mcp-config": "nexus mcp add",
+    "--list-models": "nexus model list",
+    "--export": "nexus export",
     "--thinking": "--effort LEVEL",
     "--ephemeral": "--no-save",
     "--no-session": "--no-save",
@@ -109,6 +121,8 @@ PEER_WORDS = {
     "version": "nexus --version",
 }
 """Commands and options of other agents without a counterpart of the same name, and their replacement here."""
+PEER_PATHS = ("nexus", "nexus ask", "nexus map")
+"""Commands whose options other agents have."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 NEAR = 0.7
@@ -415,7 +429,7 @@ def _usage(error: Any) -> NexusError:
         known_options = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         hint = f"{suggest_name(option, known_options, '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        hint = f"Use `{PEER_WORDS[option]}`" if option in PEER_WORDS else hint
+        hint = f"Use `{PEER_WORDS[option]}`" if option in PEER_WORDS and path in PEER_PATHS else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

@@ -127,8 +127,10 @@ def add(
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
     if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
-        url = next((word for word in target if word.startswith(SCHEMES)), "URL")
-        hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
+        url = next((word for word in target if word.startswith(SCHEMES)), "")
+        hint = "Put options before NAME: nexus mcp add --env VAR=VALUE NAME COMMAND"
+        if url:
+            hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
         raise UsageError(f"wrong usage: {one_line(option)}", "expected a server name, then a URL or command", hint)
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and "://" in words[0]

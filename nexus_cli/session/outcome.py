@@ -67,7 +67,8 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
         return {**row, "limit": "", "by": SAID_NO, "hint": row["why"].removeprefix("not run: ")}
     if limit in (BY_RULE, GUARDED):
         why = row["why"].removeprefix("not permitted: ")
-        return {**row, "limit": "", "by": "rules", "hint": f"at every level: {why}" if limit == BY_RULE else why}
+        hint = f"refused at every level: {why}" if limit == BY_RULE else why
+        return {**row, "limit": "", "by": "rules", "hint": hint}
     if limit in BUDGET:
         return {**row, "by": "budget", "hint": "the last request of the budget is reserved for the report"}
     if limit in (SAID_NO, SIGNALS):

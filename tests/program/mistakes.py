@@ -301,6 +301,7 @@ MISTAKES = (
     Mistake("import without settings", ("import", "codex")),
     Mistake("command missing", ("mcp", "ad", "x")),
     Mistake("server with an option behind its name", ("mcp", "add", "web", "--url", "https://x.y/mcp")),
+    Mistake("server with a variable behind its name", ("mcp", "add", "notes", "-e", "K=v", "--", "notes-server")),
     Mistake(
         "server with an option of another program", ("mcp", "add", "--transport", "http", "web", "https://x.y/mcp")
     ),

@@ -310,7 +310,7 @@ def test_a_deny_rule_is_named_with_its_place_and_no_level_is_promised(tmp_path: 
     places().settings.write_text('[rules]\ndeny = ["bash(touch *)", "write_file(b.txt)"]\n')
     for call, rule in ((RUN, "deny bash(touch *)"), (WRITE, "deny write_file(b.txt)")):
         line = told(tmp_path, call, allow="all")
-        assert "At every level" in line and rule in line and "config.toml line 2" in line and "recipe" not in line
+        assert f"Refused at every level: {rule}" in line and "config.toml line 2" in line and "recipe" not in line
 
 
 def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:

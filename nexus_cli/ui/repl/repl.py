@@ -384,7 +384,7 @@ class Repl:
         self.input_queue.release_commands()
         if count := len(self.input_queue.unused) + len(self.input_queue.held):
             delivery = f"sent {'after' if self.input_queue.held else 'with'} your next message"
-            way = delivery if self.view.echoes else "Up to edit"
+            way = delivery if self.view.echoes else f"{delivery}; Up to edit"
             self.show_note(f"{plural(count, 'message')} still queued ({way})")
         self._go_on()
 

@@ -19,7 +19,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS
-from nexus_cli.ui.asked_question import is_command_line
+from nexus_cli.ui.asked_question import is_command_line, is_only_answer
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
@@ -89,7 +89,7 @@ def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, re
     of_question = field_bindings(
         panel,
         enter=partial(_answer, panel, reach),
-        stop=partial(_stop_question, panel, stops),
+        stop=partial(_stop_question, box, panel, stops),
         cycle_level=lambda: reach.controller.cycle_level(),
     )
     of_box_and_screen = (
@@ -266,9 +266,14 @@ def _control_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyB
     return bindings
 
 
-def _stop_question(panel: QuestionPanel, stops: Stops, *, gently: bool) -> None:
-    """Stop the work that asks; without such work, and at Esc on a question for a line, give no answer."""
-    if (panel.asked.keys or not gently) and stops.stop(gently=gently):
+def _stop_question(box: InputBox, panel: QuestionPanel, stops: Stops, *, gently: bool) -> None:
+    """Stop the work that asks, and move words that were typed for it to the empty box; without such work, and at Esc on
+    a question for a line, give no answer."""
+    asked, words = panel.asked, panel.buffer.text
+    if (asked.keys or not gently) and stops.stop(gently=gently):
+        if words.strip() and box.empty and not asked.is_hidden and not is_only_answer(words, asked):
+            box.fill(words)
+            panel.buffer.text = ""
         expire(panel.answer)
     else:
         panel.give(None)

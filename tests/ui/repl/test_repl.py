@@ -461,7 +461,7 @@ def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_
         stage.repl.enqueue(TypedMessage("later", "later"))
         stage.repl.interrupt(gently=True)
         await stage.idle()
-        way = "sent after your next message" if by_line else "Up to edit"
+        way = "sent after your next message" if by_line else "sent after your next message; Up to edit"
         assert f"1 message still queued ({way})" in stage.text
         stage.type("next")
         await stage.until(lambda: len(stage.provider.seen) == 3 and stage.repl.jobs.current is None)

@@ -700,6 +700,19 @@ def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_l
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+@pytest.mark.parametrize(("typed", "kept"), [("use make instead", "use make instead"), ("yes", "")])
+def test_words_for_a_question_whose_turn_is_stopped_stand_in_the_box(typed: str, kept: str, key: str) -> None:
+    async def play() -> tuple[str | None, str]:
+        async with stand(90) as on:
+            on.controller.running = True
+            asking = await _asked(on, typed, key)
+            return await asking, on.box.buffer.text
+
+    assert run_at_once(play()) == (None, kept)
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
 def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
     async def play() -> str | None:
