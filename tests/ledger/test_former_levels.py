@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from runs.stage import MODEL, SETTINGS, Played, last, run_due
-from shown_requests import show_request
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.reports.check_replay import check
+from nexus_cli.reports.context import context_report
 from nexus_cli.reports.decisions import decisions_report
 from nexus_cli.reports.runs import describe_run
 from nexus_cli.runs.plan_service import plan_value
@@ -82,7 +82,7 @@ def test_a_report_on_an_old_request_has_the_level_of_then(former: Ledger, tmp_pa
     assert check(former, session)["ok"], "the bytes that were sent stay"
     options = Options(tmp_path / "project", MODEL)
     for step, level in ((1, "auto"), (former.log(session).step(), "ask")):
-        value = show_request(options, SETTINGS, session, step)
+        value = context_report(options, SETTINGS, session, step)
         assert [bound["value"] for bound in value["limits"] if bound["name"] == "allow"] == [level]
 
 

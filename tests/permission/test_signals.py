@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Answer, Played, opened, say
-from shown_requests import show_request
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -157,7 +156,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     assert plans == ["single_action"] * 3
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
     for step in (None, 1, 2, 3):
-        assert mode(show_request(options, settings, session.id, step)["limits"]) == bound
+        assert mode(context_report(options, settings, session.id, step)["limits"]) == bound
     assert mode(context_report(Options(tmp_path, MODEL, recipe="signalled"), settings, None)["limits"]) == bound
     assert mode(context_report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
 
@@ -168,7 +167,7 @@ def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_pat
     session = opened(Played(wrong), tmp_path, recipe="signalled")
     assert say(session, "go")[1].ok
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
-    shown = [show_request(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
+    shown = [context_report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
     named = [{one["name"] for one in limits if one["bound_by"] == "signals"} for limits in shown]
     assert named == [{"mode"}, {"mode"}, {"mode", "max_iterations"}, {"mode", "max_iterations", "confirm"}]
 

@@ -10,11 +10,11 @@ import pytest
 from session.played import MODEL, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
-from shown_requests import show_request
 
 from nexus_cli.commands.usage import cost_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import TurnEnd
+from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 BACK = -25.0
@@ -59,6 +59,6 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
     assert [turn["requests"] for turn in value["turns"]] == [2, 2, 2, 3, 2], "the summary is asked for in the fourth"
     assert sum(turn["input"] for turn in value["turns"]) == value["total"]["input"]
     asked = Options(tmp_path, MODEL)
-    shown = [show_request(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
+    shown = [context_report(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
     assert [[drop["id"] for drop in one["drops"]] for one in shown] == [["d1"]] * 8 + [["d1", "d2"]] * 2
     assert [one["notices"] for one in shown] == [[]] * 10, "the limits of each are on record"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
-from shown_requests import show_request
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.commands.forms import find_form
@@ -20,7 +19,7 @@ from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.context import live_report
+from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -46,7 +45,7 @@ class Counting(Played):
 
 
 def shown(folder: Path, session: str | None, step: int | None = None, **options: Any) -> Mapping[str, Any]:
-    return show_request(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
+    return context_report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
 
 
 def comes_out(value: Mapping[str, Any]) -> None:

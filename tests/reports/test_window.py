@@ -11,16 +11,16 @@ import pytest
 from session.played import MODEL, Played, opened, say
 from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
-from shown_requests import show_request
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now
+from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
-    return show_request(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
+    return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
 @pytest.mark.matrix

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from sections.held_up import give_up
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
-from shown_requests import show_request
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PLAN
+from nexus_cli.reports.context import context_report
 from nexus_cli.sections import contributor
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.contributors import clock
@@ -45,7 +45,7 @@ def small(provider: Played, folder: Path, session: str = "", window: int = 8_000
 
 
 def shown(folder: Path, session: str, step: int | None = None, window: int = 8_000) -> Mapping[str, Any]:
-    return show_request(Options(folder, MODEL), settings(window), session, step)
+    return context_report(Options(folder, MODEL), settings(window), session, step)
 
 
 def section(value: Mapping[str, Any], name: str) -> dict[str, Any]:

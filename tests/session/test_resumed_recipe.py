@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
-from shown_requests import show_request
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.paths import places
@@ -43,7 +42,7 @@ def writing(path: Path) -> Played:
 
 
 def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> Mapping[str, Any]:
-    return show_request(Options(folder, MODEL, **options), SETTINGS, session, step)
+    return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
 def limits(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from server.blocks import content
 from server.meter import Meter
 from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
-from shown_requests import show_request
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
@@ -169,7 +168,7 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["words count less"]))
     session, events, _ = lived(provider, tmp_path, *[WORDS] * 4)
     count = len([step for step in steps_of(events) if step.epoch == 0])
-    shown = [show_request(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
+    shown = [context_report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
     system = [value["budget"]["used"]["system"] for value in shown]
     assert max(system) - min(system) <= 0.01 * max(system) and min(system) > 200
     assert [value["budget"]["used"]["total"] for value in shown] == [

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Played, opened, the_ledger
-from shown_requests import show_request
 
 from nexus_cli.commands.model import model_report
 from nexus_cli.config.settings import Settings
@@ -24,6 +23,7 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
 from nexus_cli.reports.check_replay import check
+from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -121,7 +121,7 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
     assert provider.seen.count([]) == 1 and RULES not in system(provider)
     assert "window" in epochs(session)
     asked, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 128_000}})
-    windows = [show_request(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
+    windows = [context_report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
     assert windows == [64_000, 64_000, 8_192, 8_192], "each in the window that it was sent into"
 
 

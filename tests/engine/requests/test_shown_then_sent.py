@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from search import sample
 from session.played import MODEL, Answer, Person, Played
-from shown_requests import show_request
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
@@ -80,7 +79,7 @@ class Wire(Played):
             assert [one["name"] for one in shown["tools"]] == [one["function"]["name"] for one in request.tools]
             if shown["history"]["entries"] == 0:
                 assert shown["prefix_sha256"] == hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
-            sent = show_request(Options(Path.cwd(), MODEL), SETTINGS, session, 1)
+            sent = context_report(Options(Path.cwd(), MODEL), SETTINGS, session, 1)
             assert [shown["counted"][name] for name in ("system", "tools")] == [
                 sent["counted"][name] for name in ("system", "tools")
             ]
@@ -248,7 +247,7 @@ def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wi
     wire.script = lambda request: lines.append(canonical(list(request.tools))) or "done"  # type: ignore[func-returns-value]
     turn(again)
     assert "Never run" in wire.seen[0][0]["content"]
-    sent = show_request(Options(here, OTHER), SETTINGS, session.id, 2)
+    sent = context_report(Options(here, OTHER), SETTINGS, session.id, 2)
     for value in (elsewhere, shown):
         assert value["tools"] == shown["tools"]
         assert [value["counted"][name] for name in ("system", "tools")] == [
