@@ -146,23 +146,21 @@ class ContextReport(JsonOf[RequestView]):
 
 
 def context_report(
-    options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
+    options: Options, settings: Settings, session: str | None, *, services: ServiceMakers = ()
 ) -> ContextReport:
-    """Return the report with the front end's `services`; raise `UsageError` for an unknown request."""
+    """Return the report of the next request with the front end's `services`; raise `UsageError` for an unknown
+    session."""
     if session is None:
         from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
         with new_session(options, settings, services) as new:
             return request_value(first_view(new))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
-        info = ledger.find_session(session)
-        if step is not None:
-            return request_value(sent_view(ledger, info, settings, step))
-        return request_value(recorded_view(ledger, info, options, settings, services))
+        return request_value(recorded_view(ledger, ledger.find_session(session), options, settings, services))
 
 
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> ContextReport:
-    """Return the report of request `step` of a session in an open ledger; errors as in `context_report`."""
+    """Return the report of request `step` of a session in an open ledger; raise `UsageError` if either is unknown."""
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 

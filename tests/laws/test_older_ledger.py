@@ -20,6 +20,7 @@ from laws.check import wire_sha256
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 from search import sample
+from session.played import context_report
 
 from nexus_cli.commands.drops import session_drops
 from nexus_cli.config.paths import places
@@ -28,7 +29,6 @@ from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.ledger import Ledger, schema
 from nexus_cli.reports.check_replay import check
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 STORED = Path(__file__).parent.parent / "ledger"

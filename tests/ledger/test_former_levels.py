@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from runs.stage import MODEL, SETTINGS, Played, last, run_due
+from session.played import context_report
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.reports.check_replay import check
-from nexus_cli.reports.context import context_report
 from nexus_cli.reports.decisions import decisions_report
 from nexus_cli.reports.runs import describe_run
 from nexus_cli.runs.plan_service import plan_value

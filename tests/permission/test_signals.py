@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Answer, Played, opened, say
+from session.played import MODEL, Answer, Played, context_report, opened, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -18,7 +18,7 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.permission.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.reports.decisions import limits_report
 from nexus_cli.session.options import Options
 

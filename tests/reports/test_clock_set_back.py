@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, count_definitions, the_ledger
+from session.played import MODEL, context_report, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
 
 from nexus_cli.commands.usage import cost_report
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import TurnEnd
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 BACK = -25.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, say, the_ledger
+from session.played import MODEL, Played, context_report, opened, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.commands.forms import find_form
@@ -19,7 +19,7 @@ from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

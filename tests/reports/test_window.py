@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, say
+from session.played import MODEL, Played, context_report, opened, say
 from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
 
 from nexus_cli.commands.forms import find_form
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.options import Options
 
 

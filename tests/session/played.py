@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import approval
@@ -21,8 +22,10 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports import context
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
 
@@ -111,3 +114,13 @@ def the_ledger() -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
+
+
+def context_report(
+    asked: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
+) -> context.ContextReport:
+    """The report of a request of a session, as `nexus context --step` has it; of the next one without `step`."""
+    if step is None or session is None:
+        return context.context_report(asked, settings, session, services=services)
+    with closing(Ledger.open_for_reading(ledger_place())) as ledger:
+        return context.sent_request_report(ledger, session, settings, step)

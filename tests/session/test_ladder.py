@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 from sections.held_up import give_up
-from session.played import MODEL, Answer, Played, opened, say, the_ledger
+from session.played import MODEL, Answer, Played, context_report, opened, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PLAN
-from nexus_cli.reports.context import context_report
 from nexus_cli.sections import contributor
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.contributors import clock

@@ -14,7 +14,7 @@ import pytest
 from search import sample
 from server.blocks import content
 from server.meter import Meter
-from session.played import MODEL, Answer, Played
+from session.played import MODEL, Answer, Played, context_report
 from session.summed import SUMMARY, asks_for_summary
 
 from nexus_cli.config.settings import CompactSettings, Settings
@@ -25,7 +25,6 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.context import context_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session

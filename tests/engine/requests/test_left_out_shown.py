@@ -11,7 +11,7 @@ import pytest
 from engine.requests.test_replan_sections import lived
 from hypothesis import given
 from hypothesis import strategies as st
-from session.played import MODEL, Played, opened, say, the_ledger
+from session.played import MODEL, Played, context_report, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
 from nexus_cli.commands.drops import session_drops
@@ -22,7 +22,6 @@ from nexus_cli.core.drop_list import NAMED, returned_drops, window_drops
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 

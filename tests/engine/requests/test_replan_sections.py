@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, the_ledger
+from session.played import MODEL, Played, context_report, opened, the_ledger
 
 from nexus_cli.commands.model import model_report
 from nexus_cli.config.settings import Settings
@@ -23,7 +23,6 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
 from nexus_cli.reports.check_replay import check
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

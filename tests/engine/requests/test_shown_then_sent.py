@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 from search import sample
+<<<<<<< ours
 from session.played import MODEL, Answer, Person, Played
+=======
+from session.played import MODEL, Answer, Played, context_report
+>>>>>>> theirs
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
@@ -30,7 +34,7 @@ from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.runs.runner import Runner
 from nexus_cli.service_list import SERVICES
