@@ -20,7 +20,7 @@ from laws.check import wire_sha256
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 from search import sample
-from session.played import request_report
+from session.played import context_report
 
 from nexus_cli.commands.drops import session_drops
 from nexus_cli.config.paths import places
@@ -125,7 +125,7 @@ def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
             drops = session_drops(ledger, session.id)
             assert drops["left_out"] == len(drops["drops"]) > 1 and drops["drops"][-1]["id"] == cut.id
         for step in (3, None):
-            shown = request_report(Options(around.folder, around.model), around.settings, session.id, step)
+            shown = context_report(Options(around.folder, around.model), around.settings, session.id, step)
             assert shown["sections"] and bool(shown["drops"]) == (step is None)
 
         async def live() -> None:
@@ -138,5 +138,5 @@ def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
         with the_ledger() as ledger:
             after = check(ledger, session.id)
             assert after["ok"] and after["requests"] >= 29
-        shown = request_report(Options(around.folder, around.model), around.settings, session.id, 3)
+        shown = context_report(Options(around.folder, around.model), around.settings, session.id, 3)
         assert shown["sections"] and shown["request_sha256"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from runs.stage import MODEL, SETTINGS, Played, last, run_due
-from session.played import request_report
+from session.played import context_report
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, WORKER
@@ -82,7 +82,7 @@ def test_a_report_on_an_old_request_has_the_level_of_then(former: Ledger, tmp_pa
     assert check(former, session)["ok"], "the bytes that were sent stay"
     options = Options(tmp_path / "project", MODEL)
     for step, level in ((1, "auto"), (former.log(session).step(), "ask")):
-        value = request_report(options, SETTINGS, session, step)
+        value = context_report(options, SETTINGS, session, step)
         assert [bound["value"] for bound in value["limits"] if bound["name"] == "allow"] == [level]
 
 

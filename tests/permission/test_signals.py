@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Answer, Played, opened, request_report, say
+from session.played import MODEL, Answer, Played, context_report, opened, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
@@ -18,7 +18,7 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.permission.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.reports.decisions import limits_report
 from nexus_cli.session.options import Options
 
@@ -156,7 +156,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     assert plans == ["single_action"] * 3
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
     for step in (None, 1, 2, 3):
-        assert mode(request_report(options, settings, session.id, step)["limits"]) == bound
+        assert mode(context_report(options, settings, session.id, step)["limits"]) == bound
     assert mode(context_report(Options(tmp_path, MODEL, recipe="signalled"), settings, None)["limits"]) == bound
     assert mode(context_report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
 
@@ -167,7 +167,7 @@ def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_pat
     session = opened(Played(wrong), tmp_path, recipe="signalled")
     assert say(session, "go")[1].ok
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
-    shown = [request_report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
+    shown = [context_report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
     named = [{one["name"] for one in limits if one["bound_by"] == "signals"} for limits in shown]
     assert named == [{"mode"}, {"mode"}, {"mode", "max_iterations"}, {"mode", "max_iterations", "confirm"}]
 

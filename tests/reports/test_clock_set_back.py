@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, count_definitions, request_report, the_ledger
+from session.played import MODEL, context_report, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
 
@@ -58,6 +58,6 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
     assert [turn["requests"] for turn in value["turns"]] == [2, 2, 2, 3, 2], "the summary is asked for in the fourth"
     assert sum(turn["input"] for turn in value["turns"]) == value["total"]["input"]
     asked = Options(tmp_path, MODEL)
-    shown = [request_report(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
+    shown = [context_report(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
     assert [[drop["id"] for drop in one["drops"]] for one in shown] == [["d1"]] * 8 + [["d1", "d2"]] * 2
     assert [one["notices"] for one in shown] == [[]] * 10, "the limits of each are on record"

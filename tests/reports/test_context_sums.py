@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, request_report, say, the_ledger
+from session.played import MODEL, Played, context_report, opened, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.commands.forms import find_form
@@ -45,7 +45,7 @@ class Counting(Played):
 
 
 def shown(folder: Path, session: str | None, step: int | None = None, **options: Any) -> Mapping[str, Any]:
-    return request_report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
+    return context_report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
 
 
 def comes_out(value: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, request_report, say
+from session.played import MODEL, Played, context_report, opened, say
 from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
 
@@ -19,7 +19,7 @@ from nexus_cli.session.options import Options
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
-    return request_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
+    return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
 @pytest.mark.matrix

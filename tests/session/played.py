@@ -21,9 +21,10 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.context import ContextReport, context_report, sent_request_report
+from nexus_cli.reports import context
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
 
@@ -96,9 +97,11 @@ def the_ledger() -> Iterator[Ledger]:
         ledger.close()
 
 
-def request_report(asked: Options, settings: Settings, session: str | None, step: int | None) -> ContextReport:
+def context_report(
+    asked: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
+) -> context.ContextReport:
     """The report of a request of a session, as `nexus context --step` has it; of the next one without `step`."""
     if step is None or session is None:
-        return context_report(asked, settings, session)
+        return context.context_report(asked, settings, session, services=services)
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
-        return sent_request_report(ledger, session, settings, step)
+        return context.sent_request_report(ledger, session, settings, step)

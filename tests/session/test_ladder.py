@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sections.held_up import give_up
-from session.played import MODEL, Answer, Played, opened, request_report, say, the_ledger
+from session.played import MODEL, Answer, Played, context_report, opened, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.settings import Settings
@@ -44,7 +44,7 @@ def small(provider: Played, folder: Path, session: str = "", window: int = 8_000
 
 
 def shown(folder: Path, session: str, step: int | None = None, window: int = 8_000) -> Mapping[str, Any]:
-    return request_report(Options(folder, MODEL), settings(window), session, step)
+    return context_report(Options(folder, MODEL), settings(window), session, step)
 
 
 def section(value: Mapping[str, Any], name: str) -> dict[str, Any]:

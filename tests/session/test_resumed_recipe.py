@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, request_report, say, the_ledger
+from session.played import MODEL, Played, context_report, opened, say, the_ledger
 
 from nexus_cli.commands.context import request_difference
 from nexus_cli.config.paths import places
@@ -17,7 +17,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
@@ -42,7 +42,7 @@ def writing(path: Path) -> Played:
 
 
 def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> Mapping[str, Any]:
-    return request_report(Options(folder, MODEL, **options), SETTINGS, session, step)
+    return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
 def limits(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Played, request_report, say
+from session.played import MODEL, Played, context_report, say
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
@@ -20,7 +20,6 @@ from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
-from nexus_cli.reports.context import context_report
 from nexus_cli.service_list import PLANS, SERVICES, WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -76,7 +75,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, Mapping[str, Any], 
         services=services,
     )
     assert say(session, "zzz")[1].ok
-    return provider.lines, before, request_report(options, settings, session.id, 1)
+    return provider.lines, before, context_report(options, settings, session.id, 1)
 
 
 @pytest.mark.matrix

@@ -14,7 +14,7 @@ import pytest
 from search import sample
 from server.blocks import content
 from server.meter import Meter
-from session.played import MODEL, Answer, Played, request_report
+from session.played import MODEL, Answer, Played, context_report
 from session.summed import SUMMARY, asks_for_summary
 
 from nexus_cli.config.settings import CompactSettings, Settings
@@ -25,7 +25,6 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.context import context_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session
@@ -168,7 +167,7 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["words count less"]))
     session, events, _ = lived(provider, tmp_path, *[WORDS] * 4)
     count = len([step for step in steps_of(events) if step.epoch == 0])
-    shown = [request_report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
+    shown = [context_report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
     system = [value["budget"]["used"]["system"] for value in shown]
     assert max(system) - min(system) <= 0.01 * max(system) and min(system) > 200
     assert [value["budget"]["used"]["total"] for value in shown] == [

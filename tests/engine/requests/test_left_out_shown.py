@@ -11,7 +11,7 @@ import pytest
 from engine.requests.test_replan_sections import lived
 from hypothesis import given
 from hypothesis import strategies as st
-from session.played import MODEL, Played, opened, request_report, say, the_ledger
+from session.played import MODEL, Played, context_report, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
 from nexus_cli.commands.drops import session_drops
@@ -22,7 +22,6 @@ from nexus_cli.core.drop_list import NAMED, returned_drops, window_drops
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.reports.context import context_report
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 
@@ -74,7 +73,7 @@ def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path
     lived(provider, tmp_path, 600_000, "two", again=session, model="openai/wide")
     asked, settings = Options(tmp_path, ""), Settings()
     for step, out in ((1, 1), (2, 0), (None, 0)):
-        shown = request_report(asked, settings, session, step)
+        shown = context_report(asked, settings, session, step)
         form = next(one["form"] for one in shown["sections"] if one["id"] == "instructions.project")
         assert (shown["left_out"], form == "full") == (out, not out)
     with the_ledger() as ledger:
@@ -93,7 +92,7 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
     lived(provider, tmp_path, 12_000, "two", again=session, model="openai/narrow")
     left = []
     for step in (1, 2):
-        shown = request_report(Options(tmp_path, ""), Settings(), session, step)
+        shown = context_report(Options(tmp_path, ""), Settings(), session, step)
         row = next(one for one in shown["sections"] if one["id"] == "instructions.project")
         left += [one["tokens"] for one in shown["drops"]]
         assert abs(left[-1] - (row["full_counted"] - row["counted"])) <= NAMED
@@ -128,7 +127,7 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
     assert counted == {"part of section identity.identity": 751_424, "part of section memory": 78_464}
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert any("MEMORY.md: only the first 65,536 bytes were read" in text for text in notices)
-    shown = request_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
     assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
         "identity.identity": 751_424,
         "memory": 78_464,

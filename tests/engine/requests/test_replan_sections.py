@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, request_report, the_ledger
+from session.played import MODEL, Played, context_report, opened, the_ledger
 
 from nexus_cli.commands.model import model_report
 from nexus_cli.config.settings import Settings
@@ -120,7 +120,7 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
     assert provider.seen.count([]) == 1 and RULES not in system(provider)
     assert "window" in epochs(session)
     asked, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 128_000}})
-    windows = [request_report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
+    windows = [context_report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
     assert windows == [64_000, 64_000, 8_192, 8_192], "each in the window that it was sent into"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL, Answer, Played, request_report
+from session.played import MODEL, Answer, Played, context_report
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, Settings
@@ -28,7 +28,7 @@ from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.context import live_report
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.runs.runner import Runner
 from nexus_cli.service_list import SERVICES
@@ -85,7 +85,7 @@ class Wire(Played):
             assert [one["name"] for one in shown["tools"]] == [one["function"]["name"] for one in request.tools]
             if shown["history"]["entries"] == 0:
                 assert shown["prefix_sha256"] == hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
-            sent = request_report(Options(Path.cwd(), MODEL), SETTINGS, session, 1)
+            sent = context_report(Options(Path.cwd(), MODEL), SETTINGS, session, 1)
             assert [shown["counted"][name] for name in ("system", "tools")] == [
                 sent["counted"][name] for name in ("system", "tools")
             ]
@@ -245,7 +245,7 @@ def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wi
     wire.script = lambda request: lines.append(canonical(list(request.tools))) or "done"  # type: ignore[func-returns-value]
     turn(again)
     assert "Never run" in wire.seen[0][0]["content"]
-    sent = request_report(Options(here, OTHER), SETTINGS, session.id, 2)
+    sent = context_report(Options(here, OTHER), SETTINGS, session.id, 2)
     for value in (elsewhere, shown):
         assert value["tools"] == shown["tools"]
         assert [value["counted"][name] for name in ("system", "tools")] == [
