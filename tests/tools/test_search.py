@@ -212,8 +212,12 @@ def test_rg_is_asked_to_narrow_and_never_believed_for_odd_bytes(desk: Any) -> No
 
 def test_rg_never_reads_a_file_that_is_too_large(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    ended = Mock(status=0, timed_out=False, uncounted=0, output=b"./a\0")
-    monkeypatch.setattr(grep, "run_walled", lambda argv, **_: asked.extend(argv) or ended)
+
+    def run_walled(argv: list[str], **_: Any) -> Any:
+        asked.extend(argv)
+        return Mock(status=0, timed_out=False, uncounted=0, output=b"./a\0")
+
+    monkeypatch.setattr(grep, "run_walled", run_walled)
     desk.write("a", "x")
     desk.write("b", "y")
     with desk.write("dump", "").open("wb") as file:
