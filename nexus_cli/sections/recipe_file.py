@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
@@ -94,8 +94,8 @@ def read_project_recipe(text: str, location: str) -> JsonDict:
 
 def _toml(text: str, location: str) -> JsonDict:
     try:
-        return parse_nested(tomllib.loads, text.replace("\r\n", "\n"))
-    except ValueError as error:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
         raise NexusError("config", location, str(error), "Correct the file") from error
 
 

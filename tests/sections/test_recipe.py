@@ -139,7 +139,7 @@ def test_a_project_may_name_what_changes_nothing() -> None:
         ("[limits]\nallow = 'everything'", "limits.allow must be one of"),
         ("x = 1", "unknown key 'x'"),
         ("=", "line 1"),
-        ("a = " + "[" * 5000, "nested too deeply"),
+        ("a = " + "[" * 5000, "recursion"),
     ],
 )
 def test_a_projects_recipe_that_would_widen_anything_is_refused_with_its_file(text: str, why: str) -> None:

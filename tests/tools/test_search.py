@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -207,6 +208,23 @@ def test_rg_is_asked_to_narrow_and_never_believed_for_odd_bytes(desk: Any) -> No
     assert not [p for p in ("def", "a.b", r"\w+ \d{2,3}", "(?:a|b)c$", "[a-z_]+") if grep._OTHER_DIALECT.search(p)]
     others = ("(?i)a", "(?=a)", r"\Aa", r"\u00e9", "[a&&b]", "[[a]", r"(a)\1", "a\nb")
     assert [p for p in others if not grep._OTHER_DIALECT.search(p)] == []
+
+
+def test_rg_never_reads_a_file_that_is_too_large(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run_walled(argv: list[str], **_: Any) -> Any:
+        asked.extend(argv)
+        return Mock(status=0, timed_out=False, uncounted=0, output=b"./a\0")
+
+    monkeypatch.setattr(grep, "run_walled", run_walled)
+    desk.write("a", "x")
+    desk.write("b", "y")
+    with desk.write("dump", "").open("wb") as file:
+        file.truncate(10 << 30)
+    arguments = grep.GrepArguments("x")
+    assert grep._narrow_by_rg("rg", desk.project, ["a", "b", "dump"], arguments, StopFlag()) == ["a", "dump"]
+    assert asked[asked.index("--") + 1 :] == ["./a", "./b"], "reading 10 GiB would take longer than the search"
 
 
 @pytest.mark.matrix

@@ -139,8 +139,8 @@ def _narrow_by_rg(
         return names
     case = ["-i"] if arguments.ignore_case else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
-    paths = set[str]()
-    for batch in _batches(names):
+    paths = {name for name in names if _too_large(root / name)}  # `rg` would read all of them
+    for batch in _batches([name for name in names if name not in paths]):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]
         try:
             outcome = run_walled(argv, stop=stop, seconds=SECONDS, reads=[str(root)], cwd=root)
@@ -150,7 +150,7 @@ def _narrow_by_rg(
         if outcome.status not in (0, 1) or outcome.timed_out or outcome.uncounted:
             return names
         paths.update(os.fsdecode(part).removeprefix("./") for part in outcome.output.split(b"\0") if part)
-    return [name for name in names if name in paths or _too_large(root / name)]
+    return [name for name in names if name in paths]
 
 
 def _too_large(path: Path) -> bool:

@@ -14,11 +14,7 @@ from typing import Any
 
 import pytest
 from search import sample
-<<<<<<< ours
-from session.played import MODEL, Answer, Person, Played
-=======
-from session.played import MODEL, Answer, Played, context_report
->>>>>>> theirs
+from session.played import MODEL, Answer, Person, Played, context_report
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
