@@ -85,7 +85,7 @@ class ScreenLayout(Container):
     @property
     def _panel(self) -> QuestionPanel | PickerPanel:
         """The panel that may have the focus."""
-        return self._picker if self._picker.is_open else self._question
+        return self._picker if self._picker.asking else self._question
 
     def live_rows(self) -> int:
         """Return the rows available for live lines."""
@@ -96,9 +96,9 @@ class ScreenLayout(Container):
         """Return the parts from above, each as rows of text or as a container. The box gets its rows first, then the
         question, then status, spinner, queue and live lines."""
         rows, columns = self._size()
-        picking = self._picker.is_open
+        picking = self._picker.asking
         row_limit = max(1, rows - PICKER_LEAVES if picking else rows // 3)
-        panel = min(self._panel.height(columns - 1, row_limit), rows if self._panel.is_open else rows - 1)
+        panel = min(self._panel.height(columns - 1, row_limit), rows if picking or self._question.is_open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
         if picking or (self._question.is_open and self._box.empty):

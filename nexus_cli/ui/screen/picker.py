@@ -46,11 +46,6 @@ class PickerPanel(FieldPanel):
         self._visible = 1
         """Number of choices that fit the screen."""
 
-    @property
-    def is_open(self) -> bool:
-        """True if a list is open; it has the focus."""
-        return self.asking
-
     field = 1
     """Rows of the search field."""
 
