@@ -18,6 +18,7 @@ from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, PIN
 from nexus_cli.core.running_workers import RUNNING
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.event_texts import first_line, read_notice_text
+from nexus_cli.reports.text.lines import plural
 
 NOT_SHOWN = ("report", "spawner", "untold", "failed")
 """Keys of a worker's record that its events do not have."""
@@ -97,7 +98,7 @@ def _read_session_act(kind: str, value: JsonObject) -> Iterator[SessionAct]:
 def _describe_goals(value: JsonObject) -> str:
     goals, steps = list(value.get("goals", ())), ""
     if len(goals) > 1:
-        steps = f" ({len(goals) - 1} {'step' if len(goals) == 2 else 'steps'})"
+        steps = f" ({plural(len(goals) - 1, 'step')})"
     text = f"{goals[0]['id']} {first_line(goals[0]['text'])}{steps}" if goals else ""
     for name in ("done", "dropped"):
         if ids := value.get(name):

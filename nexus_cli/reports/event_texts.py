@@ -17,7 +17,15 @@ from nexus_cli.core.limits import ALL, AUTO, LEVELS, PLAN
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
 from nexus_cli.reports.text.door import NameCommands
-from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
+from nexus_cli.reports.text.lines import (
+    describe_tokens,
+    dollars,
+    name_cause,
+    plural,
+    short,
+    short_thousands,
+    worker_title,
+)
 from nexus_cli.text.cells import one_line
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 
@@ -229,7 +237,7 @@ def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameComman
     if not denied:
         return ""
     calls = [cut_at_word(f"{call.get('tool', '')} {call.get('subject', '')}".strip(), SUBJECT) for call in denied]
-    count = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
+    count = plural(len(denied), "call was", "calls were")
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 
 
@@ -282,7 +290,7 @@ def worker_figures(row: JsonObject) -> list[str]:
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
     figures = [plural(steps, "step")] if steps else []
     if tokens:
-        figures.append(f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens")
+        figures.append(f"{short_thousands(tokens)} tokens")
     return figures + ([dollars(cost)] if cost else [])
 
 

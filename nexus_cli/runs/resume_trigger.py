@@ -8,6 +8,7 @@ from dataclasses import replace
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_stamp, recorded_seconds, utc_now
 from nexus_cli.core.duration import format_duration
+from nexus_cli.core.elide import plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
@@ -83,7 +84,7 @@ def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
     if not missed or run.waits is None:
         return ""
     reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MOST_REASONS:])
-    count = f"{len(missed)} event{'s' if missed[1:] else ''}"
+    count = plural(len(missed), "event")
     return f"; {count} of {run.waits.value['service']} arrived, none matched: {reasons}"
 
 

@@ -16,7 +16,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.text_file import FileText, decode_head, odd_file, read_text
 from nexus_cli.config.trust import trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
-from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, trim_text
+from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, plural, trim_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.section import DROP, STAND_IN, unread_note
@@ -101,7 +101,7 @@ def section_forms(header: str, text: str, count: Count) -> tuple[str, ...]:
     some = headings[:HEADINGS]
     if len(headings) > HEADINGS:
         more = len(headings) - HEADINGS
-        some.append(f"(and {more} more heading{'s' * (more != 1)})")
+        some.append(f"(and {plural(more, 'more heading')})")
     outline = "\n".join([header, *some, rest_line])
     forms = (
         [full, shortened, outline, f"{header}\n{rest_line}"] if some else [full, shortened, f"{header}\n{rest_line}"]

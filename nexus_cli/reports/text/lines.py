@@ -31,6 +31,11 @@ def short(tokens: int) -> str:
     return (f"{value:.1f}".removesuffix(".0") if value < 99.95 else f"{value:.0f}") + unit
 
 
+def short_thousands(tokens: int) -> str:
+    """Format tokens in few characters; from 10,000 on in whole thousands: `9.9k`, `12k`, `1.2M`."""
+    return short(tokens if tokens < 9_950 else round(tokens, -3))
+
+
 def describe_tokens(used: JsonObject) -> str:
     """Describe the tokens of a request: `1.6k in (1.5k cached), 14 out`."""
     cached = f" ({short(used['cache_read'])} cached)" if used["cache_read"] else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
@@ -26,8 +26,8 @@ def render(value: Value, view: View) -> Sections:
         _section(session["session"], (_line(session),), f"session {session['session']}") for session in value[:MOST]
     ]
     if rest := value[MOST:]:
-        many = "session that fits" if len(rest) == 1 else "sessions that fit"
-        pointer = f'- [{len(rest)} more earlier {many}: recall("{DROP}")]'
+        many = plural(len(rest), "more earlier session that fits", "more earlier sessions that fit")
+        pointer = f'- [{many}: recall("{DROP}")]'
         sections.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
     return tuple(sections)
 

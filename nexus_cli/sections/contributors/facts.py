@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nexus_cli.core.elide import name_first
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import LONGEST, MemorySlot
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
@@ -84,8 +84,8 @@ def _forms(fact: JsonObject) -> tuple[str, ...]:
 
 def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
     """Return the pointer to `count` facts; `capped`: the search was limited to so many."""
-    many = f"at least {count}" if capped else str(count)
-    return f'[{many} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
+    many = f"{'at least ' * capped}{plural(count, 'more fact')}"
+    return f'[{many} {ABOUT[slot]}: recall("{DROP}")]'
 
 
 def _names(facts: Sequence[Value]) -> str:

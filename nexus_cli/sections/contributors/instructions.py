@@ -15,7 +15,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.budget import share_room
-from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
+from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line, plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import real_path
@@ -137,7 +137,7 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
         shown.append(heading)
     if len(shown) < len(headings):
         more = len(headings) - len(shown)
-        shown.append(f"... and {more:,} more heading{'s' * (more != 1)}")
+        shown.append(f"... and {plural(more, 'more heading')}")
     return [first + "\n".join([*shown, last])]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nexus_cli.config.paths import is_below
 from nexus_cli.core.front_ends import FRONTS
 from nexus_cli.core.limits import ALL, UNASKED
-from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
+from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short_thousands
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, cut, cut_start, one_line, without_codes
 from nexus_cli.ui.render.theme import Theme
@@ -66,7 +66,7 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
 def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
     """Return the parts without those in `gone`."""
     role, sign = _pressure(status)
-    used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}"
+    used = f"{short_thousands(status.used) if status.used else '-'} of {short_thousands(status.budget)}"
     used = f"{_share(status):.0%}" if "tokens" in gone else used
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
@@ -114,11 +114,6 @@ def _pressure(status: Status) -> tuple[str, str]:
     if _share(status) >= CRITICAL:
         return "error", " !!"
     return ("warn", " !") if _share(status) >= HIGH else ("ok", "")
-
-
-def _thousands(tokens: int) -> str:
-    """Format tokens in few characters; from 10,000 on in whole thousands: `9.9k`, `12k`, `1.2M`."""
-    return short(tokens if tokens < 9_950 else round(tokens, -3))
 
 
 def _model(name: str) -> str:

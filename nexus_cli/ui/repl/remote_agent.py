@@ -21,7 +21,7 @@ from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
@@ -416,7 +416,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Show one object of the stream."""
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
-            self.repl.show_note(f"{'1 event was' if missed == 1 else f'{missed} events were'} missed", "warn")
+            self.repl.show_note(f"{plural(missed, 'event was', 'events were')} missed", "warn")
         elif (event := _event_of(line)) is not None:
             if isinstance(event, e.TurnEnd):
                 await self._refresh()
