@@ -65,10 +65,8 @@ class FakeSession:
         self.approver = approver
         self.saved = options.save
         self.cancelled = asyncio.Event()
-        self.stopper = ""
 
     def cancel(self, by: str) -> None:
-        self.stopper = by
         self.cancelled.set()
 
     def passed_limit(self) -> None:
@@ -81,8 +79,7 @@ class FakeSession:
             yield made
 
     async def aclose(self) -> None:
-        if os.environ.get("FAKE_CLOSED"):
-            Path(os.environ["FAKE_CLOSED"]).write_text(self.stopper)
+        """Nothing is kept."""
 
     def result(self, ended: e.Outcome) -> dict[str, Any]:
         return {"type": "result", "version": 1, "ok": ended.ok, "exit": ended.exit, "text": ended.text}
@@ -125,15 +122,6 @@ class FakeSession:
 
     async def lost(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         yield outcome("half an answ", "network", 1)
-
-    async def big(self, trigger: Trigger) -> AsyncIterator[e.Event]:
-        yield outcome("line\n" * 200_000)
-
-    async def flood(self, trigger: Trigger) -> AsyncIterator[e.Event]:
-        while not self.cancelled.is_set():
-            yield e.Text("word " * 100)
-            await asyncio.sleep(0)
-        yield outcome("", "aborted", 130)
 
     async def slow(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         ready()

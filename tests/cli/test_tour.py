@@ -19,7 +19,6 @@ import pytest
 from program.nursery import born
 from program.terminal_run import TerminalRun
 
-from nexus_cli.cli.app import COMMANDS
 from nexus_cli.config.paths import PACKAGE
 
 SECONDS = 60
@@ -151,20 +150,6 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
 
 
 @pytest.mark.matrix
-def test_there_are_five_scenes_and_the_last_words_are_what_to_type_next(two: tuple[Seen, Seen]) -> None:
-    assert re.findall(r"^(\d+)\. [A-Z]", two[0].out, re.MULTILINE)[-1] == "5"
-    assert re.search(r"\n    nexus\n\nand then what you want.*\n?.*\n\Z", two[0].out)
-
-
-@pytest.mark.matrix
-def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:
-    figures = re.search(r"compacted: ([\d,]+) -> ([\d,]+) tokens", two[0].flat)
-    assert figures is not None
-    before, after = (int(figure.replace(",", "")) for figure in figures.groups())
-    assert after < before / 2
-
-
-@pytest.mark.matrix
 def test_a_pipe_gets_plain_text(two: tuple[Seen, Seen]) -> None:
     for seen in two:
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", seen.out)
@@ -261,21 +246,6 @@ def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
 
 
-@pytest.mark.matrix
-def test_who_allows_nothing_sees_the_rest_all_the_same(tmp_path: Path) -> None:
-    with terminal(tmp_path, hurried=True, NO_COLOR="1") as (child, tmp):
-        shown = ""
-        while (found := child.expect([ON, ASKED, pexpect.EOF])) < 2:
-            shown += child.before
-            child.sendline("" if found == 0 else "n")
-        shown = " ".join((shown + child.before).split())
-        child.finish()
-        assert child.exitstatus == 0, shown[-600:]
-        assert "I stop here" in shown and "declined by the person" in shown and "Record of the work" in shown
-        assert "AssertionError" not in shown
-        assert list(tmp.iterdir()) == []
-
-
 def test_the_end_of_input_leaves(tmp_path: Path) -> None:
     with terminal(tmp_path, TERM="dumb") as (child, tmp):
         child.expect(ON)
@@ -283,18 +253,6 @@ def test_the_end_of_input_leaves(tmp_path: Path) -> None:
         child.send("\x04")
         assert "\x1b" not in shown + child.finish()
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
-
-
-@pytest.mark.matrix
-def test_ctrl_c_at_a_question_leaves_nothing(tmp_path: Path) -> None:
-    with terminal(tmp_path) as (child, tmp):
-        for _ in range(2):
-            child.expect(ON)
-            child.sendline("")
-        child.expect(ASKED)
-        child.send("\x03")
-        assert "Traceback" not in child.finish()
-        assert child.exitstatus == 130 and list(tmp.iterdir()) == []
 
 
 @pytest.mark.matrix
@@ -327,13 +285,3 @@ def test_its_name_stands_nowhere_else() -> None:
         if path.suffix in (".py", ".toml") and re.search(r"(?i)\btour\b|tour_", path.read_text())
     ]
     assert {name for name in named if not name.startswith("cli/tour/")} == {"cli/app.py"}
-
-
-@pytest.mark.matrix
-def test_who_has_no_model_hears_of_it(tmp_path: Path) -> None:
-    env, _, _ = person(tmp_path)
-    (Path(env["NEXUS_HOME"]) / "config" / "config.toml").unlink()
-    told = subprocess.run(
-        [NEXUS, "ask", "hi"], env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
-    )
-    assert told.returncode == 2 and b"nexus tour" in told.stderr and "tour" in COMMANDS

@@ -94,31 +94,6 @@ def test_all_that_waits_is_accepted_at_once(context: FakeContext) -> None:
     assert "No facts to change" in shown(context.run("memory accept all"))
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    "line",
-    [
-        "accept m9",
-        "accept",
-        "forget",
-        "forget all",
-        "add",
-        "search",
-        "nonsense",
-        "m1",
-        "add " + "x" * 2001,
-        "add user",
-        "add  Project ",
-    ],
-)
-def test_what_makes_no_sense_is_one_line(context: FakeContext, line: str) -> None:
-    context.run("memory add Likes tabs")
-    with pytest.raises(NexusError) as caught:
-        context.run(f"memory {line}")
-    assert caught.value.exit_status == 2 and caught.value.hint and "\n" not in caught.value.line
-    assert "Likes tabs" in shown(context.run("memory"))
-
-
 def test_a_fact_may_begin_with_a_word_like_a_slot(context: FakeContext) -> None:
     context.run("memory add use pnpm, never npm")
     assert "project" in shown(context) and "use pnpm, never npm" in shown(context)

@@ -430,13 +430,6 @@ def test_copy_takes_the_answer_or_a_block_of_it(context: FakeContext) -> None:
         context.run("copy 1")
 
 
-@pytest.mark.matrix
-def test_leaving_is_asked_for_by_two_names(context: FakeContext) -> None:
-    assert context.run("exit").left
-    context.left = False
-    assert context.run("quit").left
-
-
 def git(folder: Path, *arguments: str) -> None:
     who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, **who})

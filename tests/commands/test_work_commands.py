@@ -312,13 +312,6 @@ def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -
             context.run(f"schedule add x --in 2h {options}")
 
 
-@pytest.mark.matrix
-def test_status_tools_lists_the_tools(context: FakeContext) -> None:
-    context.run("status tools")
-    ((form, value),) = context.shown
-    assert form == "tools" and any(tool["name"] == "bash" for tool in value["tools"])
-
-
 @pytest.mark.parametrize("quote", ["'", '"'])
 def test_a_goal_whose_command_has_an_open_quote_is_refused(context: FakeContext, quote: str) -> None:
     with pytest.raises(NexusError, match=f"the quote {quote} is not closed"):

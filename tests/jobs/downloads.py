@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from program.stage import PRICED, QUICK, Done, Stage, calls, end, stage
+from project_files import write_files
 
 SECRET = "sekrit-"
 """What every secret of the person contains."""
@@ -292,9 +293,7 @@ def download(root: Path, backend: str) -> Iterator[Download]:
     with stage(root, answer) as place:
         place.settings(f'{QUICK}{PRICED}[sandbox]\nbackend = "{backend}"\n')
         place.environment["PATH"] = f"{Path(git_program()).parent}{os.pathsep}{place.environment['PATH']}"
-        for name, text in SECRETS.items():
-            (place.home / name).parent.mkdir(parents=True, exist_ok=True)
-            (place.home / name).write_text(text)
+        write_files(place.home, SECRETS)
         (place.nexus_home / "data").chmod(0o700)
         make_repository(place.folder)
         (place.folder / "evil.sh").write_text(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
 from programs import need
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER
@@ -41,7 +41,6 @@ You are the BUILDER.
 def place(tmp_path: Path) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
         agents = made.folder / ".claude/agents/team"
         agents.mkdir(parents=True)
         (agents / "reviewer.md").write_text(REVIEWER)

@@ -17,6 +17,7 @@ import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
 from search import sample
+from server.received import tool_results
 
 RUFF = Path(sys.executable).with_name("ruff")
 OLD = "import os\n\n\ndef price(net):\n    return net * 1.19\n"
@@ -52,11 +53,6 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def told(place: Stage) -> list[str]:
-    """The results of the calls in the newest request."""
-    return [str(one["content"]) for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
-
-
 def test_a_new_finding_is_told_once_and_an_old_one_never(place: Stage) -> None:
     place.script(
         Editor(
@@ -68,7 +64,7 @@ def test_a_new_finding_is_told_once_and_an_old_one_never(place: Stage) -> None:
     )
     done = place.ask("--allow", "edit", "--json", "change the price")
     assert done.status == 0 and done.result["files_changed"] == ["shop.py"], done
-    broken, moved, mended, again = told(place)
+    broken, moved, mended, again = place.results
     assert APPLIED + "1 new finding of `ruff check" in broken and "shop.py:5:18: F821 Undefined name `RATE`" in broken
     assert "F401" not in broken + moved + mended + again, "`os` was not used before either"
     assert APPLIED not in moved + mended and "fix" not in broken.replace("[*]", "").lower()
@@ -86,14 +82,14 @@ def test_a_whole_project_is_looked_at_before_its_first_edit(place: Stage) -> Non
     (place.folder / "new.go").write_text('package shop\n\nimport "fmt"\n\nfunc B() { fmt.Println() }\n')
     place.script(Editor(("new.go", "fmt.Println()", 'fmt.Printf("%s\\n", 3)')))
     assert place.ask("--allow", "edit", "print three").status == 0
-    (result,) = told(place)
+    (result,) = place.results
     assert APPLIED + "1 new finding of" in result and "new.go:5" in result and "old.go" not in result
 
 
 def test_many_findings_are_cut_at_twenty_and_the_rest_is_a_drop(place: Stage) -> None:
     place.script(Editor(("new.py", "", "".join(f"print(name_{at})\n" for at in range(35)))))
     done = place.ask("--allow", "edit", "--json", "write it")
-    (result,) = told(place)
+    (result,) = place.results
     assert APPLIED + "35 new findings of" in result and "name_19" in result and "name_20" not in result
     (drop,) = done.result["drops"]
     assert f"and 15 more: recall {drop['id']}" in result
@@ -106,11 +102,11 @@ def test_a_project_brings_checks_only_when_it_is_trusted(place: Stage) -> None:
     (place.folder / ".nexus" / "config.toml").write_text(own)
     place.script(Editor(("a b.txt", "", "x")))
     assert place.ask("--allow", "edit", "write").status == 0
-    assert APPLIED not in told(place)[-1]
+    assert APPLIED not in place.results[-1]
     assert place.run("trust", "--yes").status == 0 or place.run("trust", stdin=b"y\n").status == 0
     place.script(Editor(("c d.txt", "", "x")))
     done = place.ask("--allow", "edit", "write")
-    assert "too long: c d.txt" in told(place)[-1], done
+    assert "too long: c d.txt" in place.results[-1], done
 
 
 @pytest.mark.parametrize(
@@ -130,7 +126,7 @@ def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command
         place.settings(QUICK + PRICED + f'[[check]]\nglob = "*.md"\ncommand = "{command}"\nseconds = 20\n')
     place.script(Editor(*((f"{at}.md", "", "x") for at in range(4))))
     done = place.ask("--allow", "edit", "write")
-    assert done.status == 0 and not any(APPLIED in one for one in told(place))
+    assert done.status == 0 and not any(APPLIED in one for one in place.results)
     assert [line for line in done.told if " is off: " in line] == [line for line in done.told if why in line], done.told
     assert sum(why in line for line in done.told) == 1, done.told
 
@@ -163,7 +159,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     before = list[str]()
 
     def model(body: Any) -> Any:
-        results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        results = tool_results(body)
         if not results:
             return edit
         if len(results) == 1:
@@ -177,7 +173,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     done = place.ask("--allow", "auto", "change a", bug=spy)
     assert done.status == 0 and "BAD a = 1" in (place.folder / "a.ts").read_text(), done
     assert "is slow: findings, if any, come with a later result" in before[0] and "a.ts:1" not in before[0], before
-    later = "\n".join(told(place)[1:])
+    later = "\n".join(place.results[1:])
     assert "Edit applied. 1 finding of" in later and "a.ts:1:BAD a = 1" in later, later
     assert "old.ts" not in later, later
 
@@ -194,7 +190,7 @@ def test_a_check_that_was_slow_tells_what_the_next_edit_brought_too(place: Stage
     ]
 
     def model(body: Any) -> Any:
-        results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        results = tool_results(body)
         looks = log.read_text().count("looked") if log.exists() else 0
         if edits and (not results or looks == 2):
             return edits.pop(0)
@@ -204,7 +200,7 @@ def test_a_check_that_was_slow_tells_what_the_next_edit_brought_too(place: Stage
 
     place.script(model)
     assert place.ask("--allow", "auto", "change", bug=SPY.format(patience=0.2, log=str(log))).status == 0
-    assert "b.txt:1:BAD" in "\n".join(told(place)), told(place)
+    assert "b.txt:1:BAD" in "\n".join(place.results), place.results
 
 
 def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
@@ -214,7 +210,7 @@ def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
     assert (
         sum(
             "off (it took longer than 0.5 s, the last of 2 failures): later edits are not checked" in one
-            for one in told(place)
+            for one in place.results
         )
         == 1
     )
@@ -274,8 +270,8 @@ def test_findings_of_one_file_are_not_those_of_another(
         (place.folder / name).write_text(f"{text}\n")
     place.script(Editor(*edits))
     assert place.ask("--allow", "edit", "change").status == 0
-    assert [re.findall(r"^\[nexus: (.*)\]$", one.partition(APPLIED)[2], re.M) for one in told(place)] == new, told(
-        place
+    assert [re.findall(r"^\[nexus: (.*)\]$", one.partition(APPLIED)[2], re.M) for one in place.results] == new, (
+        place.results
     )
 
 
@@ -291,7 +287,7 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
     edits = [("edit_file", {"path": path, "edits": [{"old": old, "new": new}]}) for path, old, new in swapped]
     place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else calls(*edits))
     assert place.ask("--allow", "edit", "change").status == 0
-    assert f"[nexus: {line}]" in told(place)[-1], told(place)
+    assert f"[nexus: {line}]" in place.results[-1], place.results
 
 
 def test_a_check_can_change_nothing_and_deny_rules_hold(place: Stage) -> None:
@@ -302,7 +298,7 @@ def test_a_check_can_change_nothing_and_deny_rules_hold(place: Stage) -> None:
     place.settings(f'{QUICK}{PRICED}[rules]\ndeny = ["bash(cat *)"]\n{checks}')
     place.script(Editor(("a.md", "", "kept\n")))
     done = place.ask("--allow", "edit", "write")
-    (result,) = told(place)
+    (result,) = place.results
     assert "bad a.md" in result and "kept" not in result
     assert (place.folder / "a.md").read_text() == "kept\n" and not (place.folder / "seen").exists()
     assert any("is off: " in line and "deny bash(cat *)" in line for line in done.told), done.told
@@ -317,7 +313,7 @@ def test_a_name_is_one_word_and_never_runs(place: Stage) -> None:
     name = "-a $(echo PWNED) `id`;'\"*.txt"
     place.script(Editor((name, "", "x\n")))
     assert place.ask("--allow", "edit", "write").status == 0
-    assert f"[nexus: :./{name}:]" in told(place)[-1], told(place)
+    assert f"[nexus: :./{name}:]" in place.results[-1], place.results
     place.script(Editor(("-secret.txt", "", "x\n")))
     denied = place.ask("--allow", "edit", "write")
     assert any("is off: " in line and "deny bash(" in line for line in denied.told), denied.told
@@ -339,7 +335,7 @@ def test_no_check_runs_when_the_settings_say_none(place: Stage) -> None:
     place.settings(f"check = []\n{QUICK}{PRICED}")
     place.script(Editor(("shop.py", "net * 1.19", "net * RATE")))
     assert place.ask("--allow", "edit", "change").status == 0
-    assert APPLIED not in told(place)[-1]
+    assert APPLIED not in place.results[-1]
     assert "check = []" in place.run("config", "show").text
 
 

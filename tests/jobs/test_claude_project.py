@@ -7,14 +7,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
 from programs import need
+from project_files import commit_all, write_files
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER
 
@@ -83,15 +83,10 @@ def place(tmp_path: Path) -> Iterator[Stage]:
     need("git")
     need("bwrap")
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
-        for name, text in FILES.items():
-            (made.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (made.folder / name).write_text(text)
+        write_files(made.folder, FILES)
         for number in range(20):
             (made.folder / f".claude/commands/step{number}.md").write_text(f"Step {number}.\n")
-        git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]
-        for line in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "Begin"]):
-            subprocess.run([*git, *line], cwd=made.folder, check=True)
+        commit_all(made.folder)
         yield made
 
 

@@ -20,6 +20,7 @@ import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
 from search import sample
+from server.received import tool_results
 
 APP = """\
 import http.server
@@ -51,10 +52,6 @@ else:
 Call = tuple[str, dict[str, Any]]
 
 
-def results(body: Any) -> list[str]:
-    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-
 class Script:
     """A model that makes its calls one after the other, and then reports what it saw."""
 
@@ -63,7 +60,7 @@ class Script:
         self.seen: list[str] = []
 
     def __call__(self, body: Any) -> dict[str, Any]:
-        self.seen = results(body)
+        self.seen = tool_results(body)
         if len(self.seen) < len(self.steps):
             return calls(self.steps[len(self.seen)])
         return {"text": "Totals are sums now."}
@@ -84,7 +81,6 @@ def jobs(action: str, job: str = "", **more: str) -> Call:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path, None) as made:
-        made.settings(QUICK + PRICED)
         (made.folder / "app.py").write_text(APP)
         (made.folder / "check.py").write_text(CHECK)
         yield made
@@ -275,7 +271,7 @@ def test_what_the_person_does_while_a_job_runs_is_never_taken_back_unasked(place
     script = Script(bash("sleep 30", background=True))
 
     def model(body: Any) -> dict[str, Any]:
-        if results(body):
+        if tool_results(body):
             (place.folder / "mine.txt").write_text("the person's work\n")
             (place.folder / "only.txt").write_text("the only copy\n")
         return script(body)
@@ -301,7 +297,7 @@ def test_the_original_of_what_a_job_and_then_an_edit_changed_can_be_reached(plac
     script = Script(bash(job, background=True), ("read_file", {"path": "app.py"}), edit)
 
     def model(body: Any) -> dict[str, Any]:
-        assert not results(body) or until(lambda: (place.folder / "wrote").exists())
+        assert not tool_results(body) or until(lambda: (place.folder / "wrote").exists())
         return script(body)
 
     place.script(model)

@@ -17,20 +17,12 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
+from project_files import commit_all, write_files
 from search import sample, some
+from server.received import tool_results
 
 OWN = ("node_modules", ".venv", ".env")
 Call = tuple[str, dict[str, Any]]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-def commit_all(folder: Path) -> None:
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", ".")
-    git(folder, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "Start")
 
 
 def read_own(folder: Path) -> dict[str, tuple[str, bytes, int]]:
@@ -60,9 +52,7 @@ def make_node_project(folder: Path) -> None:
         "node_modules/sum-up/cli.js": "#!/usr/bin/env node\n",
         ".env": "CURRENCY=EUR\n",
     }
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(folder, files)
     (folder / "node_modules/.bin").mkdir()
     (folder / "node_modules/.bin/sum-up").symlink_to("../sum-up/cli.js")
     (folder / "node_modules/sum-up/cli.js").chmod(0o755)
@@ -83,9 +73,7 @@ def make_python_project(folder: Path) -> None:
         "    assert (here / '.env').read_text().startswith('CURRENCY=EUR')\n",
         ".env": "CURRENCY=EUR\n",
     }
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(folder, files)
     (folder / ".env").chmod(0o600)
     base = getattr(sys, "_base_executable", sys.executable)
     subprocess.run([base, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
@@ -150,10 +138,6 @@ PYTHON_DAMAGE = (
 )
 
 
-def results(body: Any) -> list[str]:
-    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-
 class Story:
     """A parent that hands the task over and applies the work, and its worker."""
 
@@ -163,7 +147,7 @@ class Story:
         """What the worker saw, the first message first."""
 
     def work(self, body: Any) -> dict[str, Any]:
-        got = results(body)
+        got = tool_results(body)
         self.seen = [str(body["messages"][-1]["content"])] if not got else [self.seen[0], *got]
         for step in self.steps:
             if len(got) < sum(map(len, self.steps[: self.steps.index(step) + 1])):
@@ -174,7 +158,7 @@ class Story:
         first = next(str(one["content"]) for one in body["messages"] if one["role"] == "user")
         if "TASK most" in first:
             return self.work(body)
-        got = results(body)
+        got = tool_results(body)
         if not got:
             return calls(("agent", {"task": "TASK most", "worktree": True}))
         if len(got) == 1:
@@ -186,7 +170,6 @@ class Story:
 def place(tmp_path: Path) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path, None) as made:
-        made.settings(QUICK + PRICED)
         yield made
 
 

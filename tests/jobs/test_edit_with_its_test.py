@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
+from server.received import tool_results
 
 SUITE = f"echo run >> suite.log; {shlex.quote(sys.executable)} -c 'import price; assert price.RATE == 4'"
 GUESSED = {"path": "price.py", "edits": [{"old": "RATE = 3", "new": "RATE = 4"}]}
@@ -27,7 +28,7 @@ command = "touch held; while [ ! -e go ]; do sleep 0.05; done"
 
 def model(body: Any) -> dict[str, Any]:
     """Guesses, then edits what the refusal has shown."""
-    results = [one["content"] for one in body["messages"] if one["role"] == "tool"]
+    results = tool_results(body)
     look, test = ("read_file", {"path": "price.py"}), ("bash", {"command": SUITE})
     if not results:
         return calls(("edit_file", GUESSED), look, test)

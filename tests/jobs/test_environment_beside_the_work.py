@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from program.stage import calls
+from project_files import write_files
 from terminal.repl import Place, Repl, place
 from terminal.terminal import ENTER
 
@@ -52,16 +53,9 @@ def fill(here: Place) -> None:
         ".pytest_cache/CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n",
         ".pytest_cache/v/lastfailed": "{}\n",
     }
-    for name, text in files.items():
-        (path := here.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(here.folder, files)
     for words in ("init -q -b trunk", "add shop.py README.md", "-c user.name=a -c user.email=a@b commit -qm first"):
         subprocess.run(["git", *words.split()], cwd=here.folder, check=True)
-
-
-def results(here: Place) -> list[str]:
-    """The results of tools in the newest request."""
-    return [str(one["content"]) for one in here.server.requests[-1].body["messages"] if one["role"] == "tool"]
 
 
 def test_an_environment_that_git_does_not_ignore_is_in_nobodys_way(tmp_path: Path) -> None:
@@ -71,7 +65,8 @@ def test_an_environment_that_git_does_not_ignore_is_in_nobodys_way(tmp_path: Pat
         with Repl(here, "--allow", "edit", columns=100, rows=40) as one:
             one.ready()
             one.say("where is the rate?")
-            assert "shop.py" in results(here)[-1] and "theirs.py" not in results(here)[-1]
+            found = here.server.requests[-1].results[-1]
+            assert "shop.py" in found and "theirs.py" not in found
 
             one.say("double it", ends=False)
             one.asked_about("bash")

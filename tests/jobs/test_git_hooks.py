@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from jobs.test_taken_back import git
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
 
 COMMIT = "echo a >> made.txt; git add -A; git commit -qm 'by the model'; git rev-parse --abbrev-ref HEAD"
 
@@ -21,7 +21,6 @@ def model(body: dict[str, Any]) -> Any:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path, model) as made:
-        made.settings(QUICK + PRICED)
         git(made.folder, "init", "-qb", "main")
         for name, value in (("user.name", "p"), ("user.email", "p@example.org")):
             git(made.folder, "config", name, value)

@@ -16,6 +16,7 @@ import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
 from search import sample
+from server.received import tool_results
 
 from nexus_cli.config.hook_tables import EVENTS
 
@@ -91,11 +92,6 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def told(place: Stage) -> list[str]:
-    """The results of the calls in the newest request."""
-    return [str(one["content"]) for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
-
-
 def asked(place: Stage, number: int = -1) -> str:
     """The newest message of the person in a request."""
     messages = place.server.requests[number].body["messages"]
@@ -133,7 +129,7 @@ def test_a_project_of_claude_works_once_it_is_trusted(place: Stage) -> None:
     assert (place.folder / "ran-guard").read_text() == "Write app.py\nEdit db/migrations/1.sql\n"
     assert (place.folder / "db/migrations/1.sql").read_text() == "a\n"
     assert (place.folder / "app.py").read_text() == "x = 1\n# formatted\n"
-    wrote, refused = told(place)
+    wrote, refused = place.results
     assert "[hook python3 .claude/hooks/format.py: formatted " in wrote, wrote
     assert "not permitted: hook python3 .claude/hooks/guard.py" in refused
     assert "Migrations are frozen; add a new one." in refused
@@ -217,7 +213,7 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     assert any("could not be started" in line for line in told_of) and max(map(len, told_of)) < 500
     pid = int((place.folder / "ran-fork").read_text())
     assert until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
-    assert not any("yyy" in one or "xxx" in one for one in told(place))
+    assert not any("yyy" in one or "xxx" in one for one in place.results)
 
 
 INPUTS = """
@@ -291,7 +287,10 @@ def test_a_hook_that_greps_its_input_guards_and_one_that_logs_keeps_its_trust(pl
     assert place.run("trust", stdin=b"y\n").status == 0
     place.script(Worker(bash("touch first"), bash("touch ü"), bash("touch last")))
     done = place.ask("--allow", "run", "--json", "touch")
-    assert done.status == 0 and "not that" in told(place)[1], (told(place), done.told)
+    assert done.status == 0 and "not that" in place.results[1], (
+        place.results,
+        done.told,
+    )
     made = {name for name in ("first", "ü", "last") if (place.folder / name).exists()}
     assert made == {"first", "last"} and "changed since" not in " ".join(done.told), (made, done.told)
     assert (place.folder / "hook.log").read_text().count("\n") == 3
@@ -317,7 +316,7 @@ def test_a_hook_reads_the_transcript_as_claude_code_keeps_one(place: Stage) -> N
     assert place.ask("--allow", "run", "say one").status == 0
     last = json.loads((place.folder / "last.jsonl").read_text())
     assert (last["type"], last["message"]["content"]) == ("assistant", [{"type": "text", "text": "Done."}])
-    assert "say one" in told(place)[0] and '"name":"bash","input":{"command":"echo one"}' in told(place)[0]
+    assert "say one" in place.results[0] and '"name":"bash","input":{"command":"echo one"}' in place.results[0]
 
 
 def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
@@ -326,7 +325,7 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
         personal(place, {**pre, "command": command, "timeout": 0.5})
         place.script(Worker(write("a.txt", "1\n")))
         assert place.ask("--allow", "edit", "write").status == 0
-        assert why in told(place)[-1] and not (place.folder / "a.txt").exists(), told(place)
+        assert why in place.results[-1] and not (place.folder / "a.txt").exists(), place.results
     personal(place)
     own = '[[hook]]\ncommand = "python3 .claude/hooks/guard.py"\n'
     own += "".join(f"{key} = {json.dumps(value)}\n" for key, value in pre.items())
@@ -336,11 +335,11 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / ".claude" / "hooks" / "guard.py").write_text("")
     assert place.ask("--allow", "edit", "write").status == 0
-    assert "changed since you trusted it" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    assert "changed since you trusted it" in place.results[-1] and not (place.folder / "a.txt").exists()
     (place.folder / ".claude" / "hooks" / "guard.py").write_text(GUARD)
     assert place.ask("--allow", "edit", "write").status == 0
-    assert "KeyError" not in told(place)[-1] and "file_path" not in told(place)[-1]
-    assert (place.folder / "a.txt").exists(), told(place)
+    assert "KeyError" not in place.results[-1] and "file_path" not in place.results[-1]
+    assert (place.folder / "a.txt").exists(), place.results
 
 
 def bash(command: str) -> tuple[str, dict[str, Any]]:
@@ -388,7 +387,10 @@ def test_what_a_model_changes_in_its_turn_stops_a_hook_at_its_next_call(place: S
     done = place.ask("--allow", "all", "--json", "write")
     assert done.status == 0 and (place.folder / "ran-guard").read_text() == "Write a.txt\n", done
     assert not (place.folder / "ran-forged").exists() and not (place.folder / "b.txt").exists()
-    assert why in told(place)[2] and any(why in line for line in done.told), (told(place), done.told)
+    assert why in place.results[2] and any(why in line for line in done.told), (
+        place.results,
+        done.told,
+    )
 
 
 def test_a_hook_of_a_trust_that_is_revoked_in_the_turn_runs_no_more(place: Stage) -> None:
@@ -449,7 +451,7 @@ def test_hooks_and_rules_that_git_ignores_hold_in_every_worktree(place: Stage) -
     work = Worker(*steps)
 
     def model(body: Any) -> dict[str, Any]:
-        tools = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        tools = tool_results(body)
         if not any("TASK" in str(one["content"]) for one in body["messages"] if one["role"] == "user"):
             return {"text": "Done."} if tools else calls(("agent", {"task": "TASK", "worktree": True}))
         results.append(tools)
@@ -481,14 +483,14 @@ def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: St
     assert place.run("trust", stdin=b"y\n").status == 0
     place.script(Worker(write("a.txt", "1\n")))
     done = place.ask("--allow", "ask", "--json", "write")
-    assert "not permitted: the call changes files" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    assert "not permitted: the call changes files" in place.results[-1] and not (place.folder / "a.txt").exists()
     assert any("a project's hook cannot allow a call or change its input" in line for line in done.told), done.told
     (place.folder / ".claude" / "settings.json").unlink()
 
     personal(place, {"event": "PreToolUse", "command": answer(**allow)})
     assert place.ask("--allow", "ask", "--json", "write").result["denied"] == []
     assert (place.folder / "other.txt").read_text() == "2\n" and not (place.folder / "a.txt").exists()
-    assert "the input of this call was changed to" in told(place)[-1], told(place)
+    assert "the input of this call was changed to" in place.results[-1], place.server.requests[-1].results
     personal(place, {"event": "PermissionRequest", "command": answer(**output("", decision={"behavior": "allow"}))})
     assert place.ask("--allow", "ask", "--json", "write").result["denied"] == []
     assert (place.folder / "a.txt").exists()
@@ -498,12 +500,14 @@ def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: St
         personal(place, {"event": "PreToolUse", "command": answer(**allow)})
         settings = place.nexus_home / "config" / "config.toml"
         settings.write_text(settings.read_text() + rules)
-        assert len(place.ask("--allow", "edit", "--json", "write").result["denied"]) == 1, told(place)
+        assert len(place.ask("--allow", "edit", "--json", "write").result["denied"]) == 1, place.server.requests[
+            -1
+        ].results
         assert not (place.folder / path).exists()
     allow = output("PreToolUse", updatedInput={"path": 5, "content": "x", "mode": "x"})
     personal(place, {"event": "PreToolUse", "command": answer(**allow)})
     assert place.ask("--allow", "edit", "--json", "write").status == 0
-    assert "it returned an invalid tool input" in told(place)[-1], told(place)
+    assert "it returned an invalid tool input" in place.results[-1], place.server.requests[-1].results
 
 
 def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> None:
@@ -511,7 +515,7 @@ def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> 
     personal(place, {"event": "PreToolUse", "matcher": "Bash", "command": answer(**ask)})
     place.script(Worker(("bash", {"command": "ls"}), write("a.txt", "1\n")))
     done = place.ask("--allow", "auto", "--json", "go")
-    listed, wrote = told(place)
+    listed, wrote = place.results
     assert "asks for your decision: look first, and nobody here can approve it" in listed, listed
     assert (place.folder / "a.txt").exists() and len(done.result["denied"]) == 1, wrote
 
@@ -601,19 +605,6 @@ def test_hooks_that_say_nothing_change_no_byte_of_a_request(place: Stage) -> Non
     assert sent[0] == sent[1]
 
 
-@pytest.mark.matrix
-def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
-    need("strace")
-    trace = place.home / "trace"
-    line = f"strace -f -qq -e trace=execve -s 400 -o {trace} nexus ask --allow edit add x"
-    assert place.shell(line, installed=True).status == 0
-    started = trace.read_text()
-    assert "execve" in started and "guard.py" not in started and "ran-start" not in started and ran(place) == []
-    assert place.run("trust", stdin=b"y\n").status == 0
-    assert place.shell(line, installed=True).status == 0
-    assert "ran-start" in trace.read_text() and "ran-guard" in ran(place)
-
-
 def command_hook(command: str, **keys: Any) -> dict[str, Any]:
     return {"type": "command", "command": command, **keys}
 
@@ -660,8 +651,8 @@ def test_nothing_waits_for_an_asynchronous_hook_and_what_it_adds_comes_later(pla
     trusted(place, {"hooks": {"PreToolUse": groups + refuses}}, *steps)
     done = place.ask("--allow", "run", "touch")
     assert done.status == 0 and (place.folder / "b").exists(), done
-    first, *others = told(place)
-    assert "LATE" not in first and "".join(others).count("LATE]") == 1, told(place)
+    first, *others = place.results
+    assert "LATE" not in first and "".join(others).count("LATE]") == 1, place.results
 
 
 def test_a_hook_of_the_start_sets_variables_for_sandboxed_commands_alone(place: Stage) -> None:
@@ -672,7 +663,7 @@ def test_a_hook_of_the_start_sets_variables_for_sandboxed_commands_alone(place: 
     assert place.ask("--allow", "run", "show").status == 0
     shown = (place.folder / "shown").read_text().splitlines()
     assert shown[0].startswith("the a team, ") and shown[0].endswith(":/opt/mine") and shown[1] == "", shown
-    assert told(place)[1].startswith("the a team\n"), "a command that only reads has them too"
+    assert place.results[1].startswith("the a team\n"), "a command that only reads has them too"
     assert place.ask("--allow", "all", "show").status == 0
     assert (place.folder / "shown").read_text().startswith(", ")
     (place.folder / ".claude" / "settings.json").unlink()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from project_files import write_files
 from terminal.repl import Place, Repl
 
 SUMMARY = "## Goal\nMend the users endpoint.\n## Next\nThe tests of it.\n"
@@ -33,11 +34,8 @@ FILES = {
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
         (made.home / "shop.md").write_text("OUTSIDE\n")
-        for name, text in FILES.items():
-            (made.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (made.folder / name).write_text(text)
+        write_files(made.folder, FILES)
         yield made
 
 
@@ -144,9 +142,7 @@ def test_instructions_of_a_folder_come_with_the_first_file_that_is_read_there(pl
         "node_modules/left/CLAUDE.md": "Obey the package.\n",
         "node_modules/left/index.js": "left\n",
     }
-    for name, text in files.items():
-        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.folder / name).write_text(text)
+    write_files(place.folder, files)
     place.script(in_folders)
     done = place.ask("look")
     assert done.status == 0, done

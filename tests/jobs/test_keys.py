@@ -24,7 +24,6 @@ OWN, WORK = "sk-own-0123456789", "sk-work-0123456789"
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
-        made.settings(PRICED + QUICK)
         made.script(lambda body: {"text": "Done."})
         made.environment.pop("OPENAI_API_KEY", None)
         yield made

@@ -7,23 +7,20 @@ each diff, applies what is good, resolves the conflict, and runs the tests. The 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
 from programs import need
+from project_files import commit_all
+from server.received import tool_results
 
 PROMPT = "Let three workers add area, perimeter and a version, each with a test; bring it together."
 SHAPES = 'NAMES = ["square"]\n'
 TEST = "import unittest\n\nimport shapes\n\n\nclass {0}(unittest.TestCase):\n    def test_{1}(self):\n        {2}\n"
 SUITE = "python3 -m unittest -q 2>&1 | tail -4"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def worker(name: str, code: str, check: str) -> list[tuple[str, dict[str, Any]]]:
@@ -55,10 +52,6 @@ def made(body: Any) -> list[dict[str, Any]]:
     return [call["function"] for one in body["messages"] for call in one.get("tool_calls") or ()]
 
 
-def results(body: Any) -> list[str]:
-    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-
 def works(body: Any, steps: list[tuple[str, dict[str, Any]]], report: str) -> dict[str, Any]:
     done = made(body)
     return calls(*steps) if not done else {"text": report}
@@ -73,12 +66,12 @@ def repairs(body: Any) -> dict[str, Any]:
             ("bash", {"command": SUITE}),
         )
     if len(made(body)) > len(PERIMETER):
-        return {"text": f"Mended. {'OK' if 'OK' in results(body)[-1] else 'Still red.'}"}
+        return {"text": f"Mended. {'OK' if 'OK' in tool_results(body)[-1] else 'Still red.'}"}
     return works(body, PERIMETER, "Done, but test_perimeter fails.")
 
 
 def manages(body: Any) -> dict[str, Any]:
-    done, got = made(body), results(body)
+    done, got = made(body), tool_results(body)
     if not done:
         tasks = ("TASK area", "TASK perimeter", "TASK version")
         return calls(*(("agent", {"task": task, "worktree": True}) for task in tasks))
@@ -123,13 +116,10 @@ def model(body: Any) -> dict[str, Any]:
 def place(tmp_path: Path) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path, model) as made_stage:
-        made_stage.settings(QUICK + PRICED)
         folder = made_stage.folder
         (folder / "shapes.py").write_text(SHAPES)
         (folder / ".gitignore").write_text("__pycache__/\n")
-        git(folder, "init", "-q", "-b", "main")
-        git(folder, "add", ".")
-        git(folder, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "Shapes")
+        commit_all(folder)
         yield made_stage
 
 
@@ -153,7 +143,7 @@ def test_a_manager_that_may_not_edit_looks_and_applies_nothing(place: Stage) -> 
         first = next(str(one["content"]) for one in body["messages"] if one["role"] == "user")
         if "TASK" in first:
             return works(body, [("write_file", {"path": "new.py", "content": "x = 1\n"})], "Done.")
-        got = results(body)
+        got = tool_results(body)
         if not got:
             return calls(("agent", {"task": "TASK", "worktree": True}))
         if str(body["messages"][-1]["content"]).endswith("apply it"):

@@ -106,41 +106,6 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     )
 
 
-@pytest.mark.matrix
-def test_a_batch_that_is_killed_twice_and_stopped_once_pays_only_for_replies_that_were_cut_off(
-    place: Stage, reader: Reader
-) -> None:
-    names = [f"{number:02}.txt" for number in range(12)]
-    for name in names:
-        (place.folder / name).write_text(f"This is {name}.\n")
-    place.script(
-        lambda body: answer if (answer := reader(body)) is NEVER else {"text": json.dumps({"of": asked(body)})}
-    )
-    schema = '{"type": "object", "properties": {"of": {"type": "string"}}, "required": ["of"]}'
-    options = ("-j", "3", "--schema", schema, "--max-cost", "3", "--resume", "out.jsonl")
-    for first, ending in ((3, signal.SIGKILL), (6, signal.SIGKILL), (9, signal.SIGINT)):
-        reader.slow = {*names[first : first + 3]}
-        child = place.begin("map", PROMPT, *names, *options)
-        answered = place.folder / "out.jsonl"
-        assert until(lambda: answered.exists() and answered.read_text().count('"ok": true') == first)  # noqa: B023
-        assert place.server.wait_for(
-            lambda server: reader.slow <= {asked(one.body) for one in server.requests if not one.done}
-        )
-        child.send_signal(ending)
-        child.communicate(timeout=120)
-        assert child.returncode == (130 if ending == signal.SIGINT else -ending)
-    (place.folder / names[0]).write_text("This has changed.\n")
-    (place.folder / names[1]).unlink()
-    reader.slow = set()
-    done = place.run("map", PROMPT, *names, *options)
-    assert done.status == 3 and clean(done), done
-    made = lines(done)
-    assert [line["item"] for line in made] == names
-    assert [line["data"] for line in made] == [{"of": name} if name != names[1] else None for name in names]
-    once, twice = dict.fromkeys(names[1:3], 1), dict.fromkeys([names[0], *names[3:]], 2)
-    assert counted(place) == once | twice, "the changed one, and those whose replies were cut off"
-
-
 def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Stage, reader: Reader) -> None:
     reader.slow = {"3.py"}  # the last one: the first to begin warms the cache for all others
     child = place.begin("map", PROMPT, *FILES[:4], "-j", "3")
@@ -416,22 +381,6 @@ def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -
     assert full.status == 1 and "stdout cannot be written" in full.told[0] and clean(full), full
     assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0
     assert counted(place)["0.py"] == 1 and sum(counted(place).values()) <= 8 + 4
-
-
-@pytest.mark.matrix
-def test_poor_surroundings(place: Stage) -> None:
-    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-", installed=True)
-    assert closed.status == 1, closed
-    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2", installed=True)
-    assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
-    for files, jobs in ((20, 16), (64, 64)):
-        before = len(place.server.requests)
-        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}", installed=True)
-        systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests[before:]}
-        assert few.status == 0 and len(lines(few)) == 40 and len(systems) == 1, few
-        assert len(few.told) == 1 and f"ulimit -n allows {files} open files" in few.told[0], few
-    cron = place.run("map", PROMPT, "0.py", env={"HOME": None, "LANG": None, "TERM": None})
-    assert cron.status == 0 and cron.told == [], cron
 
 
 def test_nothing_is_written_with_no_save(place: Stage) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
 from server.play import closed_port
+from server.received import tool_results
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
 
@@ -23,10 +24,6 @@ from nexus_cli.mcp.server_values import token_path
 SERVER = Path(__file__).with_name("notes_server.py")
 ADD, CLEAR = "mcp__notes__add_note", "mcp__notes__clear_notes"
 pytest.importorskip("mcp")
-
-
-def results(body: Any) -> list[str]:
-    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
 
 
 def offered(body: Any) -> set[str]:
@@ -171,7 +168,7 @@ def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> Non
             ("use_tool", {"name": ADD, "arguments": {"text": "x"}}),
         ]
         done = sum(one["role"] == "tool" for one in body["messages"])
-        return calls(steps[done]) if done < 2 else {"text": results(body)[-1]}
+        return calls(steps[done]) if done < 2 else {"text": tool_results(body)[-1]}
 
     with stage(tmp_path, spoils) as place:
         notes, canary, script = place.folder / "notes.txt", place.folder / "canary", place.folder / "tools" / "notes.py"

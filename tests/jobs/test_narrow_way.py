@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Done, Stage, calls, stage
+from program.stage import Done, Stage, calls, stage
 from programs import need
 
 LIST = b"tea 3\ncoffee 4\n"
@@ -61,7 +61,6 @@ def test_what_a_refused_command_names_lets_it_through_and_nothing_else(tmp_path:
     need("curl")
     fetch = f"curl -s -o prices.txt {address}/list"
     with stage(tmp_path) as place:
-        place.settings(QUICK + PRICED)
         refused, checked = night(place, fetch)
         assert refused.status == 0 and "nothing came" in checked
         line = next(line for line in refused.told if "refused" in line)
@@ -88,7 +87,6 @@ def test_what_a_refused_command_names_lets_it_through_and_nothing_else(tmp_path:
 )
 def test_what_any_rule_would_allow_is_offered_for_one_run_first(tmp_path: Path, call: Any, way: str) -> None:
     with stage(tmp_path) as place:
-        place.settings(QUICK + PRICED)
         place.script([calls(call), {"text": "Done."}, calls(call), {"text": "Done."}])
         line = next(line for line in place.ask("write the list").told if "refused" in line)
         option = re.search(

@@ -214,7 +214,7 @@ def test_a_rule_that_came_with_the_work_lets_exactly_its_command_out_of_the_sand
     assert run["state"] == "done" and run["report"].count("\n- bash ") == sum(not out for _, out in PUSHES), run
     first = str(place.server.requests[0].body["messages"][-1]["content"])
     assert "Allowed without asking, with `network` or `outside` too: bash(git push origin nightly)" in first, first
-    results = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    results = place.results
     assert ["not permitted" in text for text in results] == [not out for _, out in PUSHES], results
     assert "refs/heads/nightly" in git(folder, "ls-remote", "origin") and not (folder.parent / "outside").exists()
     wrong = place.run("schedule", "add", "push", "--in", "1h", "--rule", "push(x)")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from search import sample
+from server.received import tool_results
 
 BEFORE = "def total(prices):\n    return sum(prices)\n"
 AFTER = "def total(prices):\n    return round(sum(prices), 2)\n"
@@ -75,7 +76,7 @@ def live(place: Stage, steps: list[Any], level: str = "auto") -> tuple[list[str]
     assert [(one["name"], json.loads(one["arguments"])) for one in sent] == [
         (one["name"], one["arguments"]) for one in given
     ], "the window keeps what the model sent"
-    return [str(one["content"]) for one in seen[-1]["messages"] if one["role"] == "tool"], done.result
+    return tool_results(seen[-1]), done.result
 
 
 @pytest.mark.parametrize("style", sample(STYLES, 3))

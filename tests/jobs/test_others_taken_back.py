@@ -5,7 +5,6 @@ Who did it makes no difference to the person: `nexus undo` gives the folder back
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Done, Stage, calls, stage
+from program.stage import Done, Stage, calls, stage
 from programs import need
+from project_files import commit_all
 from search import sample
 from undo.world import files, tree
 
@@ -65,13 +65,10 @@ def own_files(folder: Path) -> dict[str, Any]:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path, model) as made:
-        made.settings(QUICK + PRICED)
         folder = made.folder
         (folder / "app.py").write_text("x = 1\n")
         (folder / ".gitignore").write_text(".env\n")
-        git = ("git", "-C", str(folder), "-c", "user.name=A", "-c", "user.email=a@example.org")
-        for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
-            subprocess.run([*git, *command], check=True)
+        commit_all(folder)
         (folder / "notes.txt").write_text("only copy\n")
         (folder / ".env").write_text("KEY=1\n")
         yield made

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from images import first_row, png
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from server.received import tool_results
 from tools.documents import SCANNED, make_pdf
 
 SHOT = png(40, 30)
@@ -51,7 +52,7 @@ def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stag
     assert done.status == 0 and (place.folder / "page.html").read_text() == "<p>red</p>\n", done
     last = place.server.requests[-1].body
     assert pictures(last) == [f"data:image/png;base64,{base64.b64encode(SHOT).decode()}"]
-    told = [str(one["content"]) for one in last["messages"] if one["role"] == "tool"]
+    told = tool_results(last)
     assert told[0] == f"[image/png, {len(SHOT)} bytes: attached, about 1,500 tokens, $0.0030]", told
     again = place.ask("-c", "and again")
     assert again.status == 0 and pictures(place.server.requests[-1].body) == pictures(last)
@@ -67,7 +68,7 @@ def test_what_is_attached_is_referred_to_when_it_is_read_and_sent_again_once_it_
     play(place, *reads, *reads, change, reads[0])
     assert place.ask("--allow", "auto", "-f", "shot.png", "-f", "bill.pdf", "look").status == 0
     body = place.server.requests[-1].body
-    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    told = tool_results(body)
     image, text = (f"If {what} is no longer there, repeat the call.]" for what in ("the image", "that text"))
     assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged; see the attached shot.png above. {image}", told
     assert told[1].startswith(f"[Unchanged: see the attached bill.pdf above. {text}\n[PDF; pages 1]"), told
@@ -90,7 +91,7 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     play(place, ("read_file", {"path": "shot.png"}), ("read_file", {"path": "broken.png"}))
     assert place.ask("look").status == 0
     body = place.server.requests[-1].body
-    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    told = tool_results(body)
     assert not pictures(body) and all("not shown, this model does not accept images" in one for one in told), told
 
     place.settings(f"{QUICK}{PRICED}images = true\n")
@@ -101,7 +102,7 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     assert done.status == 0 and done.text.count('"warning": "image/png,') == 1, done
     assert re.search(r'"warning": "image 2 of 3 .* complete PNG image; image 3 of 3 .* 8,000 per side', done.text), done
     body = place.server.requests[-1].body
-    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    told = tool_results(body)
     assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told
     assert len(pictures(body)) == 1
 

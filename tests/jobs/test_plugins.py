@@ -6,16 +6,16 @@ Nothing runs when it is added, nothing follows its source, a changed byte is off
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.plugin_layouts import make_hookify, write_files
+from plugins.plugin_layouts import make_hookify
 from program.stage import Done, Stage, calls, stage
 from programs import need
+from project_files import commit_all, write_files
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
 
@@ -215,20 +215,11 @@ def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(pla
     assert model.said("tool").count("A rule forbids it.") == 1 and "fine" not in model.said("tool")
 
 
-def commit(folder: Path) -> str:
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]
-    for line in (["init", "-q", "-b", "main"], ["add", "-A", "."], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *line], cwd=folder, check=True)
-    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True).stdout.decode()[
-        :40
-    ]
-
-
 def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -> None:
     need("git")
     repository = place.home.parent / "market"
     make_hookify(repository / "plugins" / "hookify")
-    first = commit(repository)
+    first = commit_all(repository)
     for bad in (f"{repository}@none", f"{repository}@{first[:12]}", f"-x@{first}", f"{repository}@--upload-pack=x"):
         done = place.run("plugin", "add", "--all", "--", bad)
         assert done.status == 2 and b"Traceback" not in done.stderr, done
@@ -241,7 +232,7 @@ def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -
 
     add(place, f"file://{repository}@{first}:plugins/hookify", "--all")
     (repository / "plugins/hookify/commands/more.md").write_text("More.\n")
-    second = commit(repository)
+    second = commit_all(repository)
     (kept,) = place.run("plugin", "update", "hookify").told
     assert "hookify has not changed since you accepted it. It is pinned to a commit" in kept
     assert not (installed(place) / ".git").exists()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage, until
+from program.stage import Stage, calls, stage, until
+from server.received import tool_results
 
 from nexus_cli.cli.doc_pages import page_text
 
@@ -41,7 +42,7 @@ asyncio.run(main())
 def model(body: Any) -> dict[str, Any]:
     """Mends the greeting, wants to run a command, and goes by what it is told."""
     said = [str(one["content"]) for one in body["messages"] if one["role"] == "user"]
-    results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    results = tool_results(body)
     if "What was it?" in said[-1]:
         return {"text": f"It was helo, and {len(results)} calls are behind us."}
     if not results:
@@ -54,7 +55,6 @@ def model(body: Any) -> dict[str, Any]:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path, model) as made:
-        made.settings(QUICK + PRICED)
         (made.folder / "hello.txt").write_text("helo\n")
         yield made
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
 from programs import need
+from server.received import tool_results
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 PLANTED = "#!/bin/sh\necho planted\n"
@@ -31,7 +32,6 @@ def write_program(path: Path, text: str) -> None:
 def place(tmp_path: Path) -> Iterator[Stage]:
     need("bwrap")
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
         base = getattr(sys, "_base_executable", sys.executable)
         subprocess.run([base, "-m", "venv", "--without-pip", made.folder / ".venv"], check=True)
         (site,) = (made.folder / ".venv/lib").glob("python*/site-packages")
@@ -51,14 +51,14 @@ def results(place: Stage, level: str, *lines: str) -> tuple[str, list[str]]:
 
     def model(body: Any) -> dict[str, Any]:
         seen.append(body)
-        got = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        got = tool_results(body)
         return {"text": "Done."} if got else calls(*(("bash", {"command": line}) for line in lines))
 
     place.script(model)
     done = place.ask("--allow", level, "--json", "Run the tests.")
     assert done.status == 0, done
     told = str(seen[0]["messages"][0]["content"])
-    return told, [str(one["content"]) for one in seen[-1]["messages"] if one["role"] == "tool"]
+    return told, tool_results(seen[-1])
 
 
 def test_the_tests_run_with_the_environment_that_lies_in_the_project(place: Stage) -> None:

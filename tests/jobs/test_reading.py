@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import Stage, calls, stage
+from server.received import tool_results
 from tools.documents import make_notebook, make_pdf
 
 TAX, TOTAL = 2703, 4403
@@ -40,7 +41,7 @@ class Reader:
         self.seen: list[list[str]] = []
 
     def __call__(self, body: Any) -> dict[str, Any]:
-        results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        results = tool_results(body)
         self.seen.append(results)
         step = sum(one["role"] == "assistant" for one in body["messages"])
         if step == 0:
@@ -69,7 +70,6 @@ class Reader:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
         (made.folder / "invoices.py").write_text(module())
         (made.folder / "spec.pdf").write_bytes(make_pdf(SPECIFICATION))
         outputs = [

@@ -83,7 +83,7 @@ def test_a_conflict_in_a_file_that_was_read_is_resolved_without_another_reading(
     )
     done = place.ask("--allow", "auto", "--json", "rebase my branch")
     assert (done.status, state(folder)[1:]) == (0, (MERGED, False)), done
-    told = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    told = place.results
     assert told[2].startswith("[the file changed on disk since it was read"), told[2]
     assert place.run("undo").status == 0 and state(folder) == before
     assert (folder / "mine.txt").read_text() == "half done\n"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, end, stage, until
 from programs import need
+from project_files import commit_all, write_files
 
 DENIED = ["Bash(git * main)", "Bash(* --force)", "Agent(reviewer)", "Skill(ship:*)", "Read(./.env)", "Edit(gen/**)"]
 FILES = {
@@ -53,12 +54,8 @@ def place(tmp_path: Path) -> Iterator[Stage]:
     need("git")
     with stage(tmp_path) as made:
         project = made.folder
-        for name, text in FILES.items():
-            (project / name).parent.mkdir(parents=True, exist_ok=True)
-            (project / name).write_text(text)
-        git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]
-        for line in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "Begin"]):
-            subprocess.run([*git, *line], cwd=project, check=True)
+        write_files(project, FILES)
+        commit_all(project)
         subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "origin.git")], check=True)
         subprocess.run(["git", "remote", "add", "origin", str(tmp_path / "origin.git")], cwd=project, check=True)
         made.script(lambda body: answer(body, str(project)))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, stage
 from programs import need
+from project_files import write_files
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER
 
@@ -51,9 +52,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
             ".claude/commands/web/button.md": "Draw a button: $ARGUMENTS\n",
             "RULES.md": "Names are whole words.\n",
         }
-        for name, text in files.items():
-            (made.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (made.folder / name).write_text(text)
+        write_files(made.folder, files)
         (made.home / ".claude/skills/teach").mkdir(parents=True)
         (made.home / ".claude/skills/teach/SKILL.md").write_text(MINE)
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z"]

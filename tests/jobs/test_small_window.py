@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
+from server.received import tool_results
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 
@@ -58,7 +59,7 @@ def test_a_task_is_done_in_a_window_of_8192_tokens(place: Stage) -> None:
     run = place.ask("--allow", "auto", "--json", "total() forgets the tax, mend it.")
     assert run.status == 0 and next(done, None) is None, run
     assert (place.folder / "shop.py").read_text() == BEFORE.replace("sum(prices)\n", "sum(prices) + tax\n")
-    results = [str(one["content"]) for one in seen[-1]["messages"] if one["role"] == "tool"]
+    results = tool_results(seen[-1])
     assert any("passed" in one for one in results), results
     sizes = [COUNT(str(body["messages"])) + COUNT(str(body.get("tools", ""))) for body in seen]
     assert max(sizes) <= (WINDOW - REPLY) * 1.1, sizes

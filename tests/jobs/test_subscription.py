@@ -126,7 +126,7 @@ def test_a_token_that_ends_in_mid_session_is_renewed_between_two_steps(person: P
     assert by == ["user", "agent", "agent"], "the plan counts what the person sends"
     bearers = [request.headers["authorization"] for request in person.place.server.requests]
     assert bearers[0] == bearers[1] != bearers[2] and len(person.device.seen("/token")) == 2
-    results = [str(m["content"]) for m in person.place.server.requests[-1].body["messages"] if m["role"] == "tool"]
+    results = person.place.results
     assert results and not any("tid=" in text or "LOGIN" in text or "TOKEN_DIR" in text for text in results)
 
 
@@ -156,16 +156,6 @@ def test_a_declined_login_is_one_line_and_stores_nothing(person: Person, ending:
     assert "nexus login github-copilot" in done.told[-1] and not person.copilot.exists()
 
 
-@pytest.mark.matrix
-def test_an_account_without_the_subscription_is_told_at_once(person: Person) -> None:
-    person.device.refusal = 403
-    done = person.sign_in()
-    assert (
-        done.status == 2 and done.told[-1].startswith("nexus: no GitHub Copilot login") and "Traceback" not in done.told
-    )
-    assert not person.copilot.exists()
-
-
 def test_offline_is_one_line_at_login_and_at_a_request(person: Person) -> None:
     person.sign_in()
     person.age(person.copilot)
@@ -185,13 +175,6 @@ def test_ctrl_c_ends_a_login_that_waits(person: Person) -> None:
     finally:
         end(child)
     assert child.returncode == 130 and b"Traceback" not in stderr and not person.copilot.exists()
-
-
-@pytest.mark.matrix
-def test_a_login_works_without_a_home(person: Person) -> None:
-    without: dict[str, Any] = {"HOME": None}
-    assert person.run("login", "github-copilot", env=without).status == 0
-    assert person.ask("hi", env=without).text == "Done.\n"
 
 
 READ_ONLY = """

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from json_shape import problems
-from program.stage import PRICED, QUICK, Done, Stage, calls, stage
+from program.stage import Done, Stage, calls, stage
 from programs import need
 from search import sample
 from undo.world import files, tree
@@ -114,7 +114,6 @@ def own_files(folder: Path) -> dict[str, Any]:
 def begin(tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
     """Makes the stage for a wipe."""
     with stage(tmp_path, None) as made:
-        made.settings(QUICK + PRICED)
         fill(made.folder)
 
         def prepare(wipe: str) -> Stage:

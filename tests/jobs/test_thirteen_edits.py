@@ -14,6 +14,7 @@ from typing import Any
 
 from laws.world import exact
 from program.stage import Stage, calls, stage
+from server.received import tool_results
 
 from nexus_cli.core.budget import TokenBudget
 
@@ -61,7 +62,7 @@ def edits() -> list[dict[str, Any]]:
 
 def model(body: Any) -> dict[str, Any]:
     """Reads the file, edits it and tests it, then answers with the lines that the result of the edit shows."""
-    results = [one["content"] for one in body["messages"] if one["role"] == "tool"]
+    results = tool_results(body)
     if not results:
         return calls(("read_file", {"path": "shop.py"}))
     if len(results) == 1:
@@ -80,7 +81,7 @@ def ask(place: Stage) -> list[str]:
     assert [name for _, name in named] == [f"helper_{number}" for number in HELPERS]
     for reference, name in named:
         assert written[int(reference.removeprefix("shop.py:")) - 1].startswith(f"def {name}("), reference
-    return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    return place.results
 
 
 def test_a_long_file_is_read_at_once_and_edited_and_tested_in_one_message(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
 from search import sample
+from server.received import tool_results
 
 from nexus_cli.config.paths import places
 from nexus_cli.sandbox.backend import Backend
@@ -42,7 +43,6 @@ def repository(folder: Path, files: dict[str, str]) -> Path:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
-        made.settings(QUICK + PRICED)
         repository(made.folder, APP)
         repository(made.folder.parent / "library", LIBRARY)
         (made.folder.parent / "other").mkdir()
@@ -64,7 +64,7 @@ def play(place: Stage, steps: list[tuple[str, dict[str, Any]]], *options: str) -
     if not seen:
         return done, "", []
     told = str(seen[0]["messages"][0]["content"])
-    return done, told, [str(one["content"]) for one in seen[-1]["messages"] if one["role"] == "tool"]
+    return done, told, tool_results(seen[-1])
 
 
 def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, stage, until
 from programs import need
+from project_files import commit_all, write_files
 from search import sample
 
 SUITE = "python3 -m unittest -f"
@@ -90,12 +91,8 @@ def talks(body: Any) -> dict[str, Any]:
 def place(tmp_path: Path) -> Iterator[Stage]:
     need("git")
     with stage(tmp_path, Mender()) as made:
-        (made.folder / "shop.py").write_text(MODULE)
-        (made.folder / "test_shop.py").write_text(TESTS)
-        (made.folder / ".gitignore").write_text("__pycache__/\n")
-        own = ("-c", "user.email=p@example.org", "-c", "user.name=P")
-        for line in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
-            subprocess.run(["git", *own, *line], cwd=made.folder, check=True)
+        write_files(made.folder, {"shop.py": MODULE, "test_shop.py": TESTS, ".gitignore": "__pycache__/\n"})
+        commit_all(made.folder)
         yield made
 
 

@@ -17,6 +17,7 @@ import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
 from search import sample
+from server.received import tool_results
 
 PAGE = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
 Call = tuple[str, dict[str, Any]]
@@ -49,7 +50,7 @@ def play(place: Stage, level: str, *messages: list[Call]) -> tuple[Any, list[str
     seen: list[str] = []
 
     def model(body: Any) -> Any:
-        seen[:] = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        seen[:] = tool_results(body)
         answered = sum(one["role"] == "assistant" for one in body["messages"])
         return calls(*messages[answered]) if answered < len(messages) else {"text": "The page is there."}
 

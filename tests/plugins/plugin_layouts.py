@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from project_files import write_files
+
 HELP = '---\ndescription: Get help with hookify\nallowed-tools: ["Read"]\n---\n\n# Hookify Help\n\nExplain the rules.\n'
 LIST = "---\ndescription: List the rules\n---\n# Rules\nThey are: !`sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh`\n"
 SKILL = "---\nname: writing-rules\ndescription: How to write a rule\nversion: 0.1.0\n---\n# Writing rules\nBe brief.\n"
@@ -40,14 +42,6 @@ MANIFEST = {
     "description": "Easily create hooks to prevent unwanted behaviors",
     "author": {"name": "Somebody", "email": "nobody@example.com"},
 }
-
-
-def write_files(root: Path, files: dict[str, str]) -> Path:
-    """Write files below `root`; return `root`."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
 
 
 def make_hookify(root: Path, **servers: object) -> Path:

@@ -8,7 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 from guide_files import COMMAND, SKILL
-from plugins.plugin_layouts import make_hookify, write_files
+from plugins.plugin_layouts import make_hookify
+from project_files import write_files
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces

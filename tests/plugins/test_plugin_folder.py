@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from plugins.plugin_layouts import make_hookify, write_files
+from plugins.plugin_layouts import make_hookify
+from project_files import write_files
 
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.errors import NexusError

@@ -88,6 +88,11 @@ class Stage:
         """The ledger's file."""
         return self.nexus_home / "data" / "ledger.db"
 
+    @property
+    def results(self) -> list[str]:
+        """The results of the calls in the newest request, in their order."""
+        return self.server.requests[-1].results
+
     def settings(self, text: str) -> Path:
         """Writes the personal config.toml."""
         path = self.nexus_home / "config" / "config.toml"

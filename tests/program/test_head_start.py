@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Done, Stage, end, stage, until
+from program.stage import Done, Stage, end, stage, until
 
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.check_replay import check
@@ -72,24 +72,6 @@ def test_a_request_that_was_sent_in_vain_is_recorded_with_its_cost_and_told(plac
     assert first.usage and first.usage.cost_usd and first.usage.input > 500
     for _ in range(3):
         assert ask(place).status == 0 and finishes(place) == ["stop"], "such a template is used no more"
-
-
-@pytest.mark.matrix
-def test_without_retries_it_is_recorded_with_its_cost_too(place: Stage) -> None:
-    place.settings(QUICK.replace("retries = 1", "retries = 0") + PRICED)
-    alter(place)
-    done = ask(place)
-    assert (done.status, len(place.server.requests), finishes(place)) == (1, 1, ["provider"])
-    (row,) = rows(place)
-    assert row.usage and row.usage.input > 500
-
-
-@pytest.mark.matrix
-def test_a_retry_is_counted_as_ever(place: Stage) -> None:
-    place.server.load([{"fault": 500}, "fine"])
-    done = ask(place)
-    assert (done.status, done.result["text"], len(place.server.requests)) == (0, "fine", 2)
-    assert finishes(place) == ["stop"]
 
 
 @pytest.mark.matrix

@@ -1,4 +1,4 @@
-"""What is piped in and out: empty, binary, endless, closed, full, and readers that leave."""
+"""What is piped in and out: binary, full, and readers that leave."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 from program.stage import SECONDS, Done, Seen, Stage, clean, end, play, stage
 
-from nexus_cli.ui.input import piped
-
 LONG = {"default": {"text": "line of the answer\n", "repeat": 20_000, "chunk": 4096}}
 """More than a pipe holds."""
-KEPT = 8 * 1024 * 1024
-SOON_ENDLESS = f"import nexus_cli.ui.input.piped as p; p.KEPT = {KEPT}; p.COUNTED = {KEPT} + 1024 * 1024"
-"""64 MiB are kept and a gigabyte is counted before an input is endless: less shows the same."""
 
 
 def asked(root: Path, *arguments: str, **more: Any) -> tuple[Done, str]:
@@ -26,19 +21,10 @@ def asked(root: Path, *arguments: str, **more: Any) -> tuple[Done, str]:
         return done, seen if isinstance(seen, str) else str(seen)
 
 
-def empty(root: Path) -> list[Done]:
-    with stage(root) as place:
-        return [place.ask(stdin=b""), place.ask(stdin=b" \n\t\n"), place.ask("-", stdin=b""), place.ask("", stdin=b"")]
-
-
 def binary(root: Path) -> list[Done]:
     with stage(root) as place:
         (place.folder / "core").write_bytes(b"\x7fELF\x02\x00\x00\xff\xfe\x00" * 50)
         return [place.ask("look", stdin=b"\x7fELF\x02\x00\x00\xff\xfe\x00" * 50), place.ask("look", "-f", "core")]
-
-
-def latin(root: Path) -> tuple[Done, str]:
-    return asked(root, stdin=("Größe und Höhe der Türme am Fluß. " * 30).encode("latin-1"))
 
 
 def both(root: Path) -> tuple[Done, str]:
@@ -49,22 +35,6 @@ def plain_nexus(root: Path) -> tuple[Done, str]:
     with stage(root) as place:
         done = place.run(stdin=b"piped into plain nexus\n")
         return done, place.server.requests[-1].body["messages"][-1]["content"]
-
-
-def endless(root: Path) -> dict[str, Any]:
-    with stage(root) as place:
-        with subprocess.Popen(["yes", "0123456789abcde"], stdout=subprocess.PIPE) as source:
-            assert source.stdout is not None
-            child = place.begin("ask", "--json", "what is this?", stdin=source.stdout.fileno(), bug=SOON_ENDLESS)
-            source.stdout.close()  # the program alone reads, so that its end is the end of `yes` too
-            try:
-                stdout, stderr = child.communicate(timeout=SECONDS)
-            finally:
-                end(child)
-        done = Done(child.returncode, stdout, stderr)
-        ledger = place.run("drops", "--json").result
-        shown = place.run("drops", "show", ledger["drops"][0]["id"]).stdout
-        return {"done": done, "drops": ledger["drops"], "tail": shown[-40:][:16], "size": len(shown)}
 
 
 def read_by(place: Stage, reader: list[str], *arguments: str) -> Done:
@@ -97,29 +67,10 @@ def full(root: Path) -> list[Done]:
         return [place.ask(*form, "hi", stdout=disk.fileno()) for form in ((), ("--json",))]
 
 
-def closed(root: Path) -> list[Done]:
-    with stage(root) as place:
-        no_stdin = place.ask("hi", bug="import os, sys; os.close(0); sys.stdin = None")
-        lines = ("nexus ask hi <&- >&- 2>&-", "nexus ask <&-")
-        return [no_stdin, *(place.shell(line, installed=True) for line in lines)]
-
-
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    scenes = (empty, binary, latin, both, plain_nexus, head, head_of_lines, full, closed)
+    scenes = (binary, both, plain_nexus, head, head_of_lines, full)
     return play(tmp_path_factory.mktemp, *scenes)
-
-
-@pytest.fixture(scope="module")
-def seen_cold(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, endless)
-
-
-@pytest.mark.matrix
-def test_an_empty_stdin_is_nothing_to_ask(seen: Seen) -> None:
-    for done in seen["empty"]:
-        assert (done.status, done.stdout) == (2, b"") and clean(done)
-        assert len(done.told) == 1 and done.told[0].startswith("nexus: no prompt: ")
 
 
 def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
@@ -128,13 +79,6 @@ def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
         assert done.told == [
             f"nexus: {name} is binary: binary data cannot be sent as text. Convert it first (base64, xxd, strings)."
         ]
-
-
-@pytest.mark.matrix
-def test_input_that_is_not_utf8_is_read_and_said_so(seen: Seen) -> None:
-    done, sent = seen["latin"]
-    assert done.status == 0 and "not UTF-8" in done.told[0] and len(done.told) == 1
-    assert "Größe und Höhe der Türme am Fluß." in sent and "\ufffd" not in sent
 
 
 def test_a_pipe_beside_a_prompt_is_a_block_of_its_own(seen: Seen) -> None:
@@ -146,18 +90,6 @@ def test_plain_nexus_with_a_pipe_is_ask(seen: Seen) -> None:
     done, sent = seen["plain_nexus"]
     assert (done.status, done.stdout, done.stderr) == (0, b"answer (1)\n", b"")
     assert sent.endswith("piped into plain nexus")
-
-
-def test_endless_input_is_bounded_counted_and_kept_up_to_its_limit(seen_cold: Seen) -> None:
-    assert (piped.KEPT, piped.COUNTED) == (64 * 1024 * 1024, 1024 * 1024 * 1024)
-    shown = seen_cold["endless"]
-    done: Done = shown["done"]
-    (drop,) = shown["drops"]
-    assert drop["cause"] == "input_cap" and drop["uncounted_bytes"] > 0
-    assert [one["id"] for one in done.result["drops"]] == [drop["id"]]
-    assert "bytes; kept only the first" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
-    assert shown["tail"].strip(b"\n") in b"0123456789abcde\n" * 3
-    assert KEPT <= shown["size"] < KEPT + 200
 
 
 def test_a_reader_that_leaves_is_quiet(seen: Seen) -> None:
@@ -180,11 +112,3 @@ def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
             == "nexus: stdout cannot be written: No space left on device. Check the destination of the output."
         )
         assert done.told[-1].startswith("Resume with: ")
-
-
-@pytest.mark.matrix
-def test_a_closed_stdin_is_no_trouble_and_a_closed_stdout_is_a_failure(seen: Seen) -> None:
-    no_stdin, none, nothing = seen["closed"]
-    assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")
-    assert (none.status, none.stdout, none.stderr) == (1, b"", b"")
-    assert nothing.status == 2 and "no prompt" in nothing.told[0]

@@ -41,7 +41,6 @@ SCRIPT: list[Any] = [
 
 def conversation(root: Path) -> dict[str, Any]:
     with stage(root, SCRIPT) as place:
-        place.settings(QUICK + PRICED)
         (place.folder / "NEXUS.md").write_text("Be brief.\n")
         skill = place.nexus_home / "config" / "skills" / "release"
         skill.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Ledgers that are garbage, newer, full or shared: the answer still comes, and nothing that was there is lost."""
+"""Ledgers that are newer, full or shared: the answer still comes, and nothing that was there is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pexpect
 import pytest
-from program.stage import PRICED, SECONDS, Done, Seen, Stage, calls, clean, end, play, stage, together
+from program.stage import PRICED, SECONDS, Done, Seen, Stage, calls, clean, end, play, stage
 from program.terminal_run import TerminalRun
 
 from nexus_cli.ledger import Ledger
@@ -28,15 +28,6 @@ def replays(place: Stage) -> list[bool]:
         return [bool(check(ledger, info.id)["ok"]) for info in ledger.sessions(None, 50)]
     finally:
         ledger.close()
-
-
-def garbage(root: Path) -> dict[str, Any]:
-    with stage(root) as place:
-        place.ledger.parent.mkdir(parents=True)
-        place.ledger.write_bytes(b"this is no database\n" * 5000)
-        done = place.ask("hi")
-        aside = [path for path in place.ledger.parent.iterdir() if "broken" in path.name]
-        return {"done": done, "aside": [path.read_bytes() for path in aside], "replays": replays(place)}
 
 
 def newer(root: Path) -> dict[str, Any]:
@@ -122,16 +113,6 @@ def one_session(root: Path) -> dict[str, Any]:
         }
 
 
-def one_ledger(root: Path) -> dict[str, Any]:
-    steps = {
-        "rules": [{"when": {"last_role": "user"}, "then": calls(*[("bash", NOISE)] * 3)}],
-        "default": {"text": "done"},
-    }
-    with stage(root, steps) as place:
-        runs = together(lambda number: place.ask("--allow", "all", f"task {number}"), range(4), 4)
-        return {"runs": runs, "replays": replays(place)}
-
-
 def locked(root: Path) -> dict[str, Any]:
     with stage(root) as place:
         place.ask("hi")
@@ -160,16 +141,8 @@ def crowd(root: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    scenes = (garbage, newer, full, stopped_on_full_disk, one_session, one_ledger, locked, crowd)
+    scenes = (newer, full, stopped_on_full_disk, one_session, locked, crowd)
     return play(tmp_path_factory.mktemp, *scenes)
-
-
-@pytest.mark.matrix
-def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
-    shown = seen["garbage"]
-    assert (shown["done"].status, shown["done"].stdout) == (0, b"answer (1)\n") and clean(shown["done"])
-    assert len(shown["done"].told) == 1 and "damaged: nexus moved it to" in shown["done"].told[0]
-    assert shown["aside"] == [b"this is no database\n" * 5000] and shown["replays"] == [True]
 
 
 @pytest.mark.matrix
@@ -223,15 +196,6 @@ def test_a_session_that_is_open_elsewhere_is_told_and_may_be_forked(seen: Seen) 
     assert shown["deleted"].status == 2 and "open in another process" in shown["deleted"].told[0]
     assert (shown["first"].status, shown["first"].stdout, shown["first"].stderr) == (0, b"late\n", b"")
     assert all(shown["replays"]) and len(shown["replays"]) == 2
-
-
-@pytest.mark.matrix
-def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
-    shown = seen["one_ledger"]
-    assert [(done.status, done.stdout, b"locked" in done.stderr) for done in shown["runs"]] == [
-        (0, b"done\n", False)
-    ] * 4, shown["runs"]
-    assert shown["replays"] == [True] * 4
 
 
 @pytest.mark.matrix

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,32 +9,9 @@ from typing import Any
 import pytest
 from program.stage import MODEL, PRICED, Done, Seen, calls, clean, play, stage
 from server.blocks import is_prefix
+from server.received import tool_results
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 FIVE: dict[str, str | None] = {"NEXUS_MODEL": None}
-
-
-def results(body: dict[str, Any]) -> list[str]:
-    """The tool results of a request, in order."""
-    return [message["content"] for message in body["messages"] if message["role"] == "tool"]
-
-
-def files(root: Path) -> tuple[Done, Any]:
-    with stage(root) as place:
-        place.settings(PRICED + "images = true\n")
-        (place.folder / "notes.txt").write_text("to be read\n")
-        (place.folder / "dot.png").write_bytes(PNG)
-        done = place.ask("--json", "-f", "notes.txt", "--file", "dot.png", "-f", "notes.txt:1-1", "look at these")
-        content = place.server.requests[0].body["messages"][-1]["content"]
-        for lines in ("3-5", "5-3", "0-2"):
-            wrong = place.ask("-f", f"notes.txt:{lines}", "look")
-            assert (wrong.status, len(wrong.told)) == (2, 1) and f"notes.txt:{lines}" in wrong.told[0]
-        assert len(place.server.requests) == 1
-        shown = place.run("context", "--json").result["attachments"]
-        assert [one["path"] for one in shown] == ["notes.txt", "dot.png", "notes.txt"] and shown[2]["lines"] == [1, 1]
-        return done, content
 
 
 def unsaved(root: Path) -> dict[str, Any]:
@@ -58,30 +34,6 @@ def toolless(root: Path) -> tuple[Done, Any]:
     with stage(root, [calls(("bash", {"command": "touch made"})), "without tools, then"]) as place:
         done = place.ask("--no-tools", "--allow", "all", "--json", "hi")
         return done, [request.body for request in place.server.requests]
-
-
-def levels(root: Path) -> dict[str, dict[str, Any]]:
-    seen = {}
-    for level in ("ask", "edit", "all"):
-        with stage(root / level) as place:
-            (place.folder / "in.txt").write_text("inside\n")
-            outside = place.home / "out.txt"
-            outside.write_text("outside\n")
-            tried = calls(
-                ("read_file", {"path": "in.txt"}),
-                ("read_file", {"path": str(outside)}),
-                ("bash", {"command": "echo ran; touch ran"}),
-                ("write_file", {"path": "new.txt", "content": "new"}),
-                ("write_file", {"path": "NEXUS.md", "content": "obey"}),
-            )
-            place.script([tried, "that was all"])
-            done = place.ask("--json", "--allow", level, "hi")
-            seen[level] = {
-                "done": done,
-                "results": results(place.server.requests[-1].body),
-                "left": sorted(path.name for path in place.folder.iterdir()),
-            }
-    return seen
 
 
 def resumed(root: Path) -> dict[str, Any]:
@@ -138,13 +90,6 @@ def capped(root: Path) -> list[Any]:
         return [request.body for request in place.server.requests]
 
 
-def one_key(root: Path) -> tuple[Done, Any, str]:
-    with stage(root) as place:
-        done = place.ask("hi", env=FIVE)
-        model = place.run("config", "get", "keys.OPENAI_API_KEY").text.strip()
-        return done, place.server.requests[0].body, model
-
-
 def several_keys(root: Path) -> tuple[Done, int]:
     with stage(root) as place:
         return place.ask("hi", env={**FIVE, "ANTHROPIC_API_KEY": "sk-none"}), len(place.server.requests)
@@ -152,18 +97,8 @@ def several_keys(root: Path) -> tuple[Done, int]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    scenes = (files, unsaved, cut_off, toolless, levels, resumed, effort, alias, capped, one_key, several_keys)
+    scenes = (unsaved, cut_off, toolless, resumed, effort, alias, capped, several_keys)
     return play(tmp_path_factory.mktemp, *scenes)
-
-
-def test_describe_attached_and_images_reach_the_model(seen: Seen) -> None:
-    done, content = seen["files"]
-    text = "".join(part["text"] for part in content if part["type"] == "text")
-    (image,) = (part["image_url"] for part in content if part["type"] == "image_url")
-    url = image["url"] if isinstance(image, dict) else image
-    assert done.status == 0 and '<file path="notes.txt">\nto be read\n</file>' in text and "look at these" in text
-    assert '<file path="notes.txt" lines="1-1">\nto be read\n</file>' in text
-    assert url == "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
 def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen) -> None:
@@ -185,30 +120,7 @@ def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
 def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
     done, (first, second) = seen["toolless"]
     assert (done.status, done.result["text"], done.result["files_changed"]) == (0, "without tools, then", [])
-    assert not first.get("tools") and "tools are switched off for this run" in results(second)[0]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    ("level", "passed", "left"),
-    [
-        ("ask", [True, False, False, False, False], ["in.txt"]),
-        ("edit", [True, False, False, True, False], ["in.txt", "new.txt"]),
-        ("all", [True, True, True, True, True], ["NEXUS.md", "in.txt", "new.txt", "ran"]),
-    ],
-)
-def test_what_runs_without_asking_is_what_was_allowed(
-    seen: Seen, level: str, passed: list[bool], left: list[str]
-) -> None:
-    shown = seen["levels"][level]
-    done: Done = shown["done"]
-    assert done.status == 0 and shown["left"] == left
-    assert ["not permitted" not in text for text in shown["results"]] == passed, shown["results"]
-    assert len(done.result["denied"]) == passed.count(False)
-    assert bool(done.told) is (False in passed) and clean(done)
-    assert sorted(Path(name).name for name in done.result["files_changed"]) == [
-        name for name in left if name != "in.txt"
-    ]
+    assert not first.get("tools") and "tools are switched off for this run" in tool_results(second)[0]
 
 
 def test_a_session_is_found_by_id_by_name_and_as_the_newest_of_its_folder(seen: Seen) -> None:
@@ -251,14 +163,6 @@ def test_a_limit_lowers_the_output_cap_before_it_refuses(seen: Seen) -> None:
     plain, tokens, cost = ({**body}.get("max_tokens") or body["max_completion_tokens"] for body in seen["capped"])
     assert plain == 8192
     assert 1024 <= tokens < 3000 and 1024 <= cost < 4000, (tokens, cost)
-
-
-@pytest.mark.matrix
-def test_the_only_key_chooses_the_model_and_it_is_announced(seen: Seen) -> None:
-    done, body, _ = seen["one_key"]
-    model = "openai/scripted"  # the only one that the server lists
-    assert done.status == 0 and body["model"] == model.partition("/")[2]
-    assert done.told == [f"nexus: Using {model}, because OPENAI_API_KEY is set; to use another: --model NAME"]
 
 
 def test_several_keys_are_listed_and_nothing_is_sent(seen: Seen) -> None:

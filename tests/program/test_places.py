@@ -1,18 +1,15 @@
-"""Homes, settings, instruction files and working folders that are missing, broken, odd or vanish."""
+"""Homes, settings and working folders that are missing, broken, odd or vanish."""
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import NEXUS, QUICK, Done, Seen, calls, clean, play, stage
-from search import sample
+from program.stage import QUICK, Done, Seen, calls, clean, play, stage
+from server.received import tool_results
 
 HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 HOSTILE = f"<|endoftext|> \x1b[31mred\x1b]0;title\x07 \x9b2J {HIDDEN} \u202etxt"
@@ -61,42 +58,6 @@ def broken_settings(root: Path) -> dict[str, Done]:
         return told
 
 
-def instructions(
-    root: Path, names: Sequence[str] = ("folder", "fifo", "empty", "latin")
-) -> dict[str, tuple[Done, int]]:
-    """Each odd NEXUS.md as `nexus context` sees it: what was told, and the tokens of the project's section."""
-    seen = {}
-    with stage(root) as place:
-        path = place.folder / "NEXUS.md"
-        for name in names:
-            if name == "folder":
-                path.mkdir()
-            elif name == "fifo":
-                os.mkfifo(path)
-            else:
-                latin = "Immer höflich grüßen, größer als üblich. ".encode("latin-1")
-                path.write_bytes({"empty": b"", "latin": latin * 20, "huge": b"Never touch old/. \n" * 560_000}[name])
-            done = place.run("context", "--json")
-            (path.rmdir if name == "folder" else path.unlink)()
-            sections = done.result["sections"]
-            seen[name] = done, sum(s["tokens"] for s in sections if s["source"].startswith(("NEXUS.md", str(path))))
-    return seen
-
-
-def ten_megabytes(root: Path) -> dict[str, tuple[Done, int]]:
-    return instructions(root, ["huge"])
-
-
-def huge_instructions(root: Path) -> dict[str, Any]:
-    with stage(root) as place:
-        text = "".join(f"Rule {number}: never touch old/{number}.\n" for number in range(40_000))
-        (place.folder / "NEXUS.md").write_text(text)
-        done = place.ask("--json", "hi")
-        drop = done.result["drops"][0]
-        back = place.run("drops", "show", drop["id"]).text
-        return {"done": done, "drop": drop, "back": back, "text": text, "sent": str(place.server.requests[0].body)}
-
-
 def hostile_text(root: Path) -> dict[str, Any]:
     script: list[Any] = [
         calls(("bash", {"command": "printf '%s' \"$(cat *.txt)\"; ls"}), ("read_file", {"path": NAME})),
@@ -107,16 +68,6 @@ def hostile_text(root: Path) -> dict[str, Any]:
         done = place.ask("--allow", "all", "-v", f"ask {HOSTILE}", stdin=HOSTILE.encode())
         bodies = [request.body for request in place.server.requests]
         return {"done": done, "bodies": bodies, "replay": place.run("replay"), "show": place.run("sessions", "list")}
-
-
-def gone_before(root: Path) -> tuple[Done, Done, Done]:
-    with stage(root) as place:
-        # By its Python: where its path is long the installed script begins in `sh`, which complains too.
-        nexus = f"{shlex.quote(sys.executable)} {shlex.quote(NEXUS)}"
-        lines = (f"{nexus} ask hi", f"{nexus} context", f"{nexus} ask -C {shlex.quote(str(place.folder))} hi")
-        away = "mkdir away && cd away && rmdir ../away && "
-        first, second, elsewhere = (place.shell(away + line) for line in lines)
-        return first, second, elsewhere
 
 
 def gone_meanwhile(root: Path) -> dict[str, Any]:
@@ -139,11 +90,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         home_that_is_no_folder,
         home_that_is_read_only,
         broken_settings,
-        instructions,
-        ten_megabytes,
-        huge_instructions,
         hostile_text,
-        gone_before,
         gone_meanwhile,
     )
     return play(tmp_path_factory.mktemp, *scenes)
@@ -187,60 +134,14 @@ def test_broken_settings_name_file_line_and_key(seen: Seen, name: str, says: tup
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("name", sample(["folder", "fifo", "empty"], 3))
-def test_instructions_without_text_count_as_absent(seen: Seen, name: str) -> None:
-    done, tokens = seen["instructions"][name]
-    assert done.status == 0 and tokens == 0 and clean(done)
-
-
-@pytest.mark.matrix
-def test_instructions_in_another_encoding_are_decoded(seen: Seen) -> None:
-    done, tokens = seen["instructions"]["latin"]
-    assert done.status == 0 and tokens > 100 and clean(done)
-
-
-def test_ten_megabytes_of_instructions_are_capped(seen: Seen) -> None:
-    done, tokens = seen["ten_megabytes"]["huge"]
-    assert done.status == 0 and clean(done)
-    assert 0 < tokens <= 16_384
-
-
-@pytest.mark.matrix
-def test_what_is_cut_from_instructions_is_a_drop_that_gives_them_back(seen: Seen) -> None:
-    shown = seen["huge_instructions"]
-    assert shown["done"].status == 0 and shown["drop"]["cause"] == "instruction_cap"
-    assert shown["drop"]["id"] in shown["sent"] and "Rule 0: never touch" in shown["sent"]
-    header, _, back = shown["back"].partition("\n")
-    assert header.startswith("# Project Configuration (")
-    assert back.strip() in shown["text"] and len(back) > len(shown["text"]) / 2
-
-
-@pytest.mark.matrix
 def test_special_tokens_escapes_and_tags_reach_the_model_as_they_are(seen: Seen) -> None:
     first, second = seen["hostile_text"]["bodies"]
     assert first["messages"][-1]["content"].count(HOSTILE) == 2
-    results = [message["content"] for message in second["messages"] if message["role"] == "tool"]
+    results = tool_results(second)
     without_colour = HOSTILE.replace("\x1b[31m", "")
     assert without_colour in results[0] and "colour codes left out" in results[0], results
     assert HOSTILE in results[1], results
     assert seen["hostile_text"]["replay"].status == 0
-
-
-@pytest.mark.matrix
-def test_a_pipe_gets_the_answer_untouched_and_stderr_nothing_raw(seen: Seen) -> None:
-    done = seen["hostile_text"]["done"]
-    assert (done.status, done.text) == (0, f"answer {HOSTILE}\n")
-    assert not any(mark in done.stderr.decode() for mark in ("\x1b", "\x9b", "\x07", "\u202e", *HIDDEN))
-    assert b"od" in done.stderr
-
-
-@pytest.mark.matrix
-def test_a_folder_that_has_vanished_is_one_line(seen: Seen) -> None:
-    *done_there, elsewhere = seen["gone_before"]
-    assert elsewhere.status == 0 and clean(elsewhere), elsewhere
-    for done in done_there:
-        assert done.status == 2 and clean(done) and len(done.told) == 1
-        assert "the working folder" in done.told[0] and "Change to another folder" in done.told[0]
 
 
 @pytest.mark.matrix

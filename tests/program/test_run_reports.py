@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from project_files import commit_all
 
 from nexus_cli.ledger import Ledger
 
@@ -37,9 +38,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         made.settings(ALL)
         (made.folder / "slug.py").write_text("x = 1\n")
         (made.folder / "README.md").write_text("One.\n")
-        git(made.folder, "init", "-q", "-b", "main")
-        git(made.folder, "add", "-A")
-        git(made.folder, "commit", "-qm", "Start")
+        commit_all(made.folder, "Start")
         yield made
 
 

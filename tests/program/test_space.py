@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
+from program.stage import PRICED, QUICK, Stage, calls, stage
 
 from nexus_cli.ledger import Ledger
 
@@ -92,30 +90,6 @@ def test_what_a_run_left_behind_stands_beside_its_message(tmp_path: Path) -> Non
         assert (hers["text"], hers["run"], hers["facts"]) == ("All tests pass.", "run-1", ["1 command failed"])
         lines = place.run("space", "read", SPACE).text.splitlines()
         assert lines[-1].strip() == "[run-1: 1 command failed]" and lines[-2].endswith("All tests pass."), lines
-
-
-def test_a_scene_over_processes_of_which_one_is_killed(tmp_path: Path) -> None:
-    """Husam asks, Ana waits for Bob, the process that drives them is killed, another one goes on; nothing twice."""
-    with stage(tmp_path) as place:
-        begun(place, "Ana", "Bob")
-        place.script(lambda body: play(body) if whose(body) == "Ana" else {"text": "late", "delay": 60})
-        assert place.run("space", "post", SPACE, "@Ana get the figures").text == "msg-1\n"
-        child = place.begin("serve", "--once")
-        assert until(
-            lambda: len(said(place, "Sarah")) == 2 and any(whose(one.body) == "Bob" for one in place.server.requests)
-        )
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        end(child)
-        place.script(play)
-        assert place.run("space", "post", SPACE, "--as", "Sarah", "I watch").status == 0
-        done = place.run("serve", "--once")
-        assert done.status == 0, done.stderr
-        assert said(place) == [*SCENE[:2], "Sarah: I watch", *SCENE[2:]]
-        ledger = Ledger.open(place.ledger)
-        states = [(run.state, run.resumes) for run in ledger.runs.list_runs()]
-        ledger.close()
-        assert sorted(states) == [("done", 0), ("done", 1)]
 
 
 @pytest.mark.matrix

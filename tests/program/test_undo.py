@@ -14,8 +14,6 @@ import pytest
 from json_shape import problems
 from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
 from program.terminal_run import TerminalRun
-from search import sample
-from undo.test_whole_tree import set_up, whole
 from undo.world import World
 
 from nexus_cli.undo.undo_turn import UndoReport
@@ -25,7 +23,6 @@ from nexus_cli.undo.unsure_changes import SECONDS
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path, lambda body: {"text": "done"}) as made:
-        made.settings(QUICK + PRICED)
         yield made
 
 
@@ -154,35 +151,6 @@ def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage)
     assert sum(re.search(r"\.nexus-undo$", name) is not None for name in os.listdir(place.folder)) == len(names)
 
 
-@pytest.mark.parametrize("allow", sample(["all", "auto"], 2))
-def test_folders_pipes_rights_and_links_are_as_before_the_command(place: Stage, allow: str) -> None:
-    work = work_of(place, "")
-    set_up(work)
-    for number in range(60):
-        work.path(f"many/{number}/in").mkdir(parents=True)
-    before = whole(work)
-    command = "rm -rf private uploads pipe x; chmod -R 777 many; echo more >> a; mkdir -p made/empty"
-    turn = [
-        calls(("bash", {"command": command})),
-        calls(("write_file", {"path": "new/deep/file", "content": "new\n"})),
-        {"text": "done"},
-    ]
-    place.script(lambda body: turn.pop(0))
-    session = place.ask("--allow", allow, "--json", "clean up").result["session"]
-    after = whole(work)
-    assert {"new/deep/file", "made/empty"} < after.keys() and "private" not in after
-    preview, done = place.run("undo", "--dry-run", "--json"), place.run("undo", "--json")
-    assert done.status == 0 and done.result["kept"] == [], done
-    assert whole(work) == before and preview.result == done.result | {"dry_run": True}
-    assert {"uploads/empty/", "many/7/in/", "pipe", "a", "b", "c"} <= set(done.result["restored"])
-    assert done.result["removed"] == ["made/empty/", "new/deep/file"]
-    redone = place.run("redo", "--json").result["restored"]
-    assert whole(work) == after and {"a", "many/7/in/", "made/empty/", "new/deep/file"} <= set(redone)
-    text = place.run("undo", "--session", session).text
-    assert "7 files and 122 folders restored" in " ".join(text.split()), text
-    assert whole(work) == before
-
-
 WAITS = "touch began; while [ ! -e ended ]; do sleep 0.05; done"
 
 
@@ -213,20 +181,6 @@ def test_what_the_person_saved_while_a_command_ran_stays_and_goes_when_told(plac
     assert place.run("undo", "--all").status == 0 and mine.read_text() == "old\n" and not new.exists()
     assert place.run("redo", "new.txt").status == 0 and new.exists() and mine.read_text() == "old\n"
     assert place.run("redo").status == 0 and mine.read_text() == "mine\n"
-
-
-@pytest.mark.matrix
-def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran(place: Stage) -> None:
-    mine = place.folder / "mine.txt"
-    mine.write_text("old\n")
-    edit_during(place, WAITS, ("mine.txt", "mine\n"))
-    for answer, status, text in (("n", 1, "mine\n"), ("y", 0, "old\n")):
-        with TerminalRun("undo", env=place.env(), cwd=place.folder) as terminal:
-            terminal.expect(r"Possibly yours \(changed while a command ran\): mine\.txt\. Also revert")
-            terminal.expect("may be yours")
-            terminal.sendline(answer)
-            terminal.finish()
-            assert terminal.exitstatus == status and mine.read_text() == text
 
 
 @pytest.fixture

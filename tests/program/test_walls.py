@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Seen, Stage, calls, clean, end, play, stage, until
+from program.stage import PRICED, QUICK, Seen, calls, clean, end, play, stage, until
 from program.terminal_run import TerminalRun
 
 KEY = "sk-nobody"
@@ -18,11 +18,6 @@ SESSION = ("ask", "--stream-json", "--allow", "read", "make two files")
 
 def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return "bash", {"command": command, **more}
-
-
-def tool_results(place: Stage) -> list[str]:
-    """What the model was told of its calls."""
-    return [message["content"] for message in place.server.requests[-1].body["messages"] if message["role"] == "tool"]
 
 
 def levels(root: Path) -> dict[str, Any]:
@@ -48,7 +43,7 @@ def levels(root: Path) -> dict[str, Any]:
                 "done": done,
                 "left": sorted(path.name for path in place.folder.iterdir()),
                 "out": out.exists(),
-                "results": tool_results(place),
+                "results": place.results,
                 "refused": {row["subject"]: row["level"] for row in done.result["denied"]},
             }
     return shown
@@ -105,7 +100,7 @@ def changed(root: Path) -> dict[str, Any]:
     words = "echo x > AGENTS.md; git init -q sub; git -C sub config core.pager x"
     with stage(root) as place:
         place.script([calls(bash(words), bash(f"touch {place.home}/out | cat")), "done"])
-        return {"done": place.ask("--json", "--allow", "run", "hi"), "results": tool_results(place)}
+        return {"done": place.ask("--json", "--allow", "run", "hi"), "results": place.results}
 
 
 @pytest.fixture(scope="module")
@@ -198,10 +193,9 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
 def test_an_allow_rule_for_a_host_lets_fetch_reach_its_pages(tmp_path: Path) -> None:
     urls = ("https://docs.invalid/3/", "http://docs.invalid/3/", "https://other.invalid/")
     with stage(tmp_path, [calls(*(("fetch", {"url": url}) for url in urls)), "done"]) as place:
-        place.settings(QUICK + PRICED)
         assert place.run("rules", "add", "allow", "fetch(docs.invalid)").status == 0
         done = place.ask("--allow", "edit", "--json", "hi")
-        named, plain, other = tool_results(place)
+        named, plain, other = place.results
         assert "docs.invalid cannot be resolved" in named, named
         assert "not permitted" in plain and "not permitted" in other and len(done.result["denied"]) == 2
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from program.stage import Stage, calls, stage
 from programs import need, why_no_bwrap
+from project_files import write_files
 from search import SEARCHES, sample, variant
 
 from nexus_cli.sandbox.landlock import landlock_abi
@@ -100,9 +101,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 def make_project(place: Stage, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.folder / name).write_text(text)
+    write_files(place.folder, files)
     assert (
         place.shell("git init -q . && git add -A && git -c user.name=n -c user.email=n@x.org commit -qm x").status == 0
     )
@@ -132,7 +131,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
         assert done.status == 0 and done.result["text"] == "The sign was wrong.", done
         changed = set(done.result["files_changed"]) - {"Cargo.lock"}  # cargo's own, and part of the work
         assert done.result["denied"] == [] and changed == {language.broken}
-        return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+        return place.results
 
 
 @pytest.mark.matrix
@@ -167,7 +166,7 @@ def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_p
         assert done.status == 0 and [row["subject"][:4] for row in done.result["denied"]] == ["cat "], done
         place.script([calls(look), "done"])
         place.ask("--json", "--allow", "run", "look")
-        texts = [one["content"] for one in place.server.requests[1].body["messages"] if one["role"] == "tool"]
+        texts = place.server.requests[1].results
         hidden = place.server.requests[-1].body["messages"][-1]["content"]
     assert [text.splitlines()[0] for text in texts] == ["The guide of mine.", "The guide of theirs."], texts
     assert "mcpServers" not in hidden and "backend" not in hidden and "SQLite" not in hidden, hidden
@@ -182,7 +181,7 @@ def test_a_hidden_ledger_is_not_taken_for_an_empty_one(backend: str, tmp_path: P
         make_project(place, {"a": "1"})
         done = place.ask("--json", "--allow", "run", "what happened at night?")
         assert done.status == 0 and done.result["denied"] == [], done
-        texts = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+        texts = place.results
     for command, text in zip(commands, texts, strict=True):
         assert "is not accessible in" in text and "[exit status 0" not in text, (command, text)
         assert text.count("is not accessible in") == 1, (command, "another home is not hidden", text)

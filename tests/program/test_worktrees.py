@@ -78,17 +78,6 @@ def test_the_patch_of_a_pipe_is_one_that_git_takes(place: Stage, tmp_path: Path)
     assert (copy / "sub/data.bin").read_bytes() == b"\x00\xff\x00" and (copy / "made.txt").exists()
 
 
-def test_a_conflict_is_told_and_marked(place: Stage) -> None:
-    work(place)
-    text = (place.folder / "app.py").read_text()
-    (place.folder / "app.py").write_text(text.replace("line 3\n", "line mine\n"))
-    (place.folder / "made.txt").write_text("mine\n")
-    done = place.run("worktree", "apply", "fix")
-    assert done.status == 1 and "app.py" in done.told[-1] and "made.txt" in done.told[-1], done
-    assert "<<<<<<< yours\nline mine\n=======\nline three\n" in (place.folder / "app.py").read_text()
-    assert (place.folder / "made.txt").read_text() == "mine\n"
-
-
 @pytest.mark.matrix
 def test_a_worktree_with_nothing_in_it_is_gone_after_the_run(place: Stage) -> None:
     for arguments in ((), ("--no-save",), ("--json",)):
@@ -212,12 +201,9 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
     sample(
         [
             (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
-            (("ask", "--worktree=", "hi"), "the value is empty"),
             (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
-            (("worktree", "diff", "none"), "worktree none: "),
             (("worktree", "apply", "../.."), "no worktree"),
             (("worktree", "remove", "x" * 99), "more than 60"),
-            (("worktree", "lst"), "nexus worktree list"),
         ],
         3,
     ),

@@ -14,7 +14,6 @@ from programs import need
 from recorded.forks import Forks
 from recorded.person import Person
 from recorded.record import EXPECTED, HERE, SHARED, difference, play, recorded
-from recorded.replacements import Replacements
 from recorded.session_list import CLASSES, SESSIONS
 from recorded.wire import Request, Step, body_bytes, body_lines, read_session, write_session
 from search import SEARCHES, some
@@ -94,15 +93,6 @@ def test_every_session_has_a_record_and_every_file_is_named() -> None:
     assert sum(path.stat().st_size for path in files) < MOST
 
 
-@pytest.mark.matrix
-def test_a_record_gives_the_bytes_of_each_request_back() -> None:
-    for name in SESSIONS:
-        for step in recorded(name):
-            for request in step.requests:
-                spelling = "; JSON with blanks and escapes" if "; JSON" in request.head else ""
-                assert body_lines(body_bytes(request.lines, spelling)) == (request.lines, spelling), name
-
-
 def test_a_written_session_is_read_as_it_was(tmp_path: Path) -> None:
     long = "x" * 2000 + "\\n" + "y"
     messages = f'[{{"content":"a\\n\\nb"}},{{"content":"{long}"}}]'
@@ -117,29 +107,3 @@ def test_a_written_session_is_read_as_it_was(tmp_path: Path) -> None:
     text = write_session("About.", steps, tmp_path)
     assert read_session(text, tmp_path) == steps
     assert text.count("a\\n\n  |\\n\n  |b") == 1, "what was sent before is not written again"
-
-
-@pytest.mark.matrix
-def test_a_difference_is_told_by_session_step_request_and_line() -> None:
-    def steps(last: str, title: str = "nexus ask 'hi'") -> list[Step]:
-        return [Step(title, [], [Request("POST /a", ['messages[0] {"content":"hi"}', f"body {last}"])], ["exit 0"])]
-
-    assert not difference("s", steps("1"), steps("1"))
-    assert difference("s", steps("1"), steps("2")) == (
-        "s, step 1 (nexus ask 'hi'), request 1, body, character 5:\n- body 1\n+ body 2"
-    )
-    assert "0 steps, not 1" in difference("s", steps("1"), [])
-    without = [Step("nexus ask 'hi'", [], [], ["exit 0"])]
-    assert "0 requests, not 1" in difference("s", steps("1"), without)
-    assert "the script is another one" in difference("s", steps("1"), steps("1", "nexus ask 'ho'"))
-
-
-@pytest.mark.matrix
-def test_ids_are_numbered_as_they_come_and_nothing_else_is_replaced() -> None:
-    of = Replacements("/tmp/nexus-recorded-123456", 4711).of
-    first, second = "01JHJ0QTH9WAP1XB2F38MFMRJD", "01JHJ0QTHCHT4Q887302NDVY1H"
-    assert of(f"{first} {second} {first}").split() == [f"SESSION-{number:018}" for number in (1, 2, 1)]
-    place = "at /tmp/nexus-recorded-{}/home on 127.0.0.1:{}"
-    assert of(place.format(123456, 4711)) == place.format("000000", "PORT")
-    assert of("[w1 · finished · 2 steps · 5,096 tokens · $0.0102 · 12 s]").endswith("· $0.0102 · N s]")
-    assert of("4711 tokens in 12 s") == "4711 tokens in 12 s"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -44,13 +43,6 @@ def plan(next_at: float, cron: str = "*/10 * * * *", missed: str = "once") -> Pl
 
 def ignore(line: str) -> None:
     raise AssertionError(line)
-
-
-def fire_in_a_process(path: str, start: Any, keys: Any) -> None:
-    ledger = Ledger.open(Path(path))
-    start.wait()
-    keys.put(fire_due(ledger, print))
-    ledger.close()
 
 
 @pytest.mark.matrix
@@ -97,26 +89,6 @@ def test_the_trigger_has_the_keys_of_the_seed(ledger: Ledger, tmp_path: Path) ->
         "scheduledAt": facts["scheduledAt"],
     }
     assert facts["scheduledAt"].endswith("T09:00:00.000Z")
-
-
-@pytest.mark.matrix
-def test_processes_that_look_at_the_same_moment_fire_once(ledger: Ledger, tmp_path: Path) -> None:
-    for _ in range(20):
-        ledger.plans.change(planned(ledger, tmp_path, within="1h").key, next_at=ledger.runs.now() - 1)
-    context = multiprocessing.get_context("fork")
-    start, keys = context.Event(), context.Queue()
-    made = [
-        context.Process(target=fire_in_a_process, args=(str(places().ledger), start, keys), daemon=True)
-        for _ in range(4)
-    ]
-    for one in made:
-        one.start()
-    start.set()
-    queued = sorted(key for _ in made for key in keys.get(timeout=120))
-    for one in made:
-        one.join()
-    assert len(queued) == len(set(queued)) == 20 == len(ledger.runs.list_runs(limit=100))
-    assert fire_due(ledger, ignore) == []
 
 
 def test_a_full_disk_fires_nothing_and_the_plan_stays_due(

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from program.stage import calls
+from server.received import tool_results
 
 TESTS = "python3 -m unittest -q"
 PRICE = "def with_tax(price):\n    return round(price * 1.19, 2)\n"
@@ -49,14 +50,9 @@ def done(body: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(one["name"], json.loads(one["arguments"])) for one in made]
 
 
-def results(body: Any) -> list[str]:
-    """What they gave."""
-    return [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-
 def works_at_night(body: Any) -> dict[str, Any]:
     """Run the tests, fix the price, commit and push that on a branch."""
-    ran, got = done(body), results(body)
+    ran, got = done(body), tool_results(body)
     if not ran:
         return calls(("bash", {"command": TESTS}))
     if len(ran) == 1:
@@ -92,7 +88,7 @@ def _wraps(body: Any) -> dict[str, Any]:
     if len(made) == 3 and STEERED in str(body["messages"][-1]["content"]):
         edit = {"path": "cart.py", "edits": [{"old": "+ 2\n", "new": "+ 2 * len(books)\n"}]}
         return calls(("edit_file", edit), ("bash", {"command": TESTS}))
-    assert ("OK" if len(made) > 3 else "FAILED") in results(body)[-1], results(body)
+    assert ("OK" if len(made) > 3 else "FAILED") in tool_results(body)[-1], tool_results(body)
     return {"text": "gift wrap is right now, its test passes." if len(made) > 3 else "gift wrap is in; its test fails."}
 
 
@@ -103,7 +99,7 @@ def _describes(body: Any) -> dict[str, Any]:
 
 
 def _manages(body: Any) -> dict[str, Any]:
-    made, got = done(body), results(body)
+    made, got = done(body), tool_results(body)
     acts = [arguments["action"] for name, arguments in made if name == "agents"]
     if not made:
         return calls(*(("agent", {"task": task, "worktree": True}) for task in TASKS))

@@ -51,6 +51,11 @@ class Received:
         except ValueError:
             return None
 
+    @property
+    def results(self) -> list[str]:
+        """The results of the calls in a request of the form `chat`, in their order."""
+        return tool_results(self.body)
+
     @cached_property
     def form(self) -> str:
         """`chat`, `anthropic`, `gemini`, `ollama`, `responses`, or "" for any other path."""
@@ -124,3 +129,8 @@ class Received:
             "closed_early": self.closed_early,
             "done": self.done,
         }
+
+
+def tool_results(body: Any) -> list[str]:
+    """Return the texts of the results in the body of a request of the form `chat`, in their order."""
+    return [str(message["content"]) for message in body["messages"] if message["role"] == "tool"]

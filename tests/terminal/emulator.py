@@ -61,8 +61,6 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
         self.history: deque[Line] = deque(maxlen=KEPT_LINES)
         self.told: list[str] = []
         """Operating system commands in order: titles, links, the clipboard (`52;c;...`)."""
-        self.asked: set[str] = set()
-        """Private modes that were ever switched on: `2004` is bracketed paste."""
         self._answer = answer
         self.columns: int = columns
         self.lines: int = rows
@@ -99,8 +97,6 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
         if final is None or found["between"] or mark in ("<", "=", ">"):
             return found[0] if found["charset"] and found[0][1] in "()" else ""
         if mark == "?":
-            if final == "h":
-                self.asked.update(found["numbers"].split(";"))
             return found[0] if final in "hl" else ""
         if final in "su" and not found["numbers"]:
             return "\x1b7" if final == "s" else "\x1b8"

@@ -188,11 +188,6 @@ class Terminal:
         """Operating system commands that the program sent: titles, the clipboard."""
         return self._emulator.told
 
-    @property
-    def asked(self) -> set[str]:
-        """Private modes that were ever switched on, by their numbers."""
-        return self._emulator.asked
-
     def wait_for(self, wanted: Wanted, timeout: float = PATIENCE, *, back: bool = False) -> None:
         """Wait until the screen (with `back` also the scrollback) holds a text, or a condition on this terminal holds.
 

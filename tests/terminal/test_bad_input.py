@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from search import sample
-from terminal.repl import Opens, Place, Repl
+from terminal.repl import Opens, Repl
 from terminal.stories import call
 from terminal.terminal import Terminal, ctrl
 
@@ -65,29 +61,6 @@ def test_a_paste_never_submits(repl: Opens) -> None:
     assert "first line\nsecond line\nthird" in sent(made)
 
 
-def test_a_large_paste_is_folded_and_sent_whole(repl: Opens) -> None:
-    made = repl()
-    made.paste("\n".join(f"pasted {number}" for number in range(214)))
-    made.wait_for("[pasted 214 lines]")
-    made.send("\r")
-    made.requested(1)
-    assert "pasted 213" in sent(made) and "pasted 0\npasted 1\n" in sent(made)
-
-
-@pytest.mark.matrix
-def test_fifty_megabytes_are_pasted(repl: Opens) -> None:
-    made = repl()
-    line = "x" * 63 + "\n"
-    feeder = threading.Thread(target=made.paste, args=(line * (50_000_000 // 64),))
-    feeder.start()
-    made.wait_for("[pasted", 120)
-    feeder.join(120)
-    made.send(" look\r")
-    made.requested(1, 60)
-    made.wait_for("answer (1)", 30, back=True)
-    assert sent(made).endswith("look") or "look" in sent(made)[-400:]
-
-
 @pytest.mark.matrix
 def test_a_model_that_says_fifty_megabytes_without_a_newline_can_be_stopped(repl: Opens) -> None:
     made = repl([{"text": "abcdefghij", "repeat": 5_000_000, "chunk": 65536}], emulate=False)
@@ -100,34 +73,6 @@ def test_a_model_that_says_fifty_megabytes_without_a_newline_can_be_stopped(repl
     made.send(ctrl("c"))
     made.send("still there?\r")
     made.wait_for(lambda terminal: b"answer (" in terminal.raw, 120)
-
-
-def test_a_history_that_cannot_be_read_or_written_is_told_once(
-    places: Callable[..., Place], opened: Callable[[Terminal], Terminal], repl: Opens
-) -> None:
-    here = places()
-    history = here.nexus_home / "data" / "history"
-    history.mkdir(parents=True)
-    (history / "in the way").write_text("x")
-    made = repl(at=here)
-    made.say("hello")
-    made.wait_for("answer (1)")
-    made.say("hello again")
-    made.wait_for("answer (2)")
-    assert "Traceback" not in "\n".join(made.scrollback())
-
-
-@pytest.mark.parametrize("editor", sample(["false", "rm -f", "no-such-editor-at-all", "sh -c 'kill -9 $$'"], 4))
-def test_an_editor_that_fails_leaves_the_words_as_they_were(repl: Opens, editor: str) -> None:
-    made = repl(env={"EDITOR": editor, "VISUAL": None})
-    made.send("precious words")
-    made.wait_for("precious words")
-    made.send(ctrl("g"))
-    made.wait_for("nexus:", 120)
-    made.idle()
-    made.wait_for("precious words")
-    made.say(" stay")
-    assert "precious words stay" in sent(made)
 
 
 def test_the_editor_changes_the_words(repl: Opens) -> None:
@@ -171,15 +116,3 @@ def test_hostile_text_reaches_the_terminal_only_made_visible(repl: Opens) -> Non
     assert made.times("look") >= 1 and made.times("␛") >= 1
     raw = bytes(made.raw).decode("utf-8", "replace")
     assert not any(mark in raw for mark in ("\x9b", "\u202e", "\U000e0041", "\x1b]0;owned", "\x1bP"))
-
-
-def test_an_unwritable_home_is_no_reason_not_to_talk(places: Callable[..., Place], repl: Opens, tmp_path: Path) -> None:
-    here = places()
-    if os.getuid() == 0:
-        (here.home / "file").write_text("x")
-        here.environment["NEXUS_HOME"] = str(here.home / "file" / "nexus")
-    else:
-        here.nexus_home.chmod(0o500)
-    made = repl(at=here)
-    made.say("hello")
-    made.wait_for("answer (1)")

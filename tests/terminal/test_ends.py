@@ -64,18 +64,6 @@ def test_one_ctrl_c_as_a_signal_does_not_end_the_session_later(repl: Opens, dumb
     assert made.status() == 0
 
 
-def test_the_end_of_input_in_a_question_is_a_no(repl: Opens) -> None:
-    made = repl([call("bash", command="touch made"), "well then"])
-    made.say("go", ends=False)
-    made.asked_about("bash")
-    made.send(ctrl("d"))
-    made.wait_for("well then")
-    made.idle()
-    assert not (made.folder / "made").exists()
-    made.send(ctrl("d"))
-    assert made.status() == 0
-
-
 def test_a_closed_window_ends_it_and_the_session_can_be_resumed(repl: Opens) -> None:
     made = repl([{"text": "half of it, " * 200, "pace": 0.05}, "the other half"])
     made.say("go", ends=False)
@@ -87,24 +75,6 @@ def test_a_closed_window_ends_it_and_the_session_can_be_resumed(repl: Opens) -> 
     again.say("go on")
     again.wait_for("the other half")
     assert "half of it" in str(again.server.requests[-1].body["messages"])
-
-
-def test_a_window_closed_in_a_question_runs_nothing_and_asks_again_when_resumed(repl: Opens) -> None:
-    made = repl([call("bash", command="touch made"), "well then"])
-    made.say("go", ends=False)
-    made.asked_about("bash")
-    made.hang_up()
-    assert made.status() == 129
-    assert not (made.folder / "made").exists()
-
-
-def test_a_closed_window_leaves_no_child(repl: Opens) -> None:
-    made = repl([call("bash", command="sleep 97541 & sleep 97542; wait")], arguments=("--allow", "all"))
-    made.say("go", ends=False)
-    made.wait_for(lambda terminal: everywhere("sleep 97542"), 120)
-    made.hang_up()
-    assert made.status() == 129
-    assert gone("sleep 9754")
 
 
 def test_a_signal_to_end_ends_it_with_the_terminal_as_it_was(repl: Opens) -> None:
@@ -143,19 +113,6 @@ def test_ctrl_z_and_fg_in_a_turn_lose_no_row(repl: Opens) -> None:
     made.wait_for("end of it", 120, back=True)
     made.idle()
     assert rows_of(made.scrollback()) == ROWS
-
-
-@pytest.mark.matrix
-def test_stopped_and_continued_from_outside_it_draws_itself_again(repl: Opens) -> None:
-    made = repl()
-    made.send("half a sentence")
-    made.wait_for("half a sentence")
-    made.signal(signal.SIGSTOP)
-    made.stopped()
-    made.resume()
-    made.wait_for(lambda terminal: not local_modes(made) & termios.ICANON)
-    made.say(" and the rest")
-    assert "half a sentence and the rest" in str(made.server.requests[-1].body["messages"])
 
 
 @pytest.mark.matrix

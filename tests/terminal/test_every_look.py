@@ -8,13 +8,13 @@ where colour says something. `SCREENS=write` writes what the walk meets.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from project_files import commit_all
 from search import sample
 from terminal.golden import SHORT_ID, check, styled
 from terminal.repl import RESTS, SETTINGS, Place, Repl
@@ -305,6 +305,4 @@ def test_every_screen_in_every_look_is_as_it_was_found_right(
 
 def commit(here: Place) -> None:
     """Put the project under version control, with what it holds."""
-    who = ("-c", "user.name=x", "-c", "user.email=x")
-    for words in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-qm", "x")):
-        subprocess.run(["git", *words], cwd=here.folder, env=here.environment, check=True)
+    commit_all(here.folder)

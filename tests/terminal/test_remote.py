@@ -147,29 +147,6 @@ def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: 
     made.wait_for("the part is done")
 
 
-def test_words_steer_the_turn_and_esc_stops_it(served: Any, repl: Opens) -> None:
-    here, url = served([], "--allow", "all")
-    here.server.load([slow_command(here.folder), "steered", slow_command(here.folder), "never"])
-    made = repl(at=here, arguments=("--connect", url))
-    made.say("go on", ends=False)
-    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
-    made.send("to the left\r")
-    made.wait_for("sending after this step: to the left")
-    (here.folder / "go").touch()
-    made.wait_for("steered")
-    assert "to the left" in str(here.server.requests[-1].body["messages"][-1])
-    for name in ("go", "begun"):
-        (here.folder / name).unlink()
-    made.idle()
-    made.say("again", ends=False)
-    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
-    made.send("\x1b")
-    made.wait_for("Interrupted.")
-    here.server.load(["went on"])
-    made.send("/continue\r")
-    made.wait_for("went on")
-
-
 def test_two_in_front_of_one_agent_see_the_same_question_and_one_answers(served: Any, repl: Opens) -> None:
     here, url = served([call("bash", command="touch made-there; echo it ran"), "done with it", "a second answer"])
     one = repl(at=here, arguments=("--connect", url))
@@ -235,11 +212,3 @@ def test_a_resource_of_a_server_is_read_where_the_agent_runs(served: Any, repl: 
     (asked,) = here.server.requests
     sent = str(asked.body["messages"][-1]["content"])
     assert '<resource server="notes" uri="note://all">' in sent and "buy milk" in sent
-
-
-def test_a_closed_window_ends_it_as_the_signal_does(served: Any, repl: Opens) -> None:
-    here, url = served(["an answer"])
-    made = repl(at=here, arguments=("--connect", url))
-    made.say("hello")
-    made.hang_up()
-    assert made.status() == 129

@@ -76,32 +76,3 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     assert paged[at + 1 : at + 10] == [f"    {number}" for number in range(1, 10)]
     assert "> go" in paged and "> again" in paged and "[the reply broke off here]" in paged
     assert any("cut off: the connection to" in line and "retrying" in " ".join(paged) for line in paged)
-
-
-def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed(repl: Opens) -> None:
-    made = repl([SCRIPT[0], "All done."], rows=40, env={"TERM": "dumb", "PAGER": "false"})
-    made.say("go", ends=False)
-    made.wait_for("All done.")
-    made.idle()
-    assert len(rows(made, "· retry 1 in 1 s: ")) == 1 and not rows(made, "· 1 retry")
-    made.send("/transcript\n")
-    made.wait_for("· 1 turn")
-    made.idle()
-    assert made.times("All done.") == 2 and b"\x1b" not in made.raw and b"\x07" not in made.raw
-
-
-@pytest.mark.parametrize("on", sample([True, False], 2))
-def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) -> None:
-    soon = "import nexus_cli.ui.screen.notification as notification\nnotification.AWAY = 0.3\n"
-    script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "make"}}]}, "All done."]
-    made = repl(script, settings=f"[ui]\nnotify = {str(on).lower()}\n", bug=soon)
-    made.say("go", ends=False)
-    made.asked_about("bash")
-    if on:
-        made.wait_for(
-            lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash is waiting for your answer in project\x07" in one.raw
-        )
-    made.send("y\r")
-    made.wait_for("All done.")
-    made.idle()
-    assert (b"\x1b]9;" in made.raw, b"\x1b]777;notify;nexus;" in made.raw, b"\x07" in made.raw) == (on, on, on)

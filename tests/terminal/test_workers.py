@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from project_files import commit_all
 from search import sample
 from terminal.repl import Opens, Place, Repl
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
@@ -63,9 +63,7 @@ def hands_over(here: Place, **more: Any) -> Callable[[dict[str, Any]], Any]:
 def commit(here: Place) -> None:
     """Put the project under version control; what the workers' meeting leaves is ignored."""
     (here.folder / ".gitignore").write_text("*.here\ngo\n")
-    who = ("-c", "user.name=x", "-c", "user.email=x")
-    for words in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-qm", "x")):
-        subprocess.run(["git", *words], cwd=here.folder, env=here.environment, check=True)
+    commit_all(here.folder)
 
 
 def boxed(made: Terminal) -> str:
@@ -143,32 +141,6 @@ def test_a_stop_stops_the_workers_and_keeps_what_is_typed(key: str, repl: Opens,
     made.idle()
     assert made.times("· agent w1 TASK ONE") == made.times("· agent w2 TASK TWO") == 1
     assert boxed(made) == "typed meanwhile"
-
-
-def test_questions_of_two_workers_name_them_and_are_one_list(repl: Opens, places: Callable[..., Place]) -> None:
-    made = begun(repl, places, level="ask")
-    (made.folder / "go").touch()
-    made.say("hand over", ends=False)
-    made.asked_about("bash")
-    made.wait_for(lambda one: sum("asks you" in line for line in one.lines()) == 2)
-    assert made.times("worker w1 asks: bash") + made.times("worker w2 asks: bash") >= 1
-    made.send(ESCAPE)
-    made.wait_for("Interrupted.")
-    made.idle()
-    assert not any("asks you" in line for line in made.lines())
-
-
-def test_a_worker_in_the_background_is_counted_and_its_end_is_a_line(repl: Opens, places: Callable[..., Place]) -> None:
-    made = begun(repl, places, wait=False)
-    made.say("hand over", ends=False)
-    made.wait_for("Both tasks are done.")
-    made.wait_for(" 2 workers ")
-    made.send("a draft")
-    made.wait_for(lambda one: boxed(one) == "a draft")
-    (made.folder / "go").touch()
-    made.wait_for(lambda one: made.times("✓ agent w1") == made.times("✓ agent w2") == 2)
-    made.wait_for(lambda one: not any("worker" in line for line in one.lines()[-3:]))
-    assert boxed(made) == "a draft" and (made.folder / "two.txt").read_text() == "made by two\n"
 
 
 def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
