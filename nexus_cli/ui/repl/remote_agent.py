@@ -439,8 +439,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _synchronize(self, *, is_first: bool) -> None:
         """Read the agent's figures again. What happened before the first connection is no event of this stream; what
         happened before a later one follows."""
-        await self._read_figures()
-        if self._seen <= self.status.next:  # else the events are newer than this answer
+        for _ in range(TRIES):
+            await self._read_figures()
+            if self._seen <= self.status.next:  # else the events are newer than this answer
+                break
+        if self._seen <= self.status.next:
             self._in_turn = self.status.in_turn
             if is_first:
                 self._seen = self.status.next

@@ -116,6 +116,26 @@ def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None
     play(tmp_path, scene, meanwhile="from another client")
 
 
+@pytest.mark.matrix
+def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        await agent._connected.wait()
+        value, asked = await agent._client.get_status("a"), list[str]()
+
+        async def get_status(client: Client, agent_id: str) -> Any:
+            asked.append(agent_id)
+            return {**value, "next": agent._seen - (len(asked) == 1)}
+
+        monkeypatch.setattr(Client, "get_status", get_status)
+        agent._in_turn = True
+        await agent._synchronize(is_first=True)
+        assert not agent._in_turn and len(asked) == 2
+
+    play(tmp_path, scene)
+
+
 @pytest.mark.parametrize("figures_first", sample([False, True], 2))
 def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path, figures_first: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
