@@ -477,13 +477,13 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (203, 0, 0),
-    "acp": (9_105, 0, 1),
+    "acp": (9_125, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_482, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (72_506, 0, 60),
-    "config": (35_911, 0, None),
-    "context": (8_848, 0, 16),
+    "commands": (72_552, 0, 60),
+    "config": (35_806, 0, None),
+    "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),
     "core": (47_022, 0, None),
     "defaults": (0, 13_074, 0),
@@ -491,25 +491,25 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_581, 0, 19),
     "hooks": (7_671, 0, 21),
     "imports": (14_427, 0, 10),
-    "ledger": (53_036, 0, 31),
-    "mcp": (18_987, 0, 21),
+    "ledger": (53_045, 0, 31),
+    "mcp": (18_990, 0, 21),
     "permission": (13_750, 0, 48),
     "plugins": (8_076, 0, 22),
     "provider": (29_945, 0, 61),
-    "reports": (60_769, 8_279, None),
-    "rpc": (18_000, 0, 20),
+    "reports": (60_776, 8_279, None),
+    "rpc": (17_992, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_957, 0, 40),
     "sandbox": (38_112, 0, 27),
     "sections": (36_327, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_404, 0, 27),
+    "session": (48_453, 0, 27),
     "spaces": (9_598, 0, 15),
     "testing": (1_483, 0, 0),
-    "text": (4_477, 0, None),
-    "tools": (54_508, 26_394, 58),
-    "tree undo worktrees": (68_923, 0, 63),
-    "ui": (94_384, 0, 46),
+    "text": (4_497, 0, None),
+    "tools": (54_530, 26_394, 55),
+    "tree undo worktrees": (68_954, 0, 63),
+    "ui": (95_411, 0, 46),
     "workers": (10_325, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_284, 48_784)
+SUM = (970_348, 48_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

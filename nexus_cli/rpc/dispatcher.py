@@ -483,9 +483,8 @@ class AgentDispatcher:
             await asyncio.wait(ahead)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
-        before = self.session.id
         await command.invoke(context, arguments)
-        if context.act and self.feed.is_heard and self.session.id == before:  # another session is news by itself
+        if context.act and self.feed.is_heard:
             self.publish(Notice(context.act, warning=False))
 
     async def _reopen(self, options: Options) -> None:

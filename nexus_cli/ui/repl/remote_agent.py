@@ -194,13 +194,15 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._news.wait()
 
     async def _read_figures(self) -> None:
+        was_kept = self.keeps_attached
         self._status = self._read_status(await self._client.get_status(self.agent_id))
         if self.status.next >= self._seen:  # else the events are newer than this answer
-            self._report_session(self.status.session)
+            self._report_session(self.status.session, was_kept)
         self.repl.show_status()
 
-    def _report_session(self, session: str) -> None:
+    def _report_session(self, session: str, was_kept: bool) -> None:
         """Tell the person once that the agent continues with `session`, unless a command of this client moved it there.
+        What is attached stays with the session before, which keeps it if `was_kept`.
 
         The figures may say so before the event does.
         """
@@ -208,6 +210,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if session != before and not self._is_calling:
             moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
+            self._leave_attached(was_kept)
+            self._begin(self._load_attached())
 
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
@@ -331,9 +335,14 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if not copied:
             self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
             queue.drop_own()
-        names = [attachment.what for attachment in queue.attached]
-        self.repl.show_unsent(names, stored=self._kept_before, session=" the previous session")
-        queue.attached.clear()
+        self._leave_attached(self._kept_before)
+
+    def _leave_attached(self, was_kept: bool) -> None:
+        """Leave attachments to the session before, and say so."""
+        attached = self.repl.input_queue.attached
+        names = [attachment.what for attachment in attached]
+        self.repl.show_unsent(names, stored=was_kept, session=" the previous session" * was_kept)
+        attached.clear()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -369,6 +378,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.earlier_answer = end["assistant"]
         self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
         self._attach_waiting(shown)
+
+    async def _load_attached(self) -> None:
+        self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
 
     def _attach_waiting(self, shown: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
@@ -428,8 +440,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _synchronize(self, *, is_first: bool) -> None:
         """Read the agent's figures again. What happened before the first connection is no event of this stream; what
         happened before a later one follows."""
-        await self._read_figures()
-        if self._seen <= self.status.next:  # else the events are newer than this answer
+        for _ in range(TRIES):
+            await self._read_figures()
+            if self._seen <= self.status.next:  # else the events are newer than this answer
+                break
+        if self._seen <= self.status.next:
             self._in_turn = self.status.in_turn
             if is_first:
                 self._seen = self.status.next
@@ -437,7 +452,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._connected.set()
         self.watch()
         if not is_first:  # the answer to a command may be lost
-            self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
+            await self._load_attached()
 
     async def _take(self, line: JsonObject) -> None:
         """Show one object of the stream."""
@@ -465,7 +480,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             if (task := self._questions.pop(line["id"], None)) is not None:
                 task.cancel()  # answered elsewhere, or done
         elif isinstance(event, e.SessionStart) and event.session != self._shown_session:
-            self._report_session(event.session)
+            self._report_session(event.session, self.keeps_attached)
             self.refresh()
         elif isinstance(event, e.SteeringMessage):
             self._drop_sent(event.text)

@@ -116,6 +116,26 @@ def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None
     play(tmp_path, scene, meanwhile="from another client")
 
 
+@pytest.mark.matrix
+def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        await agent._connected.wait()
+        value, asked = await agent._client.get_status("a"), list[str]()
+
+        async def get_status(client: Client, agent_id: str) -> Any:
+            asked.append(agent_id)
+            return {**value, "next": agent._seen - (len(asked) == 1)}
+
+        monkeypatch.setattr(Client, "get_status", get_status)
+        agent._in_turn = True
+        await agent._synchronize(is_first=True)
+        assert not agent._in_turn and len(asked) == 2
+
+    play(tmp_path, scene)
+
+
 @pytest.mark.parametrize("figures_first", sample([False, True], 2))
 def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path, figures_first: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
@@ -805,6 +825,7 @@ def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
+@pytest.mark.matrix
 def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_it(tmp_path: Path) -> None:
     what = "output of `echo of-the-line`"
 
@@ -827,6 +848,28 @@ def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_
     play(tmp_path, scene, left="echo of-the-line", allow="all")
 
 
+@pytest.mark.matrix
+def test_attached_output_stays_with_its_session_if_another_client_moves_the_agent(tmp_path: Path) -> None:
+    what, provider = "output of `echo of-the-line`", Answering()
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent) and repl.queued() == [f"attached: {what}"]
+        await until(lambda: agent.keeps_attached)
+        first = agent.status.session
+        await agent._client.run_command("a", "clear")
+        await until(lambda: f"kept for when you resume the previous session: {what}" in view.text)
+        say(repl, "elsewhere")
+        await until(lambda: "echo elsewhere" in view.text)
+        await idle(repl)
+        await agent._client.run_command("a", "resume", first)
+        await until(lambda: repl.queued() == [f"attached: {what}"])
+
+    play(tmp_path, scene, provider, left="echo of-the-line", allow="all")
+    assert "of-the-line" not in str(provider.seen[-1])
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("begun", [False, True])
 def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, begun: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
@@ -841,6 +884,7 @@ def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, beg
     assert f"{how}: output of `echo of-the-line`" in play(tmp_path, scene, allow="all").text
 
 
+@pytest.mark.matrix
 def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -916,6 +960,7 @@ def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: 
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         agent = repl.backend
