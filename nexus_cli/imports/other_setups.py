@@ -29,7 +29,7 @@ FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 CODEX_WAYS = {
     "notify": "use `nexus config set ui.notify_command COMMAND` (see `nexus docs personal`)",
     "tui": "set theme, keys and notifications under `ui` (see `nexus docs personal`)",
-    "sandbox_workspace_write": "add its folders to `sandbox.write`; commands ask for network (see `nexus docs sandbox`)",
+    "sandbox_workspace_write": "add its folders to `sandbox.write` (see `nexus docs sandbox`, also for network)",
     "shell_environment_policy": "list variables for commands in `sandbox.env_pass` (see `nexus docs sandbox`)",
 }
 """What to do instead of codex's settings that are not taken over."""
