@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_482, 0, 7),
     "client": (2_281, 0, 2),
-    "commands": (72_552, 0, 60),
+    "commands": (72_506, 0, 61),
     "config": (35_806, 0, None),
     "context": (8_861, 0, 16),
     "conversation": (44_850, 0, 42),

@@ -16,6 +16,14 @@ from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
 from nexus_cli.sections.instruction_files import find_imports
 
+WAYS = {
+    "statusLine": "use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)",
+    "outputStyle": "copy it to `styles/` and set `ui.style` (see `nexus docs personal`)",
+    "theme": "use `nexus config set ui.theme NAME` (see `nexus docs personal`)",
+    "editorMode": "use `nexus config set ui.keys vi` for vi keys (see `nexus docs personal`)",
+    "preferredNotifChannel": "use `nexus config set ui.notify_command COMMAND` (see `nexus docs personal`)",
+}
+"""What to do instead of settings that are not taken over."""
 SERVER_KEYS = ("type", "command", "args", "env", "url", "headers", "disabled")
 
 
@@ -40,12 +48,8 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     setup.note_hooks(settings.get("hooks"))
     if plugins := [one_line(name)[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
-    if "statusLine" in settings:
-        setup.notes.append("statusLine: use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)")
-    if "outputStyle" in settings:
-        setup.notes.append("outputStyle: copy it to `styles/` and set `ui.style` (see `nexus docs personal`)")
-    used = "permissions model effortLevel env hooks enabledPlugins statusLine outputStyle $schema".split()
-    setup.note_unused(settings, used, location)
+    used = "permissions model effortLevel env hooks enabledPlugins $schema".split()
+    setup.note_unused(settings, used, location, WAYS)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -249,9 +250,13 @@ class ForeignSetup:
             elif folder.is_dir():
                 self.note(f"{folder.name} in {folder}: copy or link them to {with_tilde(usual / folder.name)}")
 
-    def note_unused(self, table: JsonObject, used: Iterable[str], location: str) -> None:
-        """Report keys of a table that have no counterpart."""
-        if unused_keys := [one_line(str(key))[:40] for key in table if key not in set(used)]:
+    def note_unused(
+        self, table: JsonObject, used: Iterable[str], location: str, ways: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Report keys of a table that nexus did not take over: `ways` says what to do instead, by key; the others have
+        no counterpart."""
+        self.notes += [f"{key}: {way}" for key, way in ways.items() if key in table]
+        if unused_keys := [one_line(str(key))[:40] for key in table if key not in {*used, *ways}]:
             self.notes.append(f"{location}: nexus has no equivalent of {', '.join(unused_keys[:30])}")
 
 

@@ -26,6 +26,13 @@ from nexus_cli.provider.model_names import provider_prefixes
 
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 """The variable with the folder of a program."""
+CODEX_WAYS = {
+    "notify": "use `nexus config set ui.notify_command COMMAND` (see `nexus docs personal`)",
+    "tui": "set theme, keys and notifications under `ui` (see `nexus docs personal`)",
+    "sandbox_workspace_write": "add its folders to `sandbox.write` (see `nexus docs sandbox`, also for network)",
+    "shell_environment_policy": "list variables for commands in `sandbox.env_pass` (see `nexus docs sandbox`)",
+}
+"""What to do instead of codex's settings that are not taken over."""
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
@@ -73,7 +80,7 @@ def read_codex(home: Path) -> ForeignSetup:
         imports = ", ".join(f"@{name}" for name in names)
         setup.note(f"project_doc_fallback_filenames: nexus reads these files if AGENTS.md contains {imports}")
     used = "model model_provider model_reasoning_effort approval_policy sandbox_mode mcp_servers projects".split()
-    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location)
+    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), location, CODEX_WAYS)
     for file in sorted((home / "rules").glob("*.rules")):
         rules, problems = read_codex_rules(setup.read(file, guards=True))
         for problem in problems:

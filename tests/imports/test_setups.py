@@ -183,6 +183,20 @@ def test_what_nexus_has_in_another_form_is_named_with_its_form(tmp_path: Path) -
     assert names == "project_doc_fallback_filenames: nexus reads these files if AGENTS.md contains @GUIDE.md"
 
 
+def test_settings_that_nexus_has_under_another_name_are_not_called_missing(tmp_path: Path) -> None:
+    claude = {"theme": "dark", "editorMode": "vim", "statusLine": {}, "cleanupPeriodDays": 30}
+    write(tmp_path / "claude/settings.json", json.dumps(claude))
+    codex = 'notify = ["notify-send"]\nhide_agent_reasoning = true\n[tui]\n[sandbox_workspace_write]\n'
+    write(tmp_path / "codex/config.toml", codex + '[shell_environment_policy]\ninherit = "core"\n')
+    for program, ways, missing in (
+        ("claude", ("ui.theme", "ui.keys vi", "ui.status_command"), "cleanupPeriodDays"),
+        ("codex", ("ui.notify_command", "ui", "sandbox.write", "sandbox.env_pass"), "hide_agent_reasoning"),
+    ):
+        notes = SETUPS[program](tmp_path / program).notes
+        assert notes[-1].endswith(f"nexus has no equivalent of {missing}")
+        assert all(any(way in note for note in notes[:-1]) for way in ways), notes
+
+
 def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
     write(places().settings, '# mine\nmodel = "openai/a"\n\n[rules]\nallow = ["bash(rm *)"]  # sic\n')
     write(places().config / "NEXUS.md", "Mine.\n")

@@ -21,6 +21,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
 
+from nexus_cli.commands import PEER_COMMANDS
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.sections.find_recipe import find_agents
@@ -154,7 +155,10 @@ class Completions(Completer):
         aliases = {name: command for command in commands.values() for name in command.aliases}
         begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
         listed = sorted(commands, key=lambda name: _rank(name, commands[name], bare=not place.text))
-        for name in _fitting(place.text, [*listed, *begun]):
+        typed, names = place.text.lower(), _fitting(place.text, [*listed, *begun])
+        if typed in PEER_COMMANDS:  # Enter must not run a command that only contains it: `/vi` is no `/review`
+            names = [name for name in names if name.startswith(typed)]
+        for name in names:
             yield Completion("/" + name, -place.length, display_meta={**aliases, **commands}[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:

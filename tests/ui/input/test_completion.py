@@ -120,6 +120,13 @@ def test_commands_are_offered_with_their_help_those_that_begin_so_first_and_the_
 
 
 @pytest.mark.matrix
+def test_a_command_of_another_agent_offers_none_that_only_contains_its_name(tmp_path: Path) -> None:
+    with patch.dict(COMMANDS, {"review": command("review", "Review changes.")}):
+        assert results("/vi", tmp_path) == [], "Enter would run it"
+        assert results("/vie", tmp_path) == ["/review"]
+
+
+@pytest.mark.matrix
 def test_the_choices_of_a_command_are_offered_behind_it(tmp_path: Path) -> None:
     assert results("/model gpt", tmp_path) == ["/model openai/gpt-5", "/model ollama/gpt-oss"]
     assert results("/model o", tmp_path)[0] == "/model openai/gpt-5"
