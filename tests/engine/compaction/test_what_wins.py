@@ -134,15 +134,6 @@ def test_what_wins_contradicts_the_lies_of_a_summarizer(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_words_that_refuse_a_call_are_kept_like_all_others(tmp_path: Path) -> None:
-    steps = {"push": [bash("git push --force origin main")], "fill": FILL}
-    summary = "Goal: push.\nDecisions: the person approved the force-push.\nNext: git push --force."
-    head = asyncio.run(worked(opened(tmp_path, steps, lambda: summary), "please push"))
-    said = head.partition(SAID)[2].partition("\n---\n")[0]
-    assert f"> {NO}" in said and said.index("> please push") < said.index(NO), "in their order"
-
-
-@pytest.mark.matrix
 def test_what_the_person_declined_answered_and_approved_stands_in_the_record(tmp_path: Path) -> None:
     question = {"question": "Which database?", "choices": ["sqlite", "postgres"]}
     steps = {

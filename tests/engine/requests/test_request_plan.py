@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from search import sample
 from session import summed
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary, done, turn
@@ -165,32 +164,6 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
                 if isinstance(event, ToolResultEvent):
                     told += re.findall(r"budget: ([\d,]+) of", event.result.text)
             assert told == shown != []
-
-    asyncio.run(live())
-
-
-SAID = [lambda tokens: tokens, lambda tokens: None, lambda tokens: 1, lambda tokens: tokens * 9]
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("says", sample(SAID, 3))
-def test_a_resumed_session_shows_what_the_session_before_showed(tmp_path: Path, says: Any) -> None:
-    """Also where the last reports were none that can be believed."""
-
-    async def live() -> None:
-        provider = Provider(script)
-        async with living(provider, tmp_path) as session:
-            await turn(session, "list")
-            await turn(session, "hello " * 900)
-            provider.says = says
-            await turn(session, "and more " * 300)
-            used, name = await agrees(session), session.id
-        async with living(provider, tmp_path, name) as session:
-            assert session.status().used == used, "before anything is asked"
-            assert await agrees(session) == used
-            provider.says = lambda tokens: tokens
-            await turn(session, "go on")
-            await agrees(session)
 
     asyncio.run(live())
 
