@@ -45,6 +45,7 @@ class LocalSession(TerminalContext):
     """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
+    keeps_attached = False
 
     def __init__(
         self,
