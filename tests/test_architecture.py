@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_497, 0, None),
     "tools": (54_530, 26_394, 55),
     "tree undo worktrees": (68_954, 0, 63),
-    "ui": (95_411, 0, 46),
+    "ui": (95_415, 0, 46),
     "workers": (10_325, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_348, 48_784)
+SUM = (970_352, 48_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -493,7 +493,7 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 
 
 def _worktree_mark(name: str) -> str:
-    """Return the words before the title of a session in a worktree, "" without one."""
+    """Return the beginning of the title of a session in a worktree, "" without one."""
     return f"-w {name}: " if name else ""
 
 

@@ -644,13 +644,7 @@ def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_projec
     from nexus_cli.acp.agent import EditorAgent
 
     ledger, agent = Ledger.open(tmp_path / "ledger.db"), object.__new__(EditorAgent)
-    made: dict[str, Any] = {
-        "model": "m",
-        "recipe": "chat",
-        "at": "2026-01-01T00:00:00Z",
-        "front": "chat",
-        "project": "/p",
-    }
+    made: Any = {"model": "m", "recipe": "chat", "at": "2026-01-01T00:00:00Z", "front": "chat", "project": "/p"}
     here = ledger.create_session(folder="/p", **made)
     apart = ledger.create_session(folder="/data/fix", worktree="fix", **made)
     agent._pool = cast(Any, SimpleNamespace(open_ledger=lambda: ledger))
