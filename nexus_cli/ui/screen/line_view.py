@@ -184,18 +184,17 @@ class LineView(ReplView):
                 self._settle()
 
     async def _open(self) -> None:
-        """Accept answers. Those that approve are accepted once the question has been there for `QUIET` seconds and no
-        line is begun; else at once, discarding text typed before."""
-        approves = bool(self._asked.keys)
-        if not approves:
+        """Accept answers once no line is begun; those that approve also not before the question has been there for
+        `QUIET` seconds. For a hidden line, discard the text typed before."""
+        if self._asked.is_hidden:
             self._pieces.clear()
             with suppress(termios.error):
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
         typed: tuple[int, str] | None = None
-        announced = -1
-        while approves and typed != (self._lines, self._begun_line):
+        seconds, announced = QUIET if self._asked.keys else 0.0, -1
+        while not self._asked.is_hidden and typed != (self._lines, self._begun_line):
             typed = self._lines, self._begun_line
-            await asyncio.sleep(QUIET)
+            await asyncio.sleep(seconds)
             self._take_begun()
             if self._pieces or self._begun:
                 if announced != self._lines:
@@ -203,7 +202,7 @@ class LineView(ReplView):
                     self.put(f"{DRAFT}\n")
                     self._stream_write((GOES_ON if self._begun else READY) + _bare(self._begun_line))
                     self._prompted = True
-                typed = None
+                typed, seconds = None, QUIET
         self._takes_answer = True
         if self._prompted:  # for a message, where no turn runs
             self._write("")

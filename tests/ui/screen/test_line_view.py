@@ -141,23 +141,44 @@ def test_a_backslash_at_the_end_continues_the_line() -> None:
     assert asyncio.run(play()) == [f"entered {'one' + chr(10) + 'two' + 2 * chr(92)!r}"]
 
 
-def test_what_was_typed_before_a_question_is_no_answer() -> None:
-    async def play() -> tuple[str | None, str]:
+def test_what_was_typed_before_a_question_is_a_message_and_no_answer() -> None:
+    async def play() -> tuple[str | None, list[str], str]:
         with paper() as on:
             on.controller.running = True
             task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
-            on.type("y\n")
-            # The line waits in the terminal when the question comes, which happens in the same moment.
-            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Allow?", text="will write\n")))
-            await on.until(lambda: "Allow? " in on.text)
-            on.type("no, thanks\n")
+            on.type("y\nand ad")
+            # The lines wait in the terminal when the question comes, which happens in the same moment.
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Which port?", text="it asks\n")))
+            await on.until(lambda: "Send your line first" in on.text)
+            on.type("d tests\n")
+            await on.until(lambda: "Which port? " in on.text)
+            on.type("8080\n")
             said = await answer
             on.face.leave()
             await task
-            return said, on.text
+            return said, on.controller.said, on.text
 
-    assert asyncio.run(play()) == ("no, thanks", "will write\nAllow? ")
+    said, messages, text = asyncio.run(play())
+    assert (said, messages) == ("8080", ["entered 'y'", "entered 'and add tests'"])
+    assert text.startswith("it asks\nSend your line first, then answer.\n> and ad") and text.endswith("Which port? ")
+
+
+def test_what_was_typed_before_a_hidden_line_is_no_part_of_it() -> None:
+    async def play() -> tuple[str | None, list[str]]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.type("begun ")
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Key:", is_hidden=True)))
+            await on.until(lambda: "Key: " in on.text)
+            on.type("sk-1\n")
+            said = await answer
+            on.face.leave()
+            await task
+            return said, on.controller.said
+
+    assert asyncio.run(play()) == ("sk-1", [])
 
 
 def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
