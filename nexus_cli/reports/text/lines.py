@@ -50,7 +50,8 @@ def describe_attached(value: JsonObject) -> str:
     if "lines" not in value:
         return f"{path}, {'an image' if value['type'] != 'text' else 'empty'}"
     first, last = value["lines"]
-    place = f"{path}:{first}-{last}" if value.get("of") else path
+    span = f"{first}-{last}" if last > first else first
+    place = f"{path}:{span}" if value.get("of") else path
     return f"{place}, {plural(last - first + 1, 'line')}"
 
 

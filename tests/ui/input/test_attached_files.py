@@ -280,7 +280,7 @@ def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
 def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
     (folder / "b.txt").write_text(LINES)
     found = read_mentions("@b.txt:1-1 @b.txt:5-5 @./b.txt:1-1 @b.txt", folder)
-    assert found.along == ("b.txt:1-1, 1 line", "b.txt:5-5, 1 line", "b.txt, 5 lines")
+    assert found.along == ("b.txt:1, 1 line", "b.txt:5, 1 line", "b.txt, 5 lines")
 
 
 def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
