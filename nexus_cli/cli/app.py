@@ -122,7 +122,7 @@ PEER_WORDS = {
 }
 """Commands and options of other agents without a counterpart of the same name, and their replacement here."""
 PEER_PATHS = ("nexus", "nexus ask", "nexus map")
-"""Commands whose options other agents have."""
+"""Commands whose options other agents have; elsewhere a replacement is named if the command has that option."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 NEAR = 0.7
@@ -429,7 +429,9 @@ def _usage(error: Any) -> NexusError:
         known_options = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         hint = f"{suggest_name(option, known_options, '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        hint = f"Use `{PEER_WORDS[option]}`" if option in PEER_WORDS and path in PEER_PATHS else hint
+        replacement = PEER_WORDS.get(option, "")
+        if replacement and (path in PEER_PATHS or replacement.partition(" ")[0] in known_options):
+            hint = f"Use `{replacement}`"
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

@@ -4,6 +4,7 @@ time.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,8 @@ class RecordFile:
         return ""
 
     def _load(self) -> JsonDict:
+        if self.path.is_fifo():  # a read would wait for ever
+            raise OSError(errno.EINVAL, "it is a pipe")
         return dict(json.loads(self.path.read_bytes())[self.key])
 
     def read_items(self) -> dict[str, JsonDict]:

@@ -22,7 +22,8 @@ _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
 """The beginning of a block as nexus writes it: all but `stdin` have an attribute."""
 _OPENING = re.compile(
-    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
+    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"'
+    r'(?: lines="(?P<line>\d+)-\d+"| (?:pages|cells)="[\d-]+" of="\d+")?)>\n',
     re.MULTILINE,
 )
 GIVEN_BLOCK = re.compile(r'<(shell|recalled) \w+="([^"\n]*)".*?\n</\1>(?:\n\n(?=<)|\Z)', re.DOTALL)

@@ -151,8 +151,8 @@ def describe_unreadable(raw: str) -> str:
             return f"{lead} They end in: {raw[-_SHOWN:]}"
         around = raw[max(0, position - _SHOWN) : position + _SHOWN]
         return f"{lead}{error.msg} at character {position + 1}: {around}"
-    except ValueError as error:
-        return f"{lead}{error}"
+    except ValueError as error:  # a number that is too long: Python adds how to lift its limit
+        return f"{lead}{str(error).partition(';')[0]}"
     return f"{lead}{raw[: 2 * _SHOWN]}"
 
 

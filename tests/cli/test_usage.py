@@ -37,6 +37,7 @@ WRONG = [
     (["ask", "-o", "out.txt", "hi"], b"no such option: -o", b"Use `nexus ask ... > FILE`"),
     (["--list-models"], b"no such option: --list-models", b"Use `nexus model list`"),
     (["diff", "-o", "out.txt"], b"no such option: -o", b"See `nexus diff --help`"),
+    (["serve", "--permission-mode", "plan"], b"no such option: --permission-mode", b"Use `--allow LEVEL`"),
     (["fork", "x"], b"no such command 'fork'", b"Use `nexus sessions fork ID`"),
     (["clear"], b"no such command 'clear'", b"/clear works only in a session"),
     (["fix the tests " * 20], b"no such command 'fix the tests", b'To send a prompt: nexus ask "..."'),

@@ -124,5 +124,6 @@ def test_arguments_that_are_no_json_are_shown_where_they_are_wrong() -> None:
     assert told.startswith("arguments are not a JSON object: ") and "character 9" in told and "cut off" not in told
     assert describe_unreadable("[1]") == "arguments are not a JSON object: [1]"
     assert "nested too deeply" in describe_unreadable('{"a": ' + "[" * 400 + "]" * 400 + "}")
+    assert describe_unreadable('{"a": ' + "9" * 5000 + "}").endswith("conversion: value has 5000 digits")
     for raw in ("x" * 9000, '"' + "x" * 9000, '{"a": "' + "x" * 9000, '{"a": x' + "y" * 9000):
         assert len(describe_unreadable(raw)) < 500

@@ -238,7 +238,7 @@ def _notebook_cells(read: Input, path: str, name: str, label: str, cells: tuple[
         part = read_notebook(read.text, first, limit, 0)
     except ToolError as error:
         raise UsageError(label, f"it {error}", "Choose other cells") from error
-    return _document_part(part, name) if part else None
+    return _document_part(part, name, read.notice) if part else None
 
 
 def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> tuple[int, int | None]:
@@ -251,10 +251,10 @@ def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> t
     return first, last - first + 1
 
 
-def _document_part(part: DocumentPart, name: str) -> ReadFile:
+def _document_part(part: DocumentPart, name: str, notice: str = "") -> ReadFile:
     shown = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
-    return ReadFile(record, _block(name, part.text, shown))
+    return ReadFile(record, _block(name, part.text, shown), None, notice)
 
 
 def _count_lines(text: str) -> int:
@@ -304,7 +304,8 @@ class _Gathering:
                 self.seen.add(key)
                 self._add(written, path, lists=stat.S_ISDIR(status.st_mode) and lines is None)
             return
-        named = _RANGE.sub(r"\g<path>", named)
+        chosen = _RANGE.fullmatch(named)
+        named = chosen["path"] if chosen else named
         if _RESOURCE.match(named):
             return
         if len(named) <= _LONGEST and _PATH.fullmatch(named):

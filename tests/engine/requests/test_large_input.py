@@ -28,6 +28,11 @@ def test_the_content_of_each_block_is_found_with_its_name_and_first_line() -> No
     assert found == [("x = 1\n", "a & b.py", 7), ('log\n</stdin>\n<file path="x">\n', "stdin", 1)]
 
 
+@pytest.mark.parametrize("shown", ['lines="7-9"', 'pages="1-2" of="3"', 'cells="1-0" of="0"'])
+def test_a_block_with_a_part_of_a_file_is_found(shown: str) -> None:
+    assert [one.name for one in find_attached_texts(f'<file path="a" {shown}>\nx\n</file>')] == ["a"]
+
+
 def test_a_block_without_an_end_and_an_empty_one_are_none() -> None:
     assert find_attached_texts('<file path="a">\nno end') == []
     assert find_attached_texts("<stdin>\n</stdin>") == []

@@ -74,7 +74,10 @@ def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text:
 
 @pytest.mark.parametrize(
     "text",
-    ["me@x.org", "@app.get('/')", "@functools.lru_cache", "@v1.2.3", "@media (x)", "@pytest.fixture", "@you: hi"],
+    [
+        *("me@x.org", "@app.get('/')", "@functools.lru_cache", "@v1.2.3", "@media (x)", "@pytest.fixture", "@you: hi"),
+        *("@localhost:8080/api", "@org/image:1.2", "@b.py:1234567890"),
+    ],
 )
 def test_addresses_and_decorators_are_not_missing_files(folder: Path, text: str) -> None:
     assert read_mentions(text, folder) == Mentions()
@@ -273,6 +276,8 @@ def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
     assert read_mentions("see @nb.ipynb and @nb.ipynb:2-2", folder).blocks == [whole, some]
     with pytest.raises(NexusError, match="it has only 2 cells"):
         read_attachment("nb.ipynb:3", "--file", str(folder))
+    (folder / "nb.ipynb").write_bytes(json.dumps({"cells": [{"source": "é"}]}, ensure_ascii=False).encode("cp1252"))
+    assert read_attachment("nb.ipynb", "--file", str(folder)).notice == "nb.ipynb: is not UTF-8; decoded as cp1252"
     (folder / "nb.ipynb").write_text("words")
     assert read_mentions("see @nb.ipynb", folder).blocks == [block("nb.ipynb", "words")]
 
