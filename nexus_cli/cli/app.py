@@ -102,8 +102,8 @@ PEER_WORDS = {
     "-i": "nexus ask --file PATH",
     "-o": "nexus ask ... > FILE",
     "--output-last-message": "nexus ask ... > FILE",
-    "--session": "--resume ID",
-    "--last": "--continue",
+    "--session": "-r ID",
+    "--last": "-c",
     "--mcp-config": "nexus mcp add",
     "--list-models": "nexus model list",
     "--export": "nexus export",
@@ -122,7 +122,7 @@ PEER_WORDS = {
 }
 """Commands and options of other agents without a counterpart of the same name, and their replacement here."""
 PEER_PATHS = ("nexus", "nexus ask", "nexus map")
-"""Commands whose options other agents have; elsewhere a replacement is named if the command has that option."""
+"""Commands whose options other agents have; only there does another command stand in for an option."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 NEAR = 0.7
@@ -426,12 +426,12 @@ def _usage(error: Any) -> NexusError:
         .replace("a valid int", "a whole number")
     )
     if hasattr(error, "possibilities"):
-        known_options = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
-        hint = f"{suggest_name(option, known_options, '')} {hint}".lstrip()
+        known_options = [o for p in error.ctx.command.params for o in p.opts] if error.ctx else []
+        hint = f"{suggest_name(option, [o for o in known_options if len(o) > 2], '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        replacement = PEER_WORDS.get(option, "")
-        if replacement and (path in PEER_PATHS or replacement.partition(" ")[0] in known_options):
-            hint = f"Use `{replacement}`"
+        way = PEER_WORDS.get(option, "")
+        fits = path in PEER_PATHS if way.startswith("nexus") else way.split(" ")[0] in known_options
+        hint = f"Use `{way}`" if fits else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

@@ -46,7 +46,7 @@ class RecordFile:
         """Return a line with the `effect` of a file that is there and cannot be read; "" if it can."""
         try:
             self._load()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ""
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not a record of nexus"

@@ -101,7 +101,7 @@ def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str]) -> Block
         case e.ToolResultEvent(call, result):
             waits = " · waiting" if result.waits else ""
             return _output(f"{titles.get(call.id, call.name)}{waits}", result.text)
-    text = one_line(describe_event(event))
+    text = describe_event(event).replace("\n", " ")  # the blanks of a line of output stay
     return [Wrapped(f"{when(line['at'])} {text}")] if text else []
 
 

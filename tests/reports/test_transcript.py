@@ -126,3 +126,14 @@ def test_a_line_break_in_a_name_breaks_no_line() -> None:
     value = {"id": "", "events": [message | {"images": ["red\nblue.png"]}, notice | {"at": message["at"]}]}
     text = find_form("transcript")(value, 80)
     assert "[image red blue.png]" in text and " a b.txt was not attached" in text
+
+
+def test_a_line_of_output_in_a_notice_keeps_its_blanks() -> None:
+    notice = {
+        "type": "notice",
+        "text": "|     return  1",
+        "warning": False,
+        "at": "2026-01-01T00:00:00Z",
+        "entry": None,
+    }
+    assert find_form("transcript")({"id": "", "events": [notice]}, 80).endswith(" |     return  1")

@@ -199,6 +199,7 @@ class LineView(ReplView):
             if self._pieces or self._begun:
                 if announced != self._lines:
                     announced = self._lines
+                    self._prompted = self._prompted or bool(self._pieces)  # the terminal has shown them
                     self.put(f"{DRAFT}\n")
                     self._stream_write((GOES_ON if self._begun else READY) + _bare(self._begun_line))
                     self._prompted = True

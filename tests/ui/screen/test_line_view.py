@@ -269,6 +269,29 @@ def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
     assert f"bash  ls\n{line_view.TOO_EARLY}\nRun this? [y]es" in text
 
 
+def test_the_line_about_a_begun_one_stands_below_what_the_terminal_has_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_view, "QUIET", 0.05)
+
+    async def play() -> str:
+        with paper() as on:
+            modes = termios.tcgetattr(on.slave)
+            termios.tcsetattr(on.slave, termios.TCSANOW, [*modes[:3], modes[3] | termios.ECHO, *modes[4:]])
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            asked = AskedQuestion("Run this?", (AnswerKey("y", "yes"), AnswerKey("n", "no")), "bash  ls\n")
+            answer = asyncio.ensure_future(on.face.question(asked))
+            await asyncio.sleep(0)
+            on.type("y")
+            await on.until(lambda: line_view.DRAFT in on.text)
+            answer.cancel()
+            on.face.leave()
+            await task
+            return on.text
+
+    assert f"bash  ls\ny\n{line_view.DRAFT}\n" in asyncio.run(play())
+
+
 @pytest.mark.parametrize("act", ["end", "interrupt", "leave"])
 def test_a_question_can_be_left_unanswered(act: str) -> None:
     async def play() -> str | None:
