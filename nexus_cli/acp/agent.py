@@ -373,7 +373,8 @@ class EditorAgent:
     async def list_sessions(self, cwd: str | None = None, **kwargs: Any) -> schema.ListSessionsResponse:
         """List the newest sessions of a folder, or of all."""
         with _as_request_error():
-            sessions = self._pool.open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
+            # The protocol lists no session of another folder, as those of worktrees are.
+            sessions = self._pool.open_ledger().sessions(cwd or None, MOST_LISTED, runs=False, worktrees=False)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
@@ -383,7 +384,6 @@ class EditorAgent:
                     updated_at=session.updated,
                 )
                 for session in sessions
-                if not (cwd and session.worktree) or session.folder == cwd  # the protocol lists no other folder
             ]
         )
 

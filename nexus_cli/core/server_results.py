@@ -154,6 +154,10 @@ class CommandList(TypedDict):
     commands: list[OwnCommand]
 
 
+MOST_ATTACHED = 20
+"""Most texts that wait in a session for the clients of a server."""
+
+
 class AttachedObject(TypedDict):
     """A text for the next message."""
 

@@ -356,10 +356,15 @@ class Ledger:
         order = f"ORDER BY entries > 0 DESC, {sessions.LAST_USED} LIMIT 1"
         return next(iter(sessions.select(self.db, f"{where} {order}", *values, replace_surrogates(folder))), None)
 
-    def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
+    def sessions(
+        self, folder: str | None = None, limit: int = 50, *, runs: bool = True, worktrees: bool = True
+    ) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left
-        out. Those of its worktrees belong to the root of a project, on a server those of a repository to each clone."""
+        out. Those of its worktrees belong to the root of a project unless `worktrees` is False, on a server those of a
+        repository to each clone."""
         where, values = sessions.of_front(folder, self._repository_of(folder), runs)
+        if folder is not None and not worktrees:
+            where, values = f"{where} AND (worktree = '' OR folder = ?)", (*values, replace_surrogates(folder))
         return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED} LIMIT ?", *values, limit)
 
     def sessions_in_worktree(self, project: str | None, worktree: str, *, workers: bool = False) -> list[SessionInfo]:

@@ -205,6 +205,8 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
         with pytest.raises(NexusError, match=f"(?i)/{name}: ") as caught:
             find(name.upper() if name == "undo" else name, discover())
         assert caught.value.hint == hint
+    for name, words in (("drop", "@FILE"), ("run", "!COMMAND"), ("share", "/export"), ("details", "Ctrl+O")):
+        assert words in PEER_COMMANDS[name], name
 
 
 def test_a_name_that_is_only_a_little_like_a_command_suggests_none() -> None:

@@ -640,7 +640,9 @@ def test_a_call_that_a_former_process_left_open_is_not_begun_twice(tmp_path: Pat
 
 
 @pytest.mark.matrix
-def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_project(tmp_path: Path) -> None:
+def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nexus_cli.acp.agent import EditorAgent
 
     ledger, agent = Ledger.open(tmp_path / "ledger.db"), object.__new__(EditorAgent)
@@ -650,4 +652,7 @@ def test_an_editor_is_shown_no_session_of_a_worktree_in_the_folder_of_its_projec
     agent._pool = cast(Any, SimpleNamespace(open_ledger=lambda: ledger))
     for cwd, ids in (("/p", [here.id]), ("/data/fix", [apart.id]), (None, [apart.id, here.id])):
         assert [row.session_id for row in asyncio.run(agent.list_sessions(cwd)).sessions] == ids
+    monkeypatch.setattr("nexus_cli.acp.agent.MOST_LISTED", 1)
+    (row,) = asyncio.run(agent.list_sessions("/p")).sessions
+    assert row.session_id == here.id, "a newer one of a worktree takes no place"
     ledger.close()

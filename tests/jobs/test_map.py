@@ -383,6 +383,14 @@ def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -
     assert counted(place)["0.py"] == 1 and sum(counted(place).values()) <= 8 + 4
 
 
+@pytest.mark.matrix
+def test_few_open_files_allow_fewer_items_at_once_and_none_lacks_its_instructions(place: Stage) -> None:
+    few = place.shell("ulimit -n 20; seq 9 | nexus map 'About {}' -j 9", installed=True)
+    systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests}
+    assert few.status == 0 and len(lines(few)) == 9 and len(systems) == 1, few
+    assert len(few.told) == 1 and "ulimit -n allows 20 open files" in few.told[0], few
+
+
 def test_nothing_is_written_with_no_save(place: Stage) -> None:
     done = place.run("map", PROMPT, *FILES, "--no-save")
     assert done.status == 0 and len(lines(done)) == 8 and not list(place.nexus_home.rglob("*.jsonl"))

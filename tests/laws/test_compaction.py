@@ -31,7 +31,7 @@ BAD: dict[str, dict[str, Any]] = {
     "blank": {"text": " \n\t "},
     "longer than what it sums up": {"text": "far too long " * 4000, "chunk": 4096},
     "a tool call": {"text": "", "calls": [NEVER]},
-    "words and a tool call": {"text": "SUMMARY", "calls": [NEVER]},
+    "words and a tool call": {**GOOD, "calls": [NEVER]},
     "refused": {"fault": {"status": 400, "message": "no"}},
     "filtered": {"text": "half", "finish": "content_filter"},
     "cut off": {"text": "half", "finish": "length"},

@@ -246,6 +246,22 @@ def _holds(process: int, path: Path) -> bool:
 
 
 @pytest.mark.matrix
+def test_what_was_kept_is_saved_once(place: Path, url: str, postgres: Server) -> None:
+    with world(place, four_steps({2: postgres.stop}), ledger_url=url) as around:
+        wait_at_most(around, 0.2)
+        try:
+            ask(around)
+            session = the_session()
+            (path,) = unsaved_folder().glob("*.entries")
+            copy = shutil.copy(path, place / "kept")
+        finally:
+            postgres.start()
+        check_all_is_there(around, session, ended=False)
+        shutil.copy(copy, path)  # as after a kill between the commit and the removal of the file
+        check_all_is_there(around, session, ended=False)
+
+
+@pytest.mark.matrix
 def test_what_another_process_made_unfit_is_set_aside(place: Path, url: str, postgres: Server) -> None:
     with world(place, four_steps({2: postgres.stop}), ledger_url=url) as around:
         wait_at_most(around, 0.2)

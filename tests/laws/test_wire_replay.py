@@ -11,6 +11,7 @@ import pytest
 from benchmarks.wire_replay import check_wire
 from laws.model import Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
+from ledger.conftest import on
 from search import sample
 
 from nexus_cli.config.settings import Settings
@@ -57,6 +58,24 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
         assert len(around.server.requests) == len(received), "nothing was sent to the provider again"
         with pytest.raises(NexusError, match="has sent"):
             checked(session, 99)
+
+
+@pytest.mark.matrix
+def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
+    with world(place, Model(4, "chat", QUIET), steps=30) as around:
+        session = lived(around)
+        with the_ledger() as ledger:
+            lane = ledger.session(session).main_lane
+            library = on(ledger, lane).requests()[0].sent_body.rpartition(" ")[0]
+            for step, sent in ((1, f"{library} {'0' * 64}"), (2, f"litellm 0.0.1 {'0' * 64}"), (3, "")):
+                with ledger.db.write():
+                    ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)
+        found = checked(session)
+        assert found["differ"] == [1]
+        assert found["skipped"] == {
+            f"it was made by litellm 0.0.1, here is {library}": [2],
+            "its body was not recorded": [3],
+        }
 
 
 @pytest.mark.matrix

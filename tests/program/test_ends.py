@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, Done, Seen, Stage, calls, clean, end, play, stage, together, until
 
+from nexus_cli.engine.requests.control import STOPPED_BY
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.check_replay import check
 
@@ -178,6 +179,8 @@ def test_what_was_stopped_is_settled_and_the_session_goes_on(seen: Seen, number:
     shown = seen["in_a_command"][number]
     assert shown["sound"] and shown["again"].status == 0 and len(shown["results"]) == 2
     assert "interrupted" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
+    who = STOPPED_BY["person" if number == signal.SIGINT else "end"]
+    assert all(text.endswith(who) for text in shown["results"]), shown["results"]
 
 
 def test_a_kill_during_a_command_leaves_nothing_running(seen: Seen) -> None:

@@ -31,13 +31,12 @@ from nexus_cli.core.limits import FORMER_NAMES, LEVELS
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT
-from nexus_cli.core.server_results import EventLine
+from nexus_cli.core.server_results import MOST_ATTACHED, EventLine
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.plan_service import fire_now
-from nexus_cli.session.attached_texts import MOST_ADDED
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
 
@@ -842,7 +841,7 @@ async def test_output_that_a_client_attached_and_did_not_send_waits_for_the_next
         assert (await served.client.get_conversation("a"))["attached"] == []
         blocks[1] = (await run(served, "! echo three"))["calls"][0]["params"]
         assert (await served.client.get_conversation("a"))["attached"] == blocks[1:]
-        last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MOST_ADDED)]
+        last = [(await run(served, f"! echo {number}"))["calls"][0]["params"] for number in range(MOST_ATTACHED)]
         assert (await served.client.get_conversation("a"))["attached"] == last
         served.pool.list()[0].dispatcher.listen()
         assert (await served.client.get_conversation("a"))["attached"] == last, (

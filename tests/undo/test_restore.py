@@ -158,6 +158,14 @@ def test_one_path_of_a_turn_is_taken_back_and_the_rest_later(world: World) -> No
     assert world.path("a").read_text() == "new\n" and world.path("src/b").read_text() == "old\n"
 
 
+def test_a_mode_that_the_person_set_since_stays(world: World) -> None:
+    world.write("a", "old\n", 0o644)
+    world.turn(lambda: world.write("a", "new\n", 0o644))
+    world.path("a").chmod(0o640)
+    assert world.undo()["restored"] == ["a"]
+    assert world.path("a").read_text() == "old\n" and world.path("a").stat().st_mode & 0o777 == 0o640
+
+
 @pytest.mark.matrix
 def test_a_change_with_the_same_size_and_time_is_seen(world: World) -> None:
     world.write("a", "old\n")

@@ -102,9 +102,8 @@ class AgentConnection(Protocol):
         """Store the messages and attachments that were not sent yet; False if they are lost with the REPL."""
         return False
 
-    @property
-    def keeps_attached(self) -> bool:
-        """True if attachments that were not sent wait for whoever resumes, even if `store_queue` returns False."""
+    def keeps(self, attached: str) -> bool:
+        """True if an attached text that was not sent waits for whoever resumes, even if `store_queue` returns False."""
         return False
 
     def forget_attachment(self, text: str) -> None:

@@ -45,7 +45,6 @@ class LocalSession(TerminalContext):
     """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
-    keeps_attached = False
 
     def __init__(
         self,
@@ -250,6 +249,9 @@ class LocalSession(TerminalContext):
         if stored and (typed or attached):  # a turn's step may take long
             self.repl.jobs.start_background(self.session.conversation.log.save(waits=False))
         return stored
+
+    def keeps(self, attached: str) -> bool:
+        return False
 
     def forget_attachment(self, text: str) -> None:
         self.store_queue()

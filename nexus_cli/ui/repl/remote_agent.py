@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
-from nexus_cli.core.server_results import ConversationObject
+from nexus_cli.core.server_results import MOST_ATTACHED, ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
@@ -93,8 +94,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """True while the server runs a command of this client."""
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
-        self._kept_before = False
-        """True if the session before the newest command keeps what was attached."""
+        self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
+        """The newest attached texts, those that the session keeps."""
+        self._detached: list[str] = []
+        """Texts that the server still has as attached."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -119,9 +122,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def is_cut_short(self) -> bool:
         return self.status.is_cut_short
 
-    @property
-    def keeps_attached(self) -> bool:
-        return self.status.keeps_attached
+    def keeps(self, attached: str) -> bool:
+        return attached in self._kept
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -194,15 +196,14 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._news.wait()
 
     async def _read_figures(self) -> None:
-        was_kept = self.keeps_attached
         self._status = self._read_status(await self._client.get_status(self.agent_id))
         if self.status.next >= self._seen:  # else the events are newer than this answer
-            self._report_session(self.status.session, was_kept)
+            self._report_session(self.status.session)
         self.repl.show_status()
 
-    def _report_session(self, session: str, was_kept: bool) -> None:
+    def _report_session(self, session: str) -> None:
         """Tell the person once that the agent continues with `session`, unless a command of this client moved it there.
-        What is attached stays with the session before, which keeps it if `was_kept`.
+        What is attached stays with the session before.
 
         The figures may say so before the event does.
         """
@@ -210,7 +211,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if session != before and not self._is_calling:
             moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
-            self._leave_attached(was_kept)
+            self._leave_attached()
             self._begin(self._load_attached())
 
     def _read_status(self, value: JsonObject) -> Status:
@@ -278,8 +279,18 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if not withdrawn["texts"]:
             self.repl.show_note(f"already sent: {brief(text)}", "warn")
 
+    def attach(self, block: str, what: str) -> None:
+        if self.status.keeps_attached:
+            self._kept.append(block)
+        super().attach(block, what)
+
     def forget_attachment(self, text: str) -> None:
-        self._begin(self._deliver(lambda: self._client.unqueue(self.agent_id, text)))
+        self._detached.append(text)
+        self._begin(self._forget(text))
+
+    async def _forget(self, text: str) -> None:
+        await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
+        self._detached.remove(text)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -302,7 +313,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
         """Return the result of a call that runs a command; raise its error as one for the person."""
-        self._is_calling, self._kept_before = True, self.keeps_attached
+        self._is_calling = True
         try:
             result = await self._with_lines(call, "The command may still run in the server")
             await self._with_lines(self._catch_up())
@@ -335,14 +346,16 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if not copied:
             self.repl.show_unsent((brief(message.text) for message in queue.list_own()), stored=False)
             queue.drop_own()
-        self._leave_attached(self._kept_before)
+        self._leave_attached()
 
-    def _leave_attached(self, was_kept: bool) -> None:
+    def _leave_attached(self) -> None:
         """Leave attachments to the session before, and say so."""
         attached = self.repl.input_queue.attached
-        names = [attachment.what for attachment in attached]
-        self.repl.show_unsent(names, stored=was_kept, session=" the previous session" * was_kept)
+        for attachment in attached:
+            is_kept = self.keeps(attachment.text)
+            self.repl.show_unsent([attachment.what], stored=is_kept, session=" the previous session" * is_kept)
         attached.clear()
+        self._kept.clear()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -386,9 +399,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Attach the texts that wait in the session: this client or another one attached them."""
         messages, attached = self.repl.input_queue.unsent(self._steered)
         known = {attachment.text for taken in (attached, *(m.attached for m in messages)) for attachment in taken}
+        known.update(self._detached)
         for text in shown.get("attached", ()):  # an older server names none
             if text["block"] not in known:
-                self.attach(**text)
+                self._kept.append(text["block"])
+                super().attach(**text)
 
     def _drop_sent(self, message: str) -> None:
         """Detach what a message of any client has taken along."""
@@ -480,7 +495,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             if (task := self._questions.pop(line["id"], None)) is not None:
                 task.cancel()  # answered elsewhere, or done
         elif isinstance(event, e.SessionStart) and event.session != self._shown_session:
-            self._report_session(event.session, self.keeps_attached)
+            self._report_session(event.session)
             self.refresh()
         elif isinstance(event, e.SteeringMessage):
             self._drop_sent(event.text)

@@ -236,7 +236,8 @@ class Repl:
         messages, attached = self.input_queue.unsent(())
         stored = self.backend.store_queue()
         self.show_unsent((brief(message.text) for message in messages), stored=stored)
-        self.show_unsent((attachment.what for attachment in attached), stored=stored or self.backend.keeps_attached)
+        for attachment in attached:
+            self.show_unsent([attachment.what], stored=stored or self.backend.keeps(attachment.text))
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:

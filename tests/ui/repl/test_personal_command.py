@@ -142,7 +142,9 @@ def test_who_is_away_gets_the_command(tmp_path: Path, monkeypatch: pytest.Monkey
         screen, loop = view.view, Loop()
         assert isinstance(screen, Screen) and screen.notifier.run is None
         view._repl = cast(Any, loop)
-        view.apply(Settings(ui=UiSettings(notify=False, notify_command="cat >written")))
+        for notify in (True, False):
+            view.apply(Settings(ui=UiSettings(notify=notify, notify_command="cat >written")))
+            assert screen.notifier.enabled == notify
         screen.notifier.note_key()
         screen.notify("while they are there")
         await asyncio.sleep(AWAY)

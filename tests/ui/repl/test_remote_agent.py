@@ -833,7 +833,6 @@ def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_
         assert isinstance(repl.backend, RemoteAgent)
         agent = repl.backend
         first, client = agent.status.session, agent._client
-        await until(lambda: agent.keeps_attached)
         say(repl, "/clear")
         await idle(repl)
         assert repl.queued() == [] and f"kept for when you resume the previous session: {what}" in view.text
@@ -855,7 +854,6 @@ def test_attached_output_stays_with_its_session_if_another_client_moves_the_agen
     async def scene(repl: Repl, view: Kept) -> None:
         agent = repl.backend
         assert isinstance(agent, RemoteAgent) and repl.queued() == [f"attached: {what}"]
-        await until(lambda: agent.keeps_attached)
         first = agent.status.session
         await agent._client.run_command("a", "clear")
         await until(lambda: f"kept for when you resume the previous session: {what}" in view.text)
@@ -882,6 +880,58 @@ def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, beg
 
     how = "kept for when you resume" if begun else "not sent"
     assert f"{how}: output of `echo of-the-line`" in play(tmp_path, scene, allow="all").text
+
+
+@pytest.mark.matrix
+def test_leaving_promises_no_output_that_the_session_does_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.session.attached_texts.MOST_ATTACHED", 1)
+    monkeypatch.setattr(remote_agent, "MOST_ATTACHED", 1)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+
+        async def run(line: str) -> None:
+            say(repl, f"!echo {line}")
+            await until(lambda: f"attached: output of `echo {line}`" in repl.queued())
+            await idle(repl)
+
+        await run("early")
+        await repl.backend._client.send("a", "of another client")
+        await run("first")
+        await run("second")
+        waiting = (await repl.backend._client.get_conversation("a"))["attached"]
+        assert [text["what"] for text in waiting] == ["output of `echo second`"]
+
+    text = play(tmp_path, scene, allow="all").text
+    assert "not sent: output of `echo early`" in text and "not sent: output of `echo first`" in text
+    assert "kept for when you resume: output of `echo second`" in text
+
+
+@pytest.mark.matrix
+def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, is_lost = Client.unqueue, [True]
+
+    async def unqueue(client: Client, *given: Any, **more: Any) -> Any:
+        if is_lost[0]:
+            raise ConnectionError("the connection was lost")
+        return await real(client, *given, **more)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent) and repl.queued()
+        monkeypatch.setattr(Client, "unqueue", unqueue)
+        repl.detach()
+        await repl.backend._synchronize(is_first=False)
+        assert repl.queued() == []
+        is_lost[0] = False
+        agent = repl.backend
+        await until(lambda: not agent._detached)
+        assert (await agent._client.get_conversation("a"))["attached"] == []
+
+    play(tmp_path, scene, left="echo of-the-line", allow="all")
 
 
 @pytest.mark.matrix

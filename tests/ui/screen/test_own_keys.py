@@ -111,4 +111,7 @@ def test_the_list_of_keys_has_them_and_a_problem_is_one_line(tmp_path: Path, mon
     assert told.keys[-2:] == (("c-y", "level"), ("x", "stop")) and len(told.notes) == 1
     view.apply(Settings())
     assert ("c-y", "level") not in told.keys and len(told.notes) == 1
+    assert view.box is not None
+    view.box.notice("the editor vi: exit status 1")
+    assert told.notes[1:] == ["nexus: the editor vi: exit status 1"]
     view.close()
