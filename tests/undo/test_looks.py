@@ -235,6 +235,18 @@ def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None
 
 
 @pytest.mark.matrix
+def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    command = (
+        "chmod 600 src/a.py; cp -p run.sh /tmp/$$.t; echo '#!/bin/XX' > run.sh; touch -r /tmp/$$.t run.sh; rm /tmp/$$.t"
+    )
+    step, before, after = run_followed(data, root, command)
+    assert step is not None and {one.path for one in step.changes} == {"src/a.py", "run.sh"}
+    check_step(data, root, step, before, after)
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("above", ["", "git init -q; echo api/ > .gitignore"])
 def test_what_a_repository_inside_tracks_is_followed_where_a_tool_may_fill_it(tmp_path: Path, above: str) -> None:
     root, data = places_of(tmp_path)

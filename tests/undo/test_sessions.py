@@ -16,6 +16,7 @@ from session.played import Played, opened, say
 from undo.test_looks import bytes_of, repository
 from undo.world import World
 from workers.crew import Crew, crewed, doing, handing, run
+from worktrees.repository import make_project
 
 from nexus_cli.config.file_lock import read_held
 from nexus_cli.config.paths import places
@@ -114,6 +115,18 @@ def test_what_a_worker_changes_belongs_to_the_turn_of_its_parent(tmp_path: Path)
     assert run(session, "root")[1].ok
     (step,) = steps_of(session)
     assert (step.turn, step.what, step.changes[0].path) == (1, "w1: bash rm notes.txt", "notes.txt")
+
+
+@pytest.mark.matrix
+def test_an_applied_worktree(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    work = doing([("write_file", {"path": "shared.txt", "content": "x"})], "written")
+    hand, take = [("agent", {"task": "ONE", "worktree": True})], [("agents", {"action": "apply", "agent": "w1"})]
+    session = crewed(Crew({"ONE": work, "root": doing(hand, take, "done")}), project)
+    assert run(session, "root")[1].ok and (project / "shared.txt").read_text() == "x"
+    assert [one.what for one in steps_of(session)] == ["w1: write_file shared.txt", "apply w1"]
+    (change,) = steps_of(session)[-1].changes
+    assert (change.path, change.before.kind) == ("shared.txt", ABSENT)
 
 
 def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
