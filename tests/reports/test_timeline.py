@@ -176,7 +176,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     said = [line for line in text.splitlines() if line[2:3] == line[5:6] == ":"]
     assert len(said) == len(part["rows"]), "a line each"
     for line, row in zip(said, part["rows"], strict=True):
-        assert ("(not sent yet)" in line) == (row["seen"] is False and row["kind"] != "assistant")
+        assert ("not sent yet)" in line) == (row["seen"] is False and row["kind"] != "assistant")
         assert (" You" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
         assert row["kind"] != "drop" or f" drop {row['drop']}: " in line
     assert "undo:" not in text
