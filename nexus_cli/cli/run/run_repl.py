@@ -58,8 +58,9 @@ RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 
 
-def run_repl(shared: SharedOptions) -> int:
-    """Run the REPL and return the exit status. Raises `NexusError` for errors before the session exists."""
+def run_repl(shared: SharedOptions, first: str = "") -> int:
+    """Run the REPL and return the exit status; `first` is sent at the start. Raises `NexusError` for errors before the
+    session exists."""
     shared.check()
     picks = shared.resume == PICK
     shared = replace(shared, resume="") if picks else shared
@@ -74,7 +75,7 @@ def run_repl(shared: SharedOptions) -> int:
         if os.isatty(0) and chosen.model and not shared.no_save:
             offer_login(chosen.model)
         options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
-        return _ReplRun(shared, options, settings, work, "/resume" if picks else "").run()
+        return _ReplRun(shared, options, settings, work, "/resume" if picks else first).run()
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
@@ -121,7 +122,7 @@ class _ReplRun:
     def __init__(
         self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str
     ) -> None:
-        """Initialize; `first` is a slash command to run at the start."""
+        """Initialize; `first` is a message or a slash command to submit at the start."""
         self._shared = shared
         self._work = work
         self._first = first
@@ -149,7 +150,7 @@ class _ReplRun:
 
         raw = QuietStream(1).write
         backend = LocalSession(session, self._options, self._settings, reopen, raw)
-        backend.leaves_unchosen = bool(self._first)
+        backend.leaves_unchosen = self._first == "/resume"
         self._backend = backend
         repl = view.make_repl(backend, folder)
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)

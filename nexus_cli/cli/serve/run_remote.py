@@ -19,6 +19,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.rpc.jsonrpc import IN_USE, INVALID_PARAMS
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
@@ -35,8 +36,9 @@ WITHOUT_SERVER = (
 )
 
 
-def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
-    """Run the REPL with a new agent, or with the agent or session that --resume names; return the exit status."""
+def run_remote(url: str, token_file: str, shared: SharedOptions, first: str) -> int:
+    """Run the REPL with a new agent, or with the agent or session that --resume names; return the exit status. `first`
+    is sent at the start."""
     shared.check()
     if others := [option for option in shared.given if option not in TAKEN]:
         raise UsageError(f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
@@ -50,7 +52,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         error.hint += other_way
         raise
     try:
-        return run_in_loop(_run(url, token, shared))
+        return run_in_loop(_run(url, token, shared, first))
     except CallError as error:
         raise UsageError(url, str(error), "See `nexus serve --help`") from error
     except ConnectionError as error:
@@ -61,7 +63,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         return 128 + signal.SIGHUP  # the window was closed
 
 
-async def _run(url: str, token: str, shared: SharedOptions) -> int:
+async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
     """Run until the person leaves; return the exit status."""
     folder = Path.cwd()
     IS_CLIENT.set(True)
@@ -81,6 +83,8 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             backend.watch()
             backend.read_own_commands()
             reading = asyncio.create_task(backend.read_events())
+            if first:
+                asyncio.get_running_loop().call_soon(repl.submit, TypedMessage(first, first))
             try:
                 await repl.run()
             finally:
