@@ -110,12 +110,12 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_parts(parts: FoundFiles, gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
-    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for too many."""
+def read_parts(parts: FoundFiles, gate: UnaskedFiles, most: int = MOST_FILES) -> Iterator[tuple[str, str, bytes]]:
+    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for more than `most`."""
     size = 0
     for count, (name, path) in enumerate(parts):
-        if count >= MOST_FILES:
-            raise UnfitError(name, f"exceeds the limit of {MOST_FILES} files")
+        if count >= most:
+            raise UnfitError(name, f"exceeds the limit of {most} files")
         data = read_part(name, path, gate)
         size += len(data)
         if size > MOST_IN_ALL:
