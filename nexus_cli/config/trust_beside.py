@@ -28,6 +28,7 @@ from nexus_cli.config.trust_files import (
     UnfitError,
     find_below,
     find_below_entry,
+    list_entries,
     read_part,
     read_parts,
     resolve_inside,
@@ -73,17 +74,11 @@ def _find_items(
             yield name, find_below(name, str(project / path), root)
             continue
         try:
-            with os.scandir(resolve_inside(name, str(project / path), root)) as listed:
-                entries = sorted(
-                    (dir_entry for dir_entry in listed if not dir_entry.name.startswith(".")),
-                    key=lambda dir_entry: dir_entry.name,
-                )
-        except OSError as error:
-            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
-            continue
+            listed = list_entries(name, resolve_inside(name, str(project / path), root))
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
             continue
+        entries = [entry for entry in listed if not entry.name.startswith(".")]
         for entry in entries[:MOST_ENTRIES]:
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MOST_ENTRIES:

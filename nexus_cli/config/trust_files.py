@@ -91,13 +91,17 @@ def find_below_entry(name: str, entry: os.DirEntry[str], root: str, above: froze
 def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> FoundFiles:
     if real in above or len(above) > DEEPEST:
         raise UnfitError(name, "is nested too deeply, or is a circular link")
+    for entry in list_entries(name, real):
+        yield from find_below_entry(f"{name}/{entry.name}", entry, root, above | {real})
+
+
+def list_entries(name: str, real: str) -> list[os.DirEntry[str]]:
+    """Return the entries of the folder at a real path, sorted by name. Raises `UnfitError`."""
     try:
         with os.scandir(real) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
+            return sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         raise UnfitError(name, f"cannot be read ({error.strerror})") from error
-    for entry in entries:
-        yield from find_below_entry(f"{name}/{entry.name}", entry, root, above | {real})
 
 
 def resolve_inside(name: str, path: str, root: str) -> str:
