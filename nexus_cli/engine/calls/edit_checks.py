@@ -12,7 +12,7 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,10 +61,10 @@ NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
 
 @dataclass(frozen=True)
 class _Look:
-    """The findings of a check in files."""
+    """The findings of a check in a file, or in the whole project."""
 
-    digests: tuple[str, ...]
-    """Digest of each file's content then."""
+    digest: str
+    """Digest of the file's content then."""
     lines: list[str]
 
 
@@ -73,19 +73,17 @@ class _State:
     """The state of one check."""
 
     check: EditCheck
-    looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)
-    """The last look at each group of files that one call edited; of the whole project at `()`. Only looks at the same
-    group are compared, since a line need not name its file."""
-    edited: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
-    """The groups that this step edits, with their digests before."""
+    looks: dict[str, _Look] = field(default_factory=dict)
+    """The last look at each file, at "" for the whole project. Only looks at the same file are compared, since a line
+    need not name its file."""
+    edited: dict[str, str] = field(default_factory=dict)
+    """The files that this step edits, with their digests before."""
     edits: int = 0
-    """Number of edits so far of files that it looks at."""
-    pending: dict[tuple[str, ...], None] = field(default_factory=dict)
-    """The edited groups that it has to look at."""
-    work: asyncio.Task[None] | None = None
-    """The look before edits."""
-    reports: asyncio.Task[None] | None = None
-    """The looks after edits."""
+    """Number of calls so far that edit files that it looks at."""
+    pending: dict[str, None] = field(default_factory=dict)
+    """The edited files that it has to look at."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the look that runs: one at a time, in the order of the edits."""
     is_slow: bool = False
     """True if its last look took longer than `PATIENCE`."""
     is_late_told: bool = False
@@ -94,14 +92,9 @@ class _State:
     """Why it is switched off."""
     is_told: bool = False
 
-    @property
-    def is_whole(self) -> bool:
-        """True if it looks at the whole project."""
-        return FILES not in self.check.command
-
-    def key(self, group: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the key in `looks` of a group of files."""
-        return () if self.is_whole else group
+    def keys(self, names: Iterable[str]) -> list[str]:
+        """Return the keys in `looks` of edited files."""
+        return list(dict.fromkeys(name if FILES in self.check.command else "" for name in names))
 
     def fail(self, why: str) -> None:
         """Count a failure; switch the check off after `FAILURES`."""
@@ -128,22 +121,23 @@ class EditChecks:
         self._states: dict[EditCheck, _State] = {}
         self._edited: dict[str, None] = {}
         """Files edited in this step, relative to the project."""
+        self._looks: set[asyncio.Task[None]] = set()
 
     async def look_before(self, targets: Iterable[Path]) -> None:
         """Note files that are about to be edited; look at those whose content no check has seen, for `PATIENCE`."""
         names = [name for target in targets if (name := self._name(target)) and name not in self._edited]
         self._edited |= dict.fromkeys(names)
-        for state in self._active(names):
-            group = tuple(_matching(state.check, names))
-            state.edited[group] = digests = self._digests(group)
-            key = state.key(group)
-            last = state.looks.get(key)
-            is_seen = last is not None and (state.is_whole or last.digests == digests)
-            if not is_seen:
-                if state.work is None or state.work.done():
+        states, looks = self._active(names), []
+        for state in states:
+            digests = {name: self._digest(name) for name in _matching(state.check, names)}
+            state.edited |= digests
+            for key in state.keys(digests):
+                last = state.looks.get(key)
+                if last is None or last.digest != digests.get(key, ""):
                     state.looks.pop(key, None)
-                    state.work = asyncio.create_task(self._look_before(state, key, state.edits))
-                await _wait_for([(state, state.work)])
+                    looks.append(self._wait(state, self._look_before(state, key, state.edits)))
+        await asyncio.gather(*looks)
+        for state in states:
             state.edits += 1
 
     async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
@@ -152,56 +146,56 @@ class EditChecks:
         names, self._edited = list(self._edited), {}
         begun = []
         for state in self._active(names):
-            changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
+            changed = [name for name, digest in state.edited.items() if self._digest(name) != digest]
             state.pending |= dict.fromkeys(changed)
-            if state.pending and (state.reports is None or state.reports.done()):
-                work = self._look_after(state, state.work, context, notices, control)
-                state.reports = asyncio.create_task(work)
-            if state.pending or changed:
+            if state.pending:
                 begun.append(state)
-        await _wait_for([(state, state.reports) for state in begun])
-        for state in self._states.values():
-            state.edited.clear()
-            if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
+        looks = (self._wait(state, self._look_after(state, context, notices, control)) for state in begun)
+        for state, is_over in zip(begun, await asyncio.gather(*looks), strict=True):
+            if not (is_over or state.is_late_told):
                 state.is_late_told = True
                 notices.append(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
+        for state in self._states.values():
+            state.edited.clear()
             _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
         """Stop the checks that still run."""
-        tasks = [
-            running for state in self._states.values() for running in (state.work, state.reports) if running is not None
-        ]
-        for task in tasks:
+        for task in self._looks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._looks, return_exceptions=True)
 
-    async def _look_after(
-        self,
-        state: _State,
-        before: asyncio.Task[None] | None,
-        context: ContextManager,
-        notices: list[str],
-        control: Control,
-    ) -> None:
-        """Look at what was edited, once the look `before` is over, and again if it was edited meanwhile."""
-        if before is not None:
-            await asyncio.wait({before})
-        while state.pending and not state.off:
-            groups, state.pending = list(state.pending), {}
-            names = dict[tuple[str, ...], list[str]]()
-            for group in groups:
-                names.setdefault(state.key(group), []).extend(group)
-            before_edits = {key: state.looks.get(key) for key in names}
-            for key, last in before_edits.items():
-                look = await self._look(state, key)
+    async def _wait(self, state: _State, look: Coroutine[Any, Any, None]) -> bool:
+        """Begin a look, wait for it, unless the last one of the check took longer than `PATIENCE`, and return True if
+        it is over."""
+        task = asyncio.create_task(look)
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+        if not state.is_slow:
+            await asyncio.wait([task], timeout=PATIENCE)
+            state.is_slow = not task.done()
+        return task.done()
+
+    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
+        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
+        async with state.turn:
+            look = await self._look(state, key) if state.edits == edits else None
+            if look is not None and state.edits == edits:
+                state.looks[key] = look
+
+    async def _look_after(self, state: _State, context: ContextManager, notices: list[str], control: Control) -> None:
+        """Look at what was edited, unless an earlier look has done that."""
+        async with state.turn:
+            names, state.pending = list(state.pending), {}
+            for key in state.keys(names):
+                last, look = state.looks.get(key), None if state.off else await self._look(state, key)
                 if look is None:
                     continue
                 state.looks[key] = look
                 if last is not None:
                     findings = _find_new(last.lines, look.lines)
                 else:
-                    findings = [line for line in look.lines if key or any(name in line for name in names[key])]
+                    findings = [line for line in look.lines if key or any(name in line for name in names)]
                 if findings:
                     notices.extend(_notices(context, control, state.check, findings, are_new=last is not None))
         _tell_off(state, notices, control)
@@ -218,31 +212,25 @@ class EditChecks:
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
 
-    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
-        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
-        look = await self._look(state, key)
-        if look is not None and state.edits == edits:
-            state.looks[key] = look
-
-    async def _look(self, state: _State, key: tuple[str, ...]) -> _Look | None:
-        """Run a check on a group of files, or on the whole project; return None if the check is broken."""
-        digests, files = self._digests(key), [name for name in key if (self._project / name).is_file()]
+    async def _look(self, state: _State, key: str) -> _Look | None:
+        """Run a check on a file, or on the whole project; return None if the check is broken."""
+        digest = self._digest(key) if key else ""
         lines: list[str] | None = []
-        if files or state.is_whole:
+        if not key or (self._project / key).is_file():
             began = time.monotonic()
-            lines = await run_in_thread(lambda stop: self._run(state, files, stop))
+            lines = await run_in_thread(lambda stop: self._run(state, key, stop))
             state.is_slow = time.monotonic() - began > PATIENCE
-        return None if lines is None else _Look(digests, lines)
+        return None if lines is None else _Look(digest, lines)
 
-    def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
+    def _run(self, state: _State, name: str, stop: StopFlag) -> list[str] | None:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
         check, permission = state.check, self._permission
         if not permission.has_sandbox():
             state.off = "no sandbox is available"
             return None
-        files = [f"./{name}" if name.startswith("-") else name for name in names]
+        file = f"./{name}" if name.startswith("-") else name
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
-        shown = check.command.replace(FILES, shlex.join(files))
+        shown = check.command.replace(FILES, shlex.quote(file))
         decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), ALL)
         if decision.is_denied:
             state.off = decision.why
@@ -253,7 +241,7 @@ class EditChecks:
             env, _ = use_project_environment(env, self._project, self._project, is_sandboxed=True)
         try:
             result = run_process(
-                ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", *files],
+                ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", file],
                 cwd=self._project,
                 env={**env, "TERM": "dumb", "NO_COLOR": "1"},
                 stop=stop,
@@ -280,9 +268,6 @@ class EditChecks:
         real = real_path(target)
         return str(real.relative_to(self._project)) if real.is_relative_to(self._project) else ""
 
-    def _digests(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(map(self._digest, names))
-
     def _digest(self, name: str) -> str:
         try:
             return stamp_content(self._project / name, _MOST_HASHED)
@@ -296,15 +281,6 @@ def _tell_off(state: _State, notices: list[str], control: Control) -> None:
         state.is_told = True
         control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
         notices.append(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
-
-
-async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -> None:
-    """Wait `PATIENCE` for looks, but not for those of a check whose last one took longer."""
-    tasks = {task: state for state, task in looks if task is not None and not state.is_slow}
-    if tasks:
-        _, late = await asyncio.wait(tasks, timeout=PATIENCE)
-        for task in late:
-            tasks[task].is_slow = True
 
 
 def _notices(
