@@ -226,11 +226,9 @@ def _notebook_cells(read: Input, path: str, name: str, label: str, cells: tuple[
     only the JSON can be attached."""
     if read.uncounted or not path.lower().endswith(".ipynb"):
         return None
-    from nexus_cli.tools.documents import has_too_many_values, read_notebook  # noqa: PLC0415  (few attach a notebook)
+    from nexus_cli.tools.documents import read_notebook  # noqa: PLC0415  (few attach a notebook)
     from nexus_cli.tools.files import ToolError  # noqa: PLC0415  (as above)
 
-    if has_too_many_values(read.text.encode(errors="replace")):
-        return None
     first, limit = _first_and_limit(cells, "cell", label)
     try:
         part = read_notebook(read.text, first, limit, 0)
@@ -250,6 +248,7 @@ def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> t
 
 
 def _document_part(part: DocumentPart, name: str, notice: str = "") -> ReadFile:
+    notice = "; ".join(filter(None, (notice, part.stopped and f"{name}: {part.stopped}")))
     shown = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
     return ReadFile(record, _block(name, part.text, shown), None, notice)

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import png
 from search import sample
-from tools.documents import make_pdf
+from tools.documents import make_notebook, make_pdf
 
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_BYTES
+from nexus_cli.tools import documents
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
 
@@ -290,6 +291,14 @@ def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
     assert read_attachment("nb.ipynb", "--file", str(folder)).notice == "nb.ipynb: is not UTF-8; decoded as cp1252"
     (folder / "nb.ipynb").write_text("words")
     assert read_mentions("see @nb.ipynb", folder).blocks == [block("nb.ipynb", "words")]
+
+
+def test_a_notebook_that_is_cut_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MOST_TEXT", 10)
+    (folder / "nb.ipynb").write_text(make_notebook([("code", "x = 1", []), ("code", "y = 2", [])]))
+    found = read_mentions("see @nb.ipynb", folder)
+    assert found.notices == ["nb.ipynb: stopped after cell 1: the text is too long"]
+    assert found.blocks[0].endswith("[stopped after cell 1: the text is too long]\n</file>")
 
 
 def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
