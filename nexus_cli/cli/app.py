@@ -444,9 +444,10 @@ def _usage(error: Any) -> NexusError:
         known_options = [o for p in error.ctx.command.params for o in p.opts] if error.ctx else []
         hint = f"{suggest_name(option, [o for o in known_options if len(o) > 2], '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        way = PEER_WORDS.get(option, "")
-        fits = path in PEER_PATHS if way.startswith("nexus") else way.split(" ")[0] in known_options
-        hint = f"Use `{way}`" if fits else hint
+        substitute = PEER_WORDS.get(option, "")
+        is_command = substitute.startswith("nexus")
+        is_known = path in PEER_PATHS if is_command else substitute.split(" ")[0] in known_options
+        hint = f"Use `{substitute}`" if is_known else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

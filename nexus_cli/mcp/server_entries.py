@@ -24,6 +24,7 @@ from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -320,7 +321,7 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     config.toml."""
     path = places().config / name
     try:
-        data = path.read_bytes()
+        data = read_beginning(path)
         text = data.decode("utf-8-sig")
         if name != SETTINGS:
             parsed = parse_nested(json.loads, text) if text.strip() else {}

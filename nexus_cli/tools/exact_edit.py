@@ -46,7 +46,7 @@ _MOST_COUNTED = 100_000
 _MOST_COMPARED = 50_000_000
 """Most characters that counting the places of a text compares."""
 _CR_ENDS = re.compile(r"(?<!\r)\r++\n")
-_BOM = "\ufeff"
+BOM = "\ufeff"
 _CANDIDATES = 3
 _TELLING = 4
 """Fewest characters of `new` that are taken for a sign of an edit that was made before."""
@@ -78,9 +78,9 @@ class EditedText:
 def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
     """Apply the edits in order, each to the result of the previous one.
 
-    Every line keeps its own end and an added one takes that of its neighbours, for any line ends in `old` and `new`. A
-    byte order mark at the beginning of `new` is ignored. An edit with equal `old` and `new` is skipped, unless all are.
-    Raises `ToolError` with the nearest candidates, and `ThreadStopped`; no edit is applied then.
+    Every line keeps its own end and an added one takes that of its neighbours, for any line ends in `old` and `new`. An
+    edit with equal `old` and `new` is skipped, unless all are. Raises `ToolError` with the nearest candidates, and
+    `ThreadStopped`; no edit is applied then.
     """
     notes: list[str] = []
     skipped = [_describe_no_change(edit.old, edit.new) for edit in edits]
@@ -112,16 +112,15 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
     omitted = find_new_omission(old, new)
     if omitted:
         raise ToolError(f"`new` has a placeholder for omitted text, {omitted[:80]!r}. Write out every line of `new`")
-    new = new.removeprefix(_BOM)
     if not old:
         return _append(text, new), 1
     starts = _find_places(text, old, every, stop)
-    if not starts and old.startswith(_BOM) and old != _BOM:
+    if not starts and old.startswith(BOM) and old != BOM:
         old = old[1:]
         starts = _find_places(text, old, every, stop)
     if not starts:
         nearest = describe_nearest(text, old, stop)
-        hint = _find_done(text, new, stop) if not nearest or nearest.startswith(". Nearest") else ""
+        hint = _find_done(text, new.removeprefix(BOM), stop) if not nearest or nearest.startswith(". Nearest") else ""
         raise ToolError(f"`old` does not occur{hint}{nearest}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [start for start, _ in starts])))
@@ -212,7 +211,7 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
     if respelled := _find_respelled(text, old, stop):
         first, count, exact, differs = respelled
         which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
-        changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
+        changes = _diff_lines(to_lf(old).removeprefix(BOM).strip("\n").split("\n"), exact.split("\n"), first)
         if len(changes) < len(exact):
             return (
                 f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {name} as follows:\n{changes}"
@@ -262,7 +261,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
 
     Returns the number of the first line, the number of lines, their text, and the difference in words.
     """
-    wanted = to_lf(old).removeprefix(_BOM).strip("\n").split("\n")
+    wanted = to_lf(old).removeprefix(BOM).strip("\n").split("\n")
     lines = to_lf(text[:_LARGEST]).split("\n")
     keys = [_spell(line) for line in lines]
     for parts, differs in (

@@ -1368,11 +1368,11 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
     stage = Stage(tmp_path, lambda request: "fine")
 
     async def scene() -> None:
-        stage.type("@a.py @missing/dir check, @property")
+        stage.type("@a.py @missing/b.py check, @property")
         await stage.idle()
 
     stage.play(scene())
-    assert "No file missing/dir; sent as text" in stage.text
+    assert "No file missing/b.py; sent as text" in stage.text
     assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
 
 
