@@ -34,7 +34,7 @@ _IDENTIFIER = re.compile(r"[\w-]*$")
 _QUOTE = re.compile(r"[rbfuRBFU]{0,2}(?P<quote>\"{3}|'{3}|\\{0,3}[\"'])")
 _INSIDE = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.){{0,4000}}(?={quote})") for quote in "\"'"}
 _BARE = re.compile(r"(?:[^\s\"'`,;&<>\\]+|&(?![&\s]|[\w.%-]{1,40}=)|\\(?![\"'nrt]))+")
-_REST = re.compile(r"[^\s\"'`,;&<>\\]*")
+_VALUE_END = re.compile(r"[^\s\"'`,;&<>\\]*")
 _NO_WORD_FOLLOWS = re.compile(r"[ \t]*(?:$|[-|,;&>)\]}\\\"'`\n\r]|\w+://)")
 
 _LEAST, _LEAST_BARE, _LEAST_LETTERS, _LEAST_PIN = 6, 8, 16, 4
@@ -70,7 +70,7 @@ _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
 """Occurs in passphrases, not in prose."""
 _AWS = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9/+]{40}")
-_NAMED = re.compile(f"(?i:{_WORD})")
+_SECRET_NAME = re.compile(f"(?i:{_WORD})")
 _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
 
 
@@ -151,7 +151,7 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
         return None
     if not is_secret(secret, place):
         return None
-    remainder = _REST.match(text, end) if len(value[0]) == _FAR else None
+    remainder = _VALUE_END.match(text, end) if len(value[0]) == _FAR else None
     return start, remainder.end() if remainder else end
 
 
@@ -164,32 +164,32 @@ def is_secret(value: str, place: _Place) -> bool:
     reference = _REFERENCE if place.quoted else _BARE_REFERENCE
     if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
         return False
-    is_reference = bool(_NAMED.search(value))
+    is_reference = bool(_SECRET_NAME.search(value))
     if any(char.isspace() for char in value):
         return place.password and not is_reference and bool(place.set_here or _MIXED.search(value))
-    meant = place.literal or (place.quoted and place.password)
+    is_literal = place.literal or (place.quoted and place.password)
     digit = any(char.isdigit() for char in value)
-    if not meant and _is_code(value, place, is_reference or not digit):
+    if not is_literal and _is_code(value, place, is_reference or not digit):
         return False
     if digit:
-        return len(value) >= (_LEAST if meant or place.password or place.quoted else _LEAST_BARE)
+        return len(value) >= (_LEAST if is_literal or place.password or place.quoted else _LEAST_BARE)
     if _SYMBOL.search(value):
-        return meant or place.password
-    if meant and not _letters(value, place):
+        return is_literal or place.password
+    if is_literal and not _letters(value, place):
         return not is_reference and not value.replace("_", "").isupper()
     return _letters(value, place)
 
 
 def _is_code(value: str, place: _Place, plain: bool) -> bool:
     """Return True if `value` is an identifier; `plain`: it contains the name of a secret, or no digit."""
-    if not place.quoted and place.set_here and plain and _NAMED.search(value) and value.isidentifier():
+    if not place.quoted and place.set_here and plain and _SECRET_NAME.search(value) and value.isidentifier():
         return True
     return _has_code_form(value) and (plain or place.set_here or not place.password or "." in value)
 
 
 def _letters(value: str, place: _Place) -> bool:
     """Return True if `value` is too long for a word and no identifier."""
-    if len(value) < _LEAST_LETTERS or _has_code_form(value) or _NAMED.search(value):
+    if len(value) < _LEAST_LETTERS or _has_code_form(value) or _SECRET_NAME.search(value):
         return False
     return place.password or value.rstrip("=").isalpha()
 
