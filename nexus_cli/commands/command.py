@@ -140,7 +140,7 @@ class CommandContext(Protocol):
 class Command:
     """One slash command."""
 
-    shown: ClassVar = "name usage summary help aliases idle"
+    json_fields: ClassVar = "name usage summary help aliases idle"
     name: str
     group: str
     """One of `GROUPS`."""

@@ -124,7 +124,7 @@ def _explain(command: Command, verb: str) -> JsonObject:
     if verb in verbs_by_name:
         chosen = verbs_by_name[verb]
         shown["options"] = [
-            (parameter.shown, parameter.option.help) for parameter in chosen.parameters if parameter.option.help
+            (parameter.label, parameter.option.help) for parameter in chosen.parameters if parameter.option.help
         ]
         idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
         verb_fields = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}

@@ -89,7 +89,7 @@ def build_list(source: Source, directory: Directory = "") -> Report[ServersRepor
     """List the active servers with their tools and the tokens of their schemas. No server is started."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)
-    if source.live and (running := source.live.services.made(ServerTools)):
+    if source.live and (running := source.live.services.get_existing(ServerTools)):
         why = {row["name"]: row["why"] for row in running.rows() if row["why"]}
         failed = {entry.sha256: why[name] for name, entry in catalogue.entries.items() if name in why}
     elif waiting := describe_waiting(project_root(working_folder(directory))):

@@ -335,7 +335,7 @@ def _usage(verbs: Sequence[Verb]) -> str:
     default = _find_default(verbs)
     first = default.parameters if default else ()
     alone = [
-        parameter.shown.strip("[]") for parameter in first if parameter.option.is_argument or parameter.option.is_text
+        parameter.label.strip("[]") for parameter in first if parameter.option.is_argument or parameter.option.is_text
     ]
     words = "|".join(verb.name for verb in named_verbs)
     forms = [" ".join(alone)] if alone else []

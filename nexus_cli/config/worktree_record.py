@@ -35,7 +35,7 @@ _NESTED = 8
 class WorktreeRecord:
     """One worktree: its origin, and the state applied to its source project."""
 
-    shown: ClassVar = "name project:source folder branch created"
+    json_fields: ClassVar = "name project:source folder branch created"
     name: str
     folder: Path
     """The real path of the work tree."""

@@ -24,7 +24,7 @@ SAY_INSTEAD = "Say what to do instead"
 class Question:
     """A call that needs permission."""
 
-    shown: ClassVar = "call what why detail always kind stores profile parts more_parts doubts rule agent"
+    json_fields: ClassVar = "call what why detail always kind stores profile parts more_parts doubts rule agent"
     call: ToolCall
     what: str
     """The call on one line."""
@@ -61,7 +61,7 @@ class Allow:
     """Yes."""
 
     answer: ClassVar[str] = "allow"
-    shown: ClassVar = "answer always stored"
+    json_fields: ClassVar = "answer always stored"
     always: bool = False
     """For the rest of the session, see `Question.always`."""
     stored: bool = False
@@ -73,7 +73,7 @@ class Deny:
     """No, with a reason for the model."""
 
     answer: ClassVar[str] = "deny"
-    shown: ClassVar = "answer why said by name stops"
+    json_fields: ClassVar = "answer why said by name stops"
     why: str = ""
     said: bool = True
     """True if the person said no; false if nobody answered, with the reason in `why`."""
@@ -90,7 +90,7 @@ class Defer:
     """Not now: the turn ends with the call open; a resume asks again."""
 
     answer: ClassVar[str] = "defer"
-    shown: ClassVar = "answer"
+    json_fields: ClassVar = "answer"
 
 
 Answer = Allow | Deny | Defer

@@ -128,7 +128,7 @@ class Trigger:
     """Bytes of input beyond the hard limit, counted but not stored."""
     pasted: tuple[str, ...] = ()
     """Pasted parts of the text, in which a quote does not prove a fact."""
-    shown: str = ""
+    display_text: str = ""
     """The command that the person typed, shown instead of the text that it expands to."""
     facts: JsonObject = field(default_factory=dict)
     """Fields of the TRIGGER block of a structured run: `type`, `triggerSource`, `sender`, `messageId`, ..."""

@@ -60,11 +60,11 @@ def _read(descriptor: int, ends: float) -> T | None:
 @contextmanager
 def shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
     """Shut down a connection at the time `ends` (monotonic), even if it keeps receiving data."""
-    same = socket.socket(fileno=os.dup(connection.fileno()))  # TLS takes over the other one
+    duplicate = socket.socket(fileno=os.dup(connection.fileno()))  # TLS takes over the other one
 
     def end() -> None:
         with suppress(OSError):
-            same.shutdown(socket.SHUT_RDWR)
+            duplicate.shutdown(socket.SHUT_RDWR)
 
     timer = Timer(max(0.0, ends - time.monotonic()), end)
     timer.daemon = True
@@ -73,4 +73,4 @@ def shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        same.close()
+        duplicate.close()

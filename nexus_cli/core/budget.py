@@ -33,7 +33,7 @@ PREAMBLE_TOKENS = 1000
 class UsedTokens:
     """Tokens by layer, and the tool schemas."""
 
-    shown: ClassVar = "system tools history event total"
+    json_fields: ClassVar = "system tools history event total"
     system: int = 0
     tools: int = 0
     history: int = 0
@@ -52,7 +52,7 @@ class UsedTokens:
 class TokenBudget:
     """`available` is the window minus both reserves; percentages in the laws refer to it."""
 
-    shown: ClassVar = "window reserve_reply reserve_tools available used remaining pressure"
+    json_fields: ClassVar = "window reserve_reply reserve_tools available used remaining pressure"
     window: int
     reserve_reply: int
     reserve_tools: int

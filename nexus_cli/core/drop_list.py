@@ -14,8 +14,8 @@ from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 
 Memos = Callable[[str], Iterable[Memo]]
 """Reads the memos of one kind from a conversation."""
-NAMED = 8
-"""Tokens by which the present size of a section's drop may differ from the recorded one, which is shown then."""
+MOST_DIFFERENCE = 8
+"""Most tokens by which the present size of a section's drop may differ while its recorded size is shown."""
 UNIT = "counted"
 """Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
 the budget have it in `counted` and `full_counted`."""
@@ -49,7 +49,9 @@ def window_drops(
     """
     returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
     drops = [
-        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
+        replace(drop, tokens=now[drop.id])
+        if abs(now.get(drop.id, drop.tokens) - drop.tokens) > MOST_DIFFERENCE
+        else drop
         for drop in drops
     ]
     out = [drop for drop in drops if drop.id not in returned]
@@ -73,8 +75,8 @@ def returned_drops(
     in full. What a server cut is never back: the window had it all along.
     """
     items, spans = list(items), {drop.id: drop.entries for drop in drops if drop.cause is not Cause.SERVER}
-    whole = {item.entry for item in items if item.form is ItemForm.FULL}
-    returned = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
+    full_entries = {item.entry for item in items if item.form is ItemForm.FULL}
+    returned = {name for name, span in spans.items() if span and all(entry in full_entries for entry in _range(span))}
     if any(span is None for span in spans.values()):
         full_sections = _full_sections(sections)
         values = [memo.value for memo in memos(LEFT_OUT_SECTION)] if full_sections else ()
@@ -82,7 +84,7 @@ def returned_drops(
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE_COMPACTION)]
     if not taken_back:
         return frozenset(returned)
-    there = sorted({item.entry for item in items if not item.replaces_others})
+    present = sorted({item.entry for item in items if not item.replaces_others})
     with_it: dict[str, tuple[str, ...]] = {}
     for names in taken_back:  # an undo restores the pins that had no room, with the messages
         main = next((name for name in names if spans.get(name)), "")
@@ -90,7 +92,7 @@ def returned_drops(
     returned.update(with_it.get("", ()))
     out_since: list[EntryRange] = []
     for name, span in reversed(spans.items()):
-        if span and name in with_it and _count_present(there, span) and not _is_missing(there, span, out_since):
+        if span and name in with_it and _count_present(present, span) and not _is_missing(present, span, out_since):
             returned.update(with_it[name])
         if span and name not in returned:
             out_since.append(span)
@@ -115,16 +117,16 @@ def _range(span: EntryRange) -> range:
     return range(span[0], span[1] + 1)
 
 
-def _count_present(there: Sequence[int], span: EntryRange) -> int:
-    """Count the messages of `span` in the sorted sequence `there`."""
-    return bisect_right(there, span[1]) - bisect_left(there, span[0])
+def _count_present(present: Sequence[int], span: EntryRange) -> int:
+    """Count the messages of `span` in the sorted sequence `present`."""
+    return bisect_right(present, span[1]) - bisect_left(present, span[0])
 
 
-def _is_missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
-    """True if a message of `span` is missing in `there` and lies in one of the spans `out`."""
-    both = ((max(span[0], first), min(span[1], last)) for first, last in out)
+def _is_missing(present: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
+    """True if a message of `span` is missing in `present` and lies in one of the spans `out`."""
+    overlaps = ((max(span[0], first), min(span[1], last)) for first, last in out)
     return any(
-        len(_range(line_range)) > _count_present(there, line_range)
-        for line_range in both
+        len(_range(line_range)) > _count_present(present, line_range)
+        for line_range in overlaps
         if line_range[0] <= line_range[1]
     )

@@ -111,25 +111,25 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: b
     `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too small for head and tail gives
     the marker alone, one too small for the marker no text.
     """
-    whole = count_large(text, cap, count)
-    if whole <= cap:
+    total = count_large(text, cap, count)
+    if total <= cap:
         return ElidedText(text)
     length = len(text)
-    room = cap - count(marker(length, length, length, whole)) - 2
+    room = cap - count(marker(length, length, length, total)) - 2
     while room > 1:
         share = room // 2 if has_tail else room
         head = _snap_back(text, _forward(text, 0, length, share, count))
         start = _snap_on(text, _backward(text, head, length, room - share, count)) if has_tail else length
         tail = max(head, start)
         kept_tokens = count(text[:head]) + count(text[tail:])
-        left = max(1, whole - kept_tokens)
-        shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])
-        size = count(shown)
+        omitted = max(1, total - kept_tokens)
+        elided = _join_around(text[:head], marker(head, tail, length, omitted), text[tail:])
+        size = count(elided)
         if size <= cap and tail > head:
-            return ElidedText(shown, head, tail, left)
+            return ElidedText(elided, head, tail, omitted)
         room = min(room * 9 // 10, room - max(0, size - cap))
-    line = marker(0, length, length, whole)
-    return ElidedText(line if count(line) <= cap else "", 0, length, whole)
+    line = marker(0, length, length, total)
+    return ElidedText(line if count(line) <= cap else "", 0, length, total)
 
 
 def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
@@ -210,28 +210,28 @@ _NUMBER = re.compile(r"\d+")
 def last_states(text: str) -> tuple[str, int]:
     """Return `text` with the last state that is not blank of each line that carriage returns overwrite, and the number
     of states left out."""
-    left = 0
+    omitted = 0
 
     def last(line: re.Match[str]) -> str:
-        nonlocal left
+        nonlocal omitted
         states = [state for state in line[0].split("\r") if state.strip()] or [""]
-        left += len(states) - 1
+        omitted += len(states) - 1
         return states[-1]
 
-    return (_OVERWRITTEN.sub(last, text) if "\r" in text else text), left
+    return (_OVERWRITTEN.sub(last, text) if "\r" in text else text), omitted
 
 
 def fold_lines(text: str) -> tuple[str, int]:
     """Return `text` with long runs of lines that have the same words and differ at most in numbers replaced by their
     first and last ones, and the number of lines left out. Lines without words are data and stay."""
-    left, shown = 0, list[str]()
+    omitted, folded = 0, list[str]()
     for form, run in groupby(text.split("\n"), partial(_NUMBER.sub, "")):
         lines = list(run)
         if (hidden := len(lines) - FOLDED_ENDS) >= LEAST_FOLDED and any(map(str.isalpha, form)):
-            left += hidden
+            omitted += hidden
             lines[FOLDED_ENDS - 1 : -1] = [f"[... {hidden:,} lines like these left out ...]"]
-        shown += lines
-    return "\n".join(shown), left
+        folded += lines
+    return "\n".join(folded), omitted
 
 
 def last_line(text: str, most: int) -> str:

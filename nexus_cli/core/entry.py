@@ -43,7 +43,7 @@ class Kind(StrEnum):
 class Entry:
     """An event of a session, with its time and actor. It never changes once it has been sent."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         id at actor kind text:message.content calls:message.tool_calls call:message.tool_call_id
         images:message.image_names preamble tokens
     """
@@ -281,7 +281,7 @@ class Drop:
 class DropObject:
     """Content left out of a request."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         id:drop.id what:drop.what tokens:drop.tokens cause:drop.cause recall:drop.id at:drop.at
         uncounted_bytes:drop.uncounted recalls:drop.recalls
     """

@@ -20,13 +20,13 @@ _before: dict[str, str | None] = {}
 
 
 @contextmanager
-def changed_environ(values: Environ, *others: str) -> Iterator[None]:
-    """Set variables within the block, and restore them with `others` after it. Nested and overlapping blocks are
+def changed_environ(values: Environ, *saved_names: str) -> Iterator[None]:
+    """Set variables within the block, and restore them and `saved_names` after it. Nested and overlapping blocks are
     counted; the values of the first one hold."""
     global _depth
     with _lock:
         if _depth == 0:
-            _before.update({name: os.environ.get(name) for name in (*values, *others)})
+            _before.update({name: os.environ.get(name) for name in (*values, *saved_names)})
             os.environ.update(values)
         _depth += 1
     try:

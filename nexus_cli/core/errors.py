@@ -195,13 +195,13 @@ def suggest_name(name: str, names: Iterable[str], otherwise: str, least: float =
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield `error` and its causes, nearest first, each once."""
-    seen: list[BaseException] = []
+    yielded: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
-    while waiting and len(seen) < 12:
+    while waiting and len(yielded) < 12:
         current = waiting.pop(0)
-        if current is None or any(current is s for s in seen):
+        if current is None or any(current is s for s in yielded):
             continue
-        seen.append(current)
+        yielded.append(current)
         yield current
         original = getattr(current, "original_exception", None)
         waiting += [original if isinstance(original, BaseException) else None, current.__cause__, current.__context__]

@@ -61,13 +61,13 @@ def nearest_path(folder: str, path: str) -> str:
     """Return an existing path with similar names, relative to `folder` if it is inside; "" if there is none."""
     parent = "/"
     for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
-        here = os.path.join(parent, part)
-        if not os.path.exists(here):
+        candidate = os.path.join(parent, part)
+        if not os.path.exists(candidate):
             near = _close(part, _names(parent))
             if not near:
                 return ""
-            here = os.path.join(parent, near)
-        parent = here
+            candidate = os.path.join(parent, near)
+        parent = candidate
     if not os.path.exists(parent):
         return ""
     return os.path.relpath(parent, folder) if parent.startswith(os.path.join(folder, "")) else parent

@@ -26,7 +26,7 @@ from typing import (
 )
 
 from nexus_cli.core.event import LineEvent, StreamLine
-from nexus_cli.core.json_value import JsonDict, JsonOf, shown_paths
+from nexus_cli.core.json_value import JsonDict, JsonOf, json_field_paths
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
@@ -64,7 +64,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
         own_keys = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
         own_keys |= declared_keys(json_type(type_hints(kind.line_keys)["return"])) if hasattr(kind, "line_keys") else {}
-        for key, path in shown_paths(kind):
+        for key, path in json_field_paths(kind):
             *above, name = path.split(".")
             owner = kind
             for step in above:

@@ -1,8 +1,8 @@
 """Values as JSON has them: what is reported is the value itself, and `core/json_schema.py` describes it.
 
-A dataclass becomes an object with its fields. One whose JSON differs lists its keys in `shown`, separated by spaces:
-`KEY`, `KEY:PATH` for what is found at a path of attributes (null behind one that is None), `*:PATH` for all keys of
-the value there. `JsonOf` is the type of such an object.
+A dataclass becomes an object with its fields. One whose JSON differs lists its keys in `json_fields`, separated by
+spaces: `KEY`, `KEY:PATH` for what is found at a path of attributes (null behind one that is None), `*:PATH` for all
+keys of the value there. `JsonOf` is the type of such an object.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def parse_nested(parse: Callable[[str], V], text: str, levels: int = MOST_DEPTH)
 
 
 @cache
-def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
+def json_field_paths(kind: Any) -> tuple[tuple[str, str], ...]:
     """Return the keys of a dataclass in JSON, each with the path of its value."""
-    words = getattr(kind, "shown", "").split() or [field_.name for field_ in fields(kind)]
+    words = getattr(kind, "json_fields", "").split() or [field_.name for field_ in fields(kind)]
     return tuple((key, path or key) for key, _, path in (word.partition(":") for word in words))
 
 
@@ -108,7 +108,7 @@ def to_json_value(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         json_object: JsonDict = {}
-        for key, path in shown_paths(type(value)):
+        for key, path in json_field_paths(type(value)):
             item = value
             for name in path.split("."):
                 item = None if item is None else getattr(item, name)

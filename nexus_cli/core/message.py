@@ -77,7 +77,7 @@ def _arguments(value: object, name: str) -> JsonObject:
 class ToolCall:
     """A tool call of the model."""
 
-    shown: ClassVar = "id name arguments raw"
+    json_fields: ClassVar = "id name arguments raw"
     id: str
     """Unique in the session; not the id of the provider."""
     name: str
@@ -171,7 +171,7 @@ class FileEdit:
 class ToolResult:
     """The result of a tool call. An error is text for the model, never an exception."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         output error changed uncounted denied cites status ran stopped diff counts more pipe first_line file facts job
         warning waits
     """

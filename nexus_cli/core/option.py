@@ -94,7 +94,7 @@ class VerbParameter(NamedTuple):
         return self.option.is_positional and self.kind not in TEXTS
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """Its form in help: `ID`, `--last N`, `--all`."""
         return self.flag if self.kind is bool or self.option.is_argument else f"{self.flag} {self._metavar}"
 
@@ -104,7 +104,7 @@ class VerbParameter(NamedTuple):
         if self.option.is_positional:
             return f"[{self._metavar}]"
         is_required = self.option.is_argument and self.default is Parameter.empty
-        return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
+        return self.label if is_required or self.label.startswith("[") else f"[{self.label}]"
 
 
 @cache

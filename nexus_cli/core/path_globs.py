@@ -18,7 +18,7 @@ def compile_signs(signs: Iterable[str | re.Pattern[str]], end: str) -> re.Patter
     """Compile a pattern that is split at its wildcards (`**/`, `**`, `*`, `?`, and expressions for one character) to an
     expression for `match`; `end` must match after it."""
     *before, (lead, (*texts, tail)) = _read_parts(signs)
-    source = "".join(f"(?>{_LEADS[other_lead]}{_first_fit(others)})" for other_lead, others in before)
+    source = "".join(f"(?>{_LEADS[part_lead]}{_first_fit(part_texts)})" for part_lead, part_texts in before)
     if texts:
         tail = _first_fit(texts) + ("[^/]*+" if not tail else f"[^/]*?{tail}")
     return re.compile(f"{source}{_LEADS[lead]}{tail}(?={end})", re.DOTALL)

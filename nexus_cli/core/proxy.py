@@ -140,5 +140,5 @@ def send_request(
 
 def format_place(host: str, port: int | None) -> str:
     """Return `HOST:PORT` as URLs have it, `HOST` without a port."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{port}" if port else shown
+    url_host = f"[{host}]" if ":" in host else host
+    return f"{url_host}:{port}" if port else url_host

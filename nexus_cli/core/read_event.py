@@ -58,6 +58,6 @@ def read_value(kind: Any, value: Any) -> Any:
         answer = _ANSWERS[value["answer"]] if isinstance(value, dict) and "answer" in value else None
         return read_value(answer or parts[0], value)
     if get_origin(kind) in (tuple, Sequence):
-        each = parts if get_origin(kind) is tuple and Ellipsis not in parts else parts[:1] * len(value)
-        return tuple(read_value(*pair) for pair in zip(each, value, strict=True))
+        kinds = parts if get_origin(kind) is tuple and Ellipsis not in parts else parts[:1] * len(value)
+        return tuple(read_value(*pair) for pair in zip(kinds, value, strict=True))
     return value

@@ -56,22 +56,22 @@ def join_path(folder: str | os.PathLike[str], *names: str) -> str:
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
     """Yield each place on the way to an absolute path and to what its links name, with True for a link; raise `OSError`
     with `ELOOP` for too many links."""
-    here, pending, links = os.sep, path.split(os.sep)[::-1], 0
+    place, pending, links = os.sep, path.split(os.sep)[::-1], 0
     while pending:
         part = pending.pop()
         if part in ("", "."):
             continue
-        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        place = os.path.dirname(place) if part == ".." else os.path.join(place, part)
         try:
-            target = os.readlink(here)
+            target = os.readlink(place)
         except OSError:  # no link, or nothing at all
-            yield here, False
+            yield place, False
             continue
-        yield here, True
+        yield place, True
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, "contains too many links")
-        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+        place = os.sep if os.path.isabs(target) else os.path.dirname(place)
         pending += target.split(os.sep)[::-1]
 
 
@@ -113,23 +113,23 @@ class FolderChain:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self._way: list[tuple[str, int]] = []
+        self._opened: list[tuple[str, int]] = []
 
     def open(self, path: str) -> int:
         """Return a descriptor of the folder `path` ("": the root) until the next call. Raises as `open_folder`."""
         names = path.split(os.sep) if path else []
         shared = 0
-        while shared < min(len(names), len(self._way)) and self._way[shared][0] == names[shared]:
+        while shared < min(len(names), len(self._opened)) and self._opened[shared][0] == names[shared]:
             shared += 1
         self.forget(shared)
         for name in names[shared:]:
-            self._way.append((name, _open_inside(self._way[-1][1] if self._way else self.root, name, False)))
-        return self._way[-1][1] if self._way else self.root
+            self._opened.append((name, _open_inside(self._opened[-1][1] if self._opened else self.root, name, False)))
+        return self._opened[-1][1] if self._opened else self.root
 
     def forget(self, depth: int = 0) -> None:
         """Close the open folders except the first `depth`."""
-        while len(self._way) > depth:
-            os.close(self._way.pop()[1])
+        while len(self._opened) > depth:
+            os.close(self._opened.pop()[1])
 
 
 @contextmanager

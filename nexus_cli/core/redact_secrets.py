@@ -34,7 +34,7 @@ _IDENTIFIER = re.compile(r"[\w-]*$")
 _QUOTE = re.compile(r"[rbfuRBFU]{0,2}(?P<quote>\"{3}|'{3}|\\{0,3}[\"'])")
 _INSIDE = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.){{0,4000}}(?={quote})") for quote in "\"'"}
 _BARE = re.compile(r"(?:[^\s\"'`,;&<>\\]+|&(?![&\s]|[\w.%-]{1,40}=)|\\(?![\"'nrt]))+")
-_REST = re.compile(r"[^\s\"'`,;&<>\\]*")
+_VALUE_END = re.compile(r"[^\s\"'`,;&<>\\]*")
 _NO_WORD_FOLLOWS = re.compile(r"[ \t]*(?:$|[-|,;&>)\]}\\\"'`\n\r]|\w+://)")
 
 _LEAST, _LEAST_BARE, _LEAST_LETTERS, _LEAST_PIN = 6, 8, 16, 4
@@ -70,7 +70,7 @@ _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
 """Occurs in passphrases, not in prose."""
 _AWS = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9/+]{40}")
-_NAMED = re.compile(f"(?i:{_WORD})")
+_SECRET_NAME = re.compile(f"(?i:{_WORD})")
 _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
 
 
@@ -142,7 +142,7 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
         return None
     if not _is_secret(secret, place):
         return None
-    remainder = _REST.match(text, end) if len(value[0]) == _FAR else None
+    remainder = _VALUE_END.match(text, end) if len(value[0]) == _FAR else None
     return start, remainder.end() if remainder else end
 
 
@@ -155,7 +155,7 @@ def _is_secret(value: str, place: _Place) -> bool:
     reference = _REFERENCE if place.quoted else _BARE_REFERENCE
     if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
         return False
-    has_name = _NAMED.search(value) is not None
+    has_name = _SECRET_NAME.search(value) is not None
     if any(char.isspace() for char in value):
         return place.password and not has_name and bool(place.set_here or _MIXED.search(value))
     digit = any(char.isdigit() for char in value)

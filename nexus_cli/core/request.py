@@ -143,7 +143,7 @@ class PriceTier:
 class ModelInfo:
     """Data about a model. Prices are US dollars per million tokens; None means unknown, never free."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         name window max_output input_price output_price cache_read_price cache_write_price cache images tools known
         covered list_price window_told:window_refused
     """

@@ -26,7 +26,7 @@ MOST_STEPS = 50
 class RewritePrice:
     """The price and the benefit of one rewrite."""
 
-    shown: ClassVar = "cold saved steps cost gain pays why"
+    json_fields: ClassVar = "cold saved steps cost gain pays why"
     cold: int
     """Tokens that the next request sends uncached because of the rewrite."""
     saved: int
@@ -75,11 +75,11 @@ def break_even(info: ModelInfo, *, cold: int, saved: int, spent: float | None) -
     `spent` are its dollars, a summary included. If they are unknown, the usual ratio of read to input price is used,
     without the summary.
     """
-    dollars = each = request_cost(info, cached=saved, fresh=0) if _has_prices(info) else None
-    if each is None or spent is None:
+    dollars = saving = request_cost(info, cached=saved, fresh=0) if _has_prices(info) else None
+    if saving is None or spent is None:
         fresh, read = _input_prices(info)
-        spent, each = max(0.0, cold * (fresh - read)), saved * read
-    return dollars, max(1, math.ceil(round(spent / each, 6))) if each > 0 else None
+        spent, saving = max(0.0, cold * (fresh - read)), saved * read
+    return dollars, max(1, math.ceil(round(spent / saving, 6))) if saving > 0 else None
 
 
 def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:

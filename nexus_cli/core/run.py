@@ -112,7 +112,7 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
 class Entity:
     """A member of spaces: a person or an agent."""
 
-    shown: ClassVar = "id name type:kind"
+    json_fields: ClassVar = "id name type:kind"
     key: int
     name: str
     kind: str
@@ -162,7 +162,7 @@ def make_goal(
 class Space:
     """A named conversation of several members."""
 
-    shown: ClassVar = "id name project at members"
+    json_fields: ClassVar = "id name project at members"
     key: int
     name: str
     project: str
@@ -183,7 +183,7 @@ MUTED_END = " is muted"
 class SpaceMessage:
     """One message of a space. Never changes."""
 
-    shown: ClassVar = "id at sender text"
+    json_fields: ClassVar = "id at sender text"
     key: int
     space: int
     sender: Entity
@@ -269,7 +269,7 @@ class Wait:
 class Signal:
     """An event that a run waits for, or may wait for later."""
 
-    shown: ClassVar = "at kind value"
+    json_fields: ClassVar = "at kind value"
     key: int
     run: int
     at: str

@@ -22,7 +22,7 @@ WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
 """States of a worker. `unknown`: its process ended before it did."""
 AT_WORK = (WAITING, RUNNING, ASKING)
 """States of a worker that has not ended."""
-_SHOWN = {UNKNOWN: "interrupted: nexus exited"}
+_STATE_TEXTS = {UNKNOWN: "interrupted: nexus exited"}
 """The states that people and models are told in other words."""
 ENDED, CLOSED = "ended", "closed"
 """States of a job, besides `running` and `stopped`. `closed`: it ended with its session, and the model was not told."""
@@ -33,7 +33,7 @@ REPORTS = "[nexus: worker "
 
 def describe_state(state: str) -> str:
     """Return the state of a worker for people and models."""
-    return _SHOWN.get(state, state)
+    return _STATE_TEXTS.get(state, state)
 
 
 class WorkerObject(TypedDict):

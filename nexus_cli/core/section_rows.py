@@ -26,11 +26,11 @@ def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
     """Share `total` in whole numbers in proportion to `weights`, by largest remainder; all 0 if these are."""
-    whole = sum(weights)
-    if whole <= 0 or total <= 0:
+    weight_sum = sum(weights)
+    if weight_sum <= 0 or total <= 0:
         return [0] * len(weights)
-    parts = [total * weight // whole for weight in weights]
-    by_remainder = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    parts = [total * weight // weight_sum for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % weight_sum), place))
     for place in by_remainder[: total - sum(parts)]:
         parts[place] += 1
     return parts
@@ -46,9 +46,9 @@ def _scale_row(row: JsonDict, tokens: int, scale: float) -> JsonDict:
     """Convert one section row; the figures of its reason are converted by the same scale."""
     counted = int(row["tokens"])
     full = int(row.get("full_tokens", counted))
-    whole = tokens if full == counted else max(tokens, round(full * scale))
-    conversions, why = {full: whole, counted: tokens}, row.pop("why", None)
+    full_tokens = tokens if full == counted else max(tokens, round(full * scale))
+    conversions, why = {full: full_tokens, counted: tokens}, row.pop("why", None)
     if why is not None:  # older ledgers have only the reason, in our own count
         parts = tuple(part if isinstance(part, str) else conversions.get(part, round(part * scale)) for part in why)
         row["reason"] = reason_text(row["form"], row["score"], tokens, parts)
-    return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full}
+    return row | {"tokens": tokens, "full_tokens": full_tokens, "counted": counted, "full_counted": full}

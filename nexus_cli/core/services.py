@@ -150,7 +150,7 @@ class Recall(Protocol):
 class Assembly(Protocol):
     """The parts of the session's next request that its model may inspect."""
 
-    def held(self) -> JsonObject:
+    def contents(self) -> JsonObject:
         """Return the current `budget`, `sections` and `drops`, with the keys of `nexus docs json`."""
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
@@ -462,7 +462,7 @@ class Footprint:
 class Goal:
     """A goal of the person, or one step of it."""
 
-    shown: ClassVar = "id text done"
+    json_fields: ClassVar = "id text done"
     id: str
     """`g1`, `g2`, ... in a session."""
     text: str

@@ -17,16 +17,16 @@ class SessionServices(Mapping[type, object]):
 
     def __init__(self, makers: Makers | None = None) -> None:
         self._makers = dict(makers or {})
-        self._made: dict[type, object] = {}
+        self._instances: dict[type, object] = {}
         """By the protocol of the maker."""
         self._names = {base: name for name in self._makers for base in name.__mro__ if base not in _NO_PROTOCOLS}
 
     def __getitem__(self, protocol: type[S]) -> S:
         """Return a service, made at its first use; raise `KeyError` if the session has none."""
         name = self._names[protocol]
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return cast(S, self._made[name])
+        if name not in self._instances:
+            self._instances[name] = self._makers[name]()
+        return cast(S, self._instances[name])
 
     def __contains__(self, protocol: object) -> bool:
         return protocol in self._names
@@ -41,14 +41,14 @@ class SessionServices(Mapping[type, object]):
         """Return a service, None if the session has none."""
         return self[protocol] if protocol in self._names else None
 
-    def made(self, protocol: type[S]) -> S | None:
+    def get_existing(self, protocol: type[S]) -> S | None:
         """Return a service if it was already made, else None."""
-        return cast(S, self._made[self._names[protocol]]) if self._names.get(protocol) in self._made else None
+        return cast(S, self._instances[self._names[protocol]]) if self._names.get(protocol) in self._instances else None
 
     def continue_from(self, protocol: type, earlier: SessionServices) -> None:
         """Move a service that `earlier` has made, if any, to this session."""
-        if protocol in self and earlier.made(protocol) is not None:
-            self._made[self._names[protocol]] = earlier._made.pop(earlier._names[protocol])
+        if protocol in self and earlier.get_existing(protocol) is not None:
+            self._instances[self._names[protocol]] = earlier._instances.pop(earlier._names[protocol])
 
     def without(self, protocol: type) -> SessionServices:
         """Return the services without `protocol`."""
@@ -60,9 +60,9 @@ class SessionServices(Mapping[type, object]):
         return self._sharing({**self._makers, protocol: lambda: service})
 
     def _sharing(self, makers: Makers) -> SessionServices:
-        other = SessionServices(makers)
-        other._made = self._made
-        return other
+        sharing = SessionServices(makers)
+        sharing._instances = self._instances
+        return sharing
 
 
 _NO_PROTOCOLS = (object, Generic, Protocol)

@@ -117,8 +117,10 @@ class QuotedText:
 
     def __init__(self, text: str) -> None:
         self._paragraphs = _paragraphs(text)
-        each = enumerate(self._paragraphs)
-        self._units = [(number, unit) for number, part in each for unit in _SENTENCE.split(part) if unit.strip()]
+        numbered_parts = enumerate(self._paragraphs)
+        self._units = [
+            (number, unit) for number, part in numbered_parts for unit in _SENTENCE.split(part) if unit.strip()
+        ]
         self._starts, pieces, end = list[int](), list[str](), 0
         for _, sentence in self._units:
             self._starts.append(end)
@@ -137,18 +139,18 @@ class QuotedText:
         A part of a sentence may mean the opposite of the whole ("push to main" of "never push to main"). A line after
         one that ends in a colon is returned with that line for the same reason.
         """
-        wanted = _fold(quote)
-        if not any(map(str.isalnum, wanted)):
+        folded_quote = _fold(quote)
+        if not any(map(str.isalnum, folded_quote)):
             return ""
-        position = _find_words(self._joined, wanted)
+        position = _find_words(self._joined, folded_quote)
         if position < 0:
             return ""
         units = self._units
         first = bisect_right(self._starts, position) - 1
-        last = bisect_right(self._starts, position + len(wanted) - 1) - 1
+        last = bisect_right(self._starts, position + len(folded_quote) - 1) - 1
         return _introduction(self._paragraphs, units[first][0]) + "\n".join(
-            " ".join(sentence.strip() for number, sentence in units[first : last + 1] if number == each)
-            for each in dict.fromkeys(number for number, _ in units[first : last + 1])
+            " ".join(sentence.strip() for number, sentence in units[first : last + 1] if number == paragraph)
+            for paragraph in dict.fromkeys(number for number, _ in units[first : last + 1])
         )
 
 
@@ -173,13 +175,13 @@ def _introduction(paragraphs: Sequence[str], number: int) -> str:
     return f"{last}\n" if last.endswith(_COLONS) else ""
 
 
-def _find_words(joined: str, wanted: str) -> int:
-    """Return the offset of `wanted` as whole words, -1 if it does not occur."""
-    if wanted not in joined:  # ten times as fast as the expression below
+def _find_words(joined: str, words: str) -> int:
+    """Return the offset of `words` as whole words, -1 if it does not occur."""
+    if words not in joined:  # ten times as fast as the expression below
         return -1
-    before = f"(?<!{_LETTER})" if wanted[0].isalnum() else ""
-    after = f"(?!{_LETTER})" if wanted[-1].isalnum() else ""
-    match = re.search(f"{before}{re.escape(wanted)}{after}", joined)
+    before = f"(?<!{_LETTER})" if words[0].isalnum() else ""
+    after = f"(?!{_LETTER})" if words[-1].isalnum() else ""
+    match = re.search(f"{before}{re.escape(words)}{after}", joined)
     return match.start() if match else -1
 
 

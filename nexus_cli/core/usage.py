@@ -44,7 +44,7 @@ class Amounts:
 class Cost(Amounts):
     """Dollars by component, which `total` adds up."""
 
-    shown: ClassVar = "input cached written output"
+    json_fields: ClassVar = "input cached written output"
     input: float = 0.0
     """For input that was neither read from the cache nor written to it."""
     cached: float = 0.0
@@ -66,7 +66,7 @@ class Cost(Amounts):
 class Usage(Amounts):
     """Tokens and cost."""
 
-    shown: ClassVar = "input output cache_read cache_write reasoning cost_usd cost:known_cost"
+    json_fields: ClassVar = "input output cache_read cache_write reasoning cost_usd cost:known_cost"
     input: int = 0
     """Prompt tokens, including `cache_read` and `cache_write`."""
     output: int = 0
@@ -95,10 +95,10 @@ class Usage(Amounts):
 class UsageSum(Amounts):
     """The sum of several requests."""
 
-    shown: ClassVar = """
-        requests unpriced unfinished *:usage known_usd known_cost:known.cost saved_usd:known.cost.saved
+    json_fields: ClassVar = """
+        requests unpriced unfinished *:usage known_usd known_cost:priced.cost saved_usd:priced.cost.saved
     """
-    known: Usage = Usage()
+    priced: Usage = Usage()
     """Their tokens, and the dollars of those with a known price."""
     requests: int = 0
     unpriced: int = 0
@@ -117,9 +117,9 @@ class UsageSum(Amounts):
     @property
     def known_usd(self) -> float:
         """The dollars of the requests with a known price."""
-        return self.known.cost_usd or 0.0
+        return self.priced.cost_usd or 0.0
 
     @property
     def usage(self) -> Usage:
         """The sum as a usage, whose cost is unknown if a price is."""
-        return replace(self.known, cost_usd=None) if self.unpriced else self.known
+        return replace(self.priced, cost_usd=None) if self.unpriced else self.priced

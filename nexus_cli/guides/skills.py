@@ -81,7 +81,7 @@ class GuideKind(StrEnum):
 class Skill:
     """One skill, command or agent, without its text."""
 
-    shown: ClassVar = "name description path origin plugin shadowed problem denied"
+    json_fields: ClassVar = "name description path origin plugin shadowed problem denied"
     name: str
     """Its name: the front matter's `name`, else that of its folder or file. That of a command is its path:
     `frontend:button`."""

@@ -59,7 +59,7 @@ IGNORED = ("once", "statusMessage", "description")
 class Hook:
     """One hook, its source, and whether it runs."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         event:table.event matcher:table.matcher command:table.command timeout:table.timeout
         on_timeout:table.on_timeout source state why
     """

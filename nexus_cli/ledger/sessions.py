@@ -49,7 +49,7 @@ LAST_USED = "used DESC, updated DESC, key DESC"
 class SessionInfo:
     """Facts about a session that need no entry."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         id name folder project model recipe created updated turns parent first_text cost_usd front known_usd spawner
         worktree saved_usd entry_count:entries
     """

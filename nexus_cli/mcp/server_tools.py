@@ -34,7 +34,7 @@ _READER_SCHEMA = {"type": "object", "properties": {"uri": {"type": "string"}}, "
 class ServerRow:
     """An MCP server in a list."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         name:entry.name source:entry.source file:entry.file transport:entry.transport target:entry.shown state
         tools:listed.count tokens:listed.tokens listed:listed.at why left_out
     """

@@ -71,7 +71,7 @@ class CallQuestion:
 def as_command(checked: CheckedCall, services: SessionServices) -> CheckedCall:
     """Return the call that permission decides on: what is written to a job is a command line, and whether a server of a
     job answers yet is no use of the network."""
-    tool, arguments, jobs = checked.tool, checked.arguments, services.made(Jobs)
+    tool, arguments, jobs = checked.tool, checked.arguments, services.get_existing(Jobs)
     if jobs is None:
         return checked
     if tool.reads is Reads.STATE and jobs.owns(str(arguments.get(tool.reaches, ""))):

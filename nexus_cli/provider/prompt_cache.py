@@ -88,7 +88,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 class CacheLife:
     """The lifetime and minimum of one provider's cache."""
 
-    shown: ClassVar = "kept_seconds minimum:min_tokens step automatic documented"
+    json_fields: ClassVar = "kept_seconds minimum:min_tokens step automatic documented"
     min_seconds: float
     """Seconds since its last use for which a prefix is certainly kept, according to the provider."""
     max_seconds: float

@@ -66,7 +66,7 @@ class LargestPart(TypedDict):
 class RequestView:
     """One request, or the next one."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         version session model recipe:recipe.name epoch:request.epoch.id cursor basis:request.basis budget:request.budget
         counted:request.counted
     """

@@ -53,7 +53,7 @@ _SHELL_STATE = frozenset(
 class CommandPart:
     """One simple command of a line, and what decided on it."""
 
-    shown: ClassVar = "command decision rule from:source"
+    json_fields: ClassVar = "command decision rule from:source"
     command: tuple[str, ...]
     decision: Decision
     rule: str | None
@@ -67,7 +67,7 @@ class CommandPart:
 class CommandDecision:
     """The decision on a whole line."""
 
-    shown: ClassVar = "decision profile parts why"
+    json_fields: ClassVar = "decision profile parts why"
     decision: Decision
     profile: Profile
     """The sandbox profile it would run in."""

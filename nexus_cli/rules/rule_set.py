@@ -77,7 +77,7 @@ _FORM = re.compile(r"(mcp__[\w.-]+\*?|[A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL
 class PermissionRule:
     """One rule."""
 
-    shown: ClassVar = "decision rule:text file line from:origin folder:only_in"
+    json_fields: ClassVar = "decision rule:text file line from:origin folder:only_in"
     decision: Decision
     text: str
     """As it is written: `TOOL` or `TOOL(PATTERN)`."""

@@ -21,7 +21,7 @@ class Backend(StrEnum):
 class BackendProbe:
     """The backend that was found, and what was tested."""
 
-    shown: ClassVar = "backend why walls"
+    json_fields: ClassVar = "backend why walls"
     backend: Backend
     why: str = ""
     """Why there is no sandbox, or why a better backend was rejected."""

@@ -70,7 +70,7 @@ class Section:
     is outside the phases.
     """
 
-    shown: ClassVar = "id layer phase:phase.label order priority weight sticky source unread_bytes"
+    json_fields: ClassVar = "id layer phase:phase.label order priority weight sticky source unread_bytes"
     id: str
     order: int
     """Phase plus slot: `Phase.CONSTRAINT + 10`."""

@@ -183,7 +183,7 @@ class BaseSession:
         except NexusError:
             usage = self.engine.spending.usage
             return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
-        is_whole = self.record.is_saving or self.services.made(Workers) is None
+        is_whole = self.record.is_saving or self.services.get_existing(Workers) is None
         return info.cost_usd if is_whole else None, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:

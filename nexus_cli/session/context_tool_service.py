@@ -23,7 +23,7 @@ class ContextToolService:
     engine: Engine
     collector: SectionCollector
 
-    def held(self) -> JsonObject:
+    def contents(self) -> JsonObject:
         from nexus_cli.core.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         engine, drops = self.engine, self.log.drops()

@@ -53,7 +53,7 @@ class WorkerReports(Continuation):
     """The reports of background workers, for which a turn waits if none follows it."""
 
     async def next_message(self) -> str:
-        workers = self._session.services.made(RunningWorkers)
+        workers = self._session.services.get_existing(RunningWorkers)
         return "" if workers is None or self._session.has_more_turns else await workers.next_report()
 
 

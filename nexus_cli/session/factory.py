@@ -357,7 +357,7 @@ async def _before_summary(
 
 def _running_jobs(services: SessionServices) -> Mapping[str, str]:
     """Return the background commands that run, by id, without making the service."""
-    jobs = services.made(Jobs)
+    jobs = services.get_existing(Jobs)
     return jobs.names() if jobs else {}
 
 

@@ -39,7 +39,7 @@ from nexus_cli.session.start_conversation import (
 class Rehearsal:
     """The first request of a turn."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         version session model input:price.input cached:price.cache_read cost_usd:price.cost_usd cold:is_cold compacts
         used:request.budget.used sections:request.sections
     """
@@ -89,7 +89,7 @@ async def _assemble_and_close(session: Session, trigger: Trigger) -> Rehearsal:
         return await _assemble(session, trigger)
     finally:
         session.dispatcher.permission.close()
-        if servers := session.services.made(ServerTools):
+        if servers := session.services.get_existing(ServerTools):
             await servers.aclose()
 
 

@@ -118,7 +118,7 @@ async def _describe_tool(session: Session, name: str) -> ToolResult:
     registry = session.dispatcher.registry
     if tool := registry.describe(name):
         return ToolResult(tool)
-    servers = session.services.made(ServerTools)
+    servers = session.services.get_existing(ServerTools)
     failed = await servers.settle() if servers else ()
     if tool := registry.describe(name) or registry.search(name):
         return ToolResult("\n".join([tool, *failed]))

@@ -179,12 +179,12 @@ class Session(BaseSession):
     @property
     def workers(self) -> RunningWorkers[Session] | None:
         """The workers of this session, None if it never had one."""
-        return self.services.made(RunningWorkers)
+        return self.services.get_existing(RunningWorkers)
 
     @property
     def jobs(self) -> SessionJobs | None:
         """The background jobs of this session, None if it never had one."""
-        return cast("SessionJobs | None", self.services.made(Jobs))
+        return cast("SessionJobs | None", self.services.get_existing(Jobs))
 
     def has_jobs(self) -> bool:
         """Return True if a background job of this session or of a worker runs."""
@@ -513,7 +513,7 @@ class Session(BaseSession):
         if self.jobs is not None:
             await self.jobs.end_all()
         self.dispatcher.permission.close()
-        if servers := self.services.made(ServerTools):
+        if servers := self.services.get_existing(ServerTools):
             await servers.aclose()
         await self.dispatcher.call_changes.aclose()
         if not self.is_bare:

@@ -57,7 +57,7 @@ _NAME = 60
 class BackgroundJob:
     """A background command."""
 
-    shown: ClassVar = "id command state status seconds"
+    json_fields: ClassVar = "id command state status seconds"
     id: str
     command: str
     unconfined: bool = False
@@ -499,7 +499,7 @@ def _newest_records(source: MemoSource) -> dict[str, JsonObject]:
 
 
 def _job_row(value: JsonObject, how: str = "") -> JobObject:
-    row = {key: value.get(key) for key in BackgroundJob.shown.split()}
+    row = {key: value.get(key) for key in BackgroundJob.json_fields.split()}
     row["seconds"] = row["seconds"] or 0.0
     return JobObject(row, name=_describe_command(str(value["command"])), how=how or _describe_earlier(value))
 

@@ -37,7 +37,7 @@ async def start_conversation(session: BaseSession, words: str = "") -> None:
     main conversation for a message, or resume it where an earlier process left it."""
     services, engine = session.services, session.engine
     if ServerTools in services and (
-        services.made(ServerTools) is not None or session.options.servers or may_have_servers(session.folder)
+        services.get_existing(ServerTools) is not None or session.options.servers or may_have_servers(session.folder)
     ):
         await services[ServerTools].prepare()
     if engine.is_started:
@@ -143,7 +143,7 @@ async def expand_trigger(session: BaseSession, trigger: Trigger) -> Trigger:
         from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
 
         trigger = await expand_guides(session, trigger)
-    servers = session.services.made(ServerTools)
+    servers = session.services.get_existing(ServerTools)
     return await servers.attach(trigger) if servers else trigger
 
 

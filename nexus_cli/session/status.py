@@ -94,7 +94,7 @@ def status(session: BaseSession) -> Status:
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known_cost, saved_usd) = engine.conversation.sent.last_usage, session.costs()
     until = open_until(conversation, session.id)
-    cold, jobs = cold_price(session, request), session.services.made(Jobs)
+    cold, jobs = cold_price(session, request), session.services.get_existing(Jobs)
     level, probe = session.dispatcher.level, session.dispatcher.permission.probe
     return Status(
         session=session.id,

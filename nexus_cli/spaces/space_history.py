@@ -149,7 +149,7 @@ def make_trigger(
         "space",
         actor=message.sender.actor,
         facts=facts,
-        shown=f"{message.sender.name}: {message.text}",
+        display_text=f"{message.sender.name}: {message.text}",
         notes={SPACE_HISTORY: _note(space, [message], parts)},
     )
 

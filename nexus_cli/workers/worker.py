@@ -59,7 +59,7 @@ class WorkerStateObject(WorkerObject):
 class Worker:
     """A worker of a session."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         id call session:session_id task recipe model state doing steps seconds tokens:usage.tokens
         cost_usd:usage.cost_usd changed worktree left to_review folder error scope
     """

@@ -338,7 +338,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if words is not None:
                 session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
             shown, parts = worker.task if words is None else "", session.engine.control.pop_images()
-            trigger = Trigger(text, source=worker.source, parts=parts, shown=shown)
+            trigger = Trigger(text, source=worker.source, parts=parts, display_text=shown)
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:
@@ -412,7 +412,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _lend_servers(self) -> list[ServiceMaker[ServerTools]]:
         """Return the makers of the service by which a worker calls the tools of the session's MCP servers."""
-        if (servers := self._dispatcher.services.made(ServerTools)) is None:
+        if (servers := self._dispatcher.services.get_existing(ServerTools)) is None:
             return []
         lender = self._dispatcher.registry
         return [ServiceMaker(ServerTools, lambda worker: LentServers(servers, lender, worker.dispatcher.registry))]

@@ -28,7 +28,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Cart:
-    shown: ClassVar = "title:name place *:wheel round:wheel.size is_heavy"
+    json_fields: ClassVar = "title:name place *:wheel round:wheel.size is_heavy"
     name: str
     wheel: Wheel
     place: Path

@@ -62,12 +62,12 @@ def test_each_service_of_the_list_is_made_once_and_is_what_its_protocol_says(tmp
     session = opened(tmp_path, SERVICES)
     found = session.services
     for protocol in (Workers, Plans, Spaces, Recall, Assembly, Facts, Waits):
-        assert protocol in found and found.made(protocol) is None, "to look makes nothing"
+        assert protocol in found and found.get_existing(protocol) is None, "to look makes nothing"
     there = [one for one in (*SERVICES, *OWN_SERVICES) if one.protocol is not ServerTools]
     assert ServerTools not in found, "nobody has named a server"
     for maker in (one for one in there if one.is_offered is None or one in SERVICES):
         made = found[maker.protocol]
-        assert found[maker.protocol] is made is found.made(maker.protocol)
+        assert found[maker.protocol] is made is found.get_existing(maker.protocol)
         wanted = [name for name in vars(maker.protocol) if not name.startswith("_")]
         assert all(hasattr(made, name) for name in wanted), (maker.protocol, wanted)
     for maker in (one for one in there if one in SERVICES):

@@ -36,7 +36,7 @@ class Dear(Played):
 
 def held(session: Session) -> Mapping[str, Any]:
     service: Assembly = session.dispatcher.services[Assembly]
-    return service.held()
+    return service.contents()
 
 
 def looked(events: list[Event]) -> str:

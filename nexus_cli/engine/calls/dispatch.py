@@ -148,10 +148,10 @@ class Dispatcher(CallDecider):
         self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
         await self._run_all(calls)
-        if jobs := self.services.made(Jobs):
+        if jobs := self.services.get_existing(Jobs):
             await jobs.end_step()
         await self.call_changes.report_findings(engine.context, engine.readings.notices, engine.control)
-        if waits := self.services.made(SessionWaits):
+        if waits := self.services.get_existing(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             engine.tell_model(FAILED.format(self.errors))
@@ -196,7 +196,7 @@ class Dispatcher(CallDecider):
                 if failures:
                     raise failures[0]
                 del waiting[: len(batch)]
-                if (waits := self.services.made(SessionWaits)) and waits.why:
+                if (waits := self.services.get_existing(SessionWaits)) and waits.why:
                     self._leave_out(waiting, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:

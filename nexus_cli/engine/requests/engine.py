@@ -352,7 +352,7 @@ class Engine:
             conversation.memo(SOURCE, {"source": trigger.source}, conversation.last + 1)
         if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
             conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
-        noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.shown}} if trigger.shown else {})}
+        noted = {**trigger.notes, **({SHOWN_TEXT: {"text": trigger.display_text}} if trigger.display_text else {})}
         if clipped:
             noted[CLIPPED_MESSAGE] = {"parts": clipped}
         if trigger.files:

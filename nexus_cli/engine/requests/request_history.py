@@ -59,7 +59,7 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
 class RequestPair:
     """One request of a conversation, and the newest one before it with reported usage."""
 
-    shown: ClassVar = """
+    json_fields: ClassVar = """
         lane:conversation.log.agent step:row.manifest.step at:row.manifest.at model:row.model epoch:row.manifest.epoch
         input:row.usage.input reported:row.reported expected read:row.reported_usage.cache_read
         written:row.reported_usage.cache_write missed:diagnosis.missed hit cost_usd cause:diagnosis.kind

@@ -35,10 +35,10 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     service = context.service(Assembly)
     name = arguments.section
     if not name:
-        return ToolResult(_overview(service.held()))
+        return ToolResult(_overview(service.contents()))
     section_text = await service.section(name, arguments.form)
     if section_text is None:
-        ids = [str(section["id"]) for section in service.held()["sections"]]
+        ids = [str(section["id"]) for section in service.contents()["sections"]]
         known_ids = name_first(ids, _SECTIONS) or "none"
         return ToolResult(error=f"there is no section {name!r}; there are: {known_ids}")
     text, drop = section_text

@@ -470,7 +470,7 @@ class Repl:
             typed = await self._message(typed)
             if not command:
                 self.input_queue.sending = typed
-            await self._begin_turn(replace(typed.trigger or Trigger(), shown=command))
+            await self._begin_turn(replace(typed.trigger or Trigger(), display_text=command))
         finally:
             if not self._begun:  # the session has none of it
                 if self.is_leaving and typed.shown:  # the box goes away, and the message was named as unsent

@@ -74,7 +74,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session.drops()[-1]
-            listed = session.dispatcher.services[Assembly].held()["drops"]
+            listed = session.dispatcher.services[Assembly].contents()["drops"]
             assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
             assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100

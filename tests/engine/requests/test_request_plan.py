@@ -107,7 +107,7 @@ async def agrees(session: Session, *, other: bool = True) -> int:
         "status line": status.used,
         "/context": value["budget"]["used"]["total"],
         "sent anew": session.prepare_next_request().tokens,
-        "the tool": session.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
+        "the tool": session.dispatcher.services[Assembly].contents()["budget"]["used"]["total"],
         "preview": found[0]["before"],
         "result": figures_of(session, ended)["used"],
         "status line again": session.status().used,
