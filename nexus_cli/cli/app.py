@@ -176,7 +176,7 @@ def _find_in_table(word: str, kind: str) -> str:
     """Return the command that a word names as its `alias`, or as that of a `slash` command; "" if there is none."""
     from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only for words that name no shell command)
 
-    return next((value for *named, value, _ in read_rows("") if named == [kind, word]), "")
+    return next((value for *kind_and_names, value, _ in read_rows("") if kind_and_names == [kind, word]), "")
 
 
 def list_verbs(name: str) -> list[str]:
@@ -289,8 +289,8 @@ def root(
         context.obj = shared
         return None
     if context.invoked_subcommand:
-        if shared.given:
-            raise _misplaced_error(context, shared.given)
+        if shared.given_flags:
+            raise _misplaced_error(context, shared.given_flags)
         return None
     if os.isatty(0):
         from nexus_cli.cli.run.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
@@ -411,8 +411,8 @@ def _without_keys(error: NexusError) -> NexusError:
     """Return `error` with keys redacted: its text may quote an argument or a setting."""
     from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only on the way to an error message)
 
-    what, why, hint = map(redact, (error.what, error.why, error.hint))
-    return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
+    subject, why, hint = map(redact, (error.what, error.why, error.hint))
+    return NexusError(error.kind, subject, why, hint, exit_status=error.exit_status)
 
 
 def _usage(error: Any) -> NexusError:
@@ -429,9 +429,9 @@ def _usage(error: Any) -> NexusError:
         known_options = [o for p in error.ctx.command.params for o in p.opts] if error.ctx else []
         hint = f"{suggest_name(option, [o for o in known_options if len(o) > 2], '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        way = PEER_WORDS.get(option, "")
-        fits = path in PEER_PATHS if way.startswith("nexus") else way.split(" ")[0] in known_options
-        hint = f"Use `{way}`" if fits else hint
+        replacement = PEER_WORDS.get(option, "")
+        fits = path in PEER_PATHS if replacement.startswith("nexus") else replacement.split(" ")[0] in known_options
+        hint = f"Use `{replacement}`" if fits else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"
