@@ -176,7 +176,7 @@ def _find_in_table(word: str, kind: str) -> str:
     """Return the command that a word names as its `alias`, or as that of a `slash` command; "" if there is none."""
     from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only for words that name no shell command)
 
-    return next((value for *named, value, _ in read_rows("") if named == [kind, word]), "")
+    return next((value for *kind_and_names, value, _ in read_rows("") if kind_and_names == [kind, word]), "")
 
 
 def list_verbs(name: str) -> list[str]:
@@ -290,8 +290,8 @@ def root(
         context.obj = shared
         return None
     if context.invoked_subcommand:
-        if shared.given:
-            raise _misplaced_error(context, shared.given)
+        if shared.given_flags:
+            raise _misplaced_error(context, shared.given_flags)
         return None
     if os.isatty(0):
         from nexus_cli.cli.run.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
@@ -426,8 +426,8 @@ def _without_keys(error: NexusError) -> NexusError:
     """Return `error` with keys redacted: its text may quote an argument or a setting."""
     from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only on the way to an error message)
 
-    what, why, hint = map(redact, (error.what, error.why, error.hint))
-    return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
+    subject, why, hint = map(redact, (error.what, error.why, error.hint))
+    return NexusError(error.kind, subject, why, hint, exit_status=error.exit_status)
 
 
 def _usage(error: Any) -> NexusError:

@@ -92,12 +92,12 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
 
 
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
-    here = project_root(folder)
-    loaded = load_settings_in(here)
-    named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
-    if is_first_run(places()) and not (named or shared.no_save):  # a session to resume has its model
+    project = project_root(folder)
+    loaded = load_settings_in(project)
+    model_or_session = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
+    if is_first_run(places()) and not (model_or_session or shared.no_save):  # a session to resume has its model
         FirstRun(loaded.settings, QuietStream(1), read_line).run()
-        loaded = load_settings_in(here)
+        loaded = load_settings_in(project)
     return loaded.settings
 
 
@@ -128,7 +128,7 @@ class _ReplRun:
         self._first = first
         self._options = options
         self._settings = settings
-        self._made = TerminalView(
+        self._view = TerminalView(
             settings, options.cwd, lambda: self._backend.commands, lambda: self._backend, save=options.save
         )
         self._away: list[str] = []
@@ -138,7 +138,7 @@ class _ReplRun:
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        view, approver = self._made, self._made.make_approver()
+        view, approver = self._view, self._view.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         self._away = _tell_away(session)  # at once: the opening has asked for runs
         # Terminals open links to files on their own machine, so there are none over SSH.
@@ -214,7 +214,7 @@ class _ReplRun:
         if not self._shared.quiet:
             added = session.dispatcher.permission.added
             folders = " + ".join([self._work.describe(), *map(with_tilde, added)])
-            keys = "" if self._made.is_dumb else "? keys, "
+            keys = "" if self._view.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {folders}\n{keys}/help commands, Ctrl+D exits")
         repl.show_notices((*self._work.notices, *session.take_notices()))
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
@@ -237,7 +237,7 @@ class _ReplRun:
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-                os.write(1, b"" if self._made.is_dumb else RESET_TERMINAL)
+                os.write(1, b"" if self._view.is_dumb else RESET_TERMINAL)
 
 
 def _tell_away(session: Session) -> list[str]:
