@@ -19,6 +19,7 @@ from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_l
 from nexus_cli.tools.omission import find_new_omission
 
 _ALIKE = "only characters that look alike differ"
+_BLANKS = "only white space differs"
 _LARGEST = 4_000_000
 """Most characters of a text that are searched."""
 
@@ -218,9 +219,9 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
             )
         return f" ({differs}). Use {which} as {name}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
-    why = " (only white space differs)" if blanks else ""
-    if not blanks and _looks_like_part(text, old):
-        why = f" ({_ALIKE}). Quote the file's own characters"
+    why = f" ({_BLANKS})" if blanks else ""
+    if not blanks and (differs := _compare_with_parts(text, old)):
+        why = f" ({differs}). Quote the file's own characters"
     near = "\n".join(_show_passage(first, block) for first, block in places)
     scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{scope}:\n{near}" if near else why
@@ -233,10 +234,16 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
     return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + omission * (len(lines) > _MOST_SHOWN)
 
 
-def _looks_like_part(text: str, old: str) -> bool:
-    """Return True if a part of `text` differs from `old` only in look-alikes."""
-    wanted, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
-    return bool(wanted.strip()) and wanted in folded
+def _compare_with_parts(text: str, old: str) -> str:
+    """Describe how a part of `text` differs from `old`, if only in white space or look-alikes; "" else."""
+    wanted, searched = to_lf(old), to_lf(text[:_LARGEST])
+    if not _fold(wanted).strip() or _fold(wanted) not in _fold(searched):
+        return ""
+    return _BLANKS if _join_blanks(wanted) in _join_blanks(searched) else _ALIKE
+
+
+def _join_blanks(text: str) -> str:
+    return re.sub(r"[ \t]+", " ", text)
 
 
 def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
@@ -276,7 +283,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
         passage = lines[places[0] : places[0] + len(parts)] if places else []
         if len(places) == 1 and sum(map(len, passage)) <= _LONGEST_OFFER:
             if not differs and ["".join(line.split()) for line in passage] == ["".join(part.split()) for part in parts]:
-                differs = "only white space differs"
+                differs = _BLANKS
             elif not differs and [_fold(line) for line in passage] != [_fold(part) for part in parts]:
                 differs = "only white space, quotes or look-alike characters differ"
             return places[0] + 1, len(passage), "\n".join(passage), differs or _ALIKE

@@ -328,6 +328,13 @@ def test_of_characters_that_only_look_alike_the_error_says_so_and_nothing_is_edi
     assert path.read_bytes() == text.encode()
 
 
+@pytest.mark.parametrize(("text", "old"), [("x = f(a, b)", "f(a,  b)"), ("x = f(a,\tb) + 1", "f(a, b)")])
+def test_of_a_part_of_a_line_that_differs_in_blanks_the_error_says_so(text: str, old: str) -> None:
+    with pytest.raises(ToolError) as told:
+        apply_edits(text, [ExactEdit(old, "n")], StopFlag())
+    assert "(only white space differs). Quote" in str(told.value)
+
+
 def test_texts_that_differ_in_more_are_not_called_alike() -> None:
     pairs = (("caf\u00e9", "cafe"), ("ab", "a b"), ("a-b", "a_b"), ("x", "\u200b"), ("Stra\u00dfe", "Strasse"))
     for text, old in pairs:
