@@ -30,7 +30,7 @@ from nexus_cli.core.server_results import MOST_ATTACHED, ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import ACT, describe_act
+from nexus_cli.rpc.served_command import ACT, describe_client_command
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -308,7 +308,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
-        self._called = describe_act(f"/{name} {arguments}".rstrip())
+        self._called = describe_client_command(f"/{name} {arguments}".rstrip())
         return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:

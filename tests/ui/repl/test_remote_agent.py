@@ -26,7 +26,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
-from nexus_cli.rpc.served_command import describe_act
+from nexus_cli.rpc.served_command import describe_client_command
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -1015,9 +1015,9 @@ def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path
     async def scene(repl: Repl, view: Kept) -> None:
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
-        agent._is_calling, agent._called = True, describe_act("/pin add keep this")
+        agent._is_calling, agent._called = True, describe_client_command("/pin add keep this")
         for line in ("/pin add keep", "/pin add keep this"):
-            agent._show(Notice(describe_act(line), warning=False), {})
+            agent._show(Notice(describe_client_command(line), warning=False), {})
         agent._is_calling = False
         assert view.text.count("a client ran") == 1 and "a client ran /pin add keep\n" in view.text
 
