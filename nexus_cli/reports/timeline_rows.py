@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
@@ -33,8 +33,7 @@ from nexus_cli.core.memo_kinds import (
 )
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow
-from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.acts import PastEvent
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_event, describe_outcome, first_line
@@ -190,42 +189,6 @@ def _actor(name: str) -> dict[str, str]:
 NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 
 
-def _epoch_row(
-    at: str,
-    epoch: EpochRow,
-    before: EpochRow,
-    requests: Sequence[RequestRow],
-    why: str,
-    ending: CompactionDone | None,
-) -> TimelineRow:
-    """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
-    earlier = [row for row in requests if row.manifest.epoch < epoch.id]
-    later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
-    text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
-    return make_row(
-        at,
-        epoch.cause,
-        NEXUS,
-        text,
-        why=why,
-        epoch=epoch.id,
-        model=epoch.model,
-        before=ending.before if ending else _input(earlier[-1]) if earlier else None,
-        after=ending.after if ending else _input(later) if later else None,
-    )
-
-
-def _input(row: RequestRow) -> int:
-    """Return the tokens of a request as reported, else as estimated."""
-    return row.reported_usage.input if row.reported_usage else row.manifest.estimate
-
-
-def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
-    actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
-    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", worker=worker["id"], **facts)
-
-
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
@@ -233,15 +196,14 @@ class SessionRecord:
         self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
         log = self._log = self._logs[0]
         self._newest, self._cursor = log.last_id(), log.cursor()
-        self._requests = {log.lane: log.requests() for log in self._logs}
-        self._drops, self._epochs = log.drops(), log.epochs()
+        self._requests, self._epochs = log.requests(), log.epochs()
         self.unread = max(0, self._newest - last)
         """Number of entries before those that are read."""
         first = self.unread + 1
         owner = ledger.find_owner(session)
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
-        self.entries = {entry.id: entry for entry in (log.read(first, self._newest) if self._newest else ())}
+        self.entries = {entry.id: entry for entry in log.read(first, self._newest)}
         times = (entry.at for entry in self.entries.values())
         self._times = list(accumulate(times, max))  # a clock may have been set back
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
@@ -278,7 +240,7 @@ class SessionRecord:
             **to_json_value(paid.usage),
             "known_usd": self._info.known_usd,
             "saved_usd": self._info.saved_usd,
-            "drops": len(self._drops),
+            "drops": len(self._log.drops()),
         }
 
     def _read_calls(self) -> None:
@@ -295,16 +257,9 @@ class SessionRecord:
         """Return the newest entry at a time; `unread` before the entries that were read."""
         return self.unread + bisect_right(self._times, at)
 
-    def _seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return the seconds until a request's reply was recorded; None without a reply."""
-        reply = self.entries.get(row.manifest.last + 1)
-        if reply is None or reply.kind is not Kind.ASSISTANT:
-            return None
-        return recorded_seconds(row.manifest.at, reply.at)
-
     def _is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
-        entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
+        entry = self.entries.get(last) or next(iter(self._log.read(last, last)), None)
         return self._replay.has_no_end(entry)
 
     def _row(self, entry: Entry) -> TimelineRow:
@@ -336,11 +291,13 @@ class SessionRecord:
             }
         actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         text = self._history_words(entry) or self._replay.shown_text(entry)
-        text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)]
-        files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
-        extra_fields = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
-        extra_fields |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
+        text = text or "".join(f"[image {name}]" for name in entry.message.image_names)
+        optional_fields = {
+            "recalled": [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)],
+            "attached": self._replay.note(ATTACHMENTS, entry.id).get("files"),
+            "cut_off": entry.kind is Kind.USER and self._is_cut_off(entry.id - 1),
+        }
+        extra_fields = {name: value for name, value in optional_fields.items() if value}
         return self._entry_row(entry, actor, text, trigger=trigger, **extra_fields)
 
     def _history_words(self, entry: Entry) -> str:
@@ -351,9 +308,8 @@ class SessionRecord:
     def _tool_row(self, entry: Entry) -> TimelineRow:
         note = self._replay.note(RESULT, entry.id)
         result, seconds = self._replay.result_of(entry)
-        call = entry.message.tool_call_id
-        decision = self._decisions.get(call or "", {})
-        asked = self._calls.get(call or "")
+        call = entry.message.tool_call_id or ""
+        decision, asked = self._decisions.get(call, {}), self._calls.get(call)
         subject = asked.subject if asked else ""
         replies = [reply for _, reply in read_replies(asked.call, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
@@ -364,7 +320,7 @@ class SessionRecord:
             " / ".join(replies) or entry.message.content,
             why=decision.get("why") or decision.get("rule") or "",
             seconds=seconds if note else None,
-            call=call,
+            call=entry.message.tool_call_id,
             subject=subject,
             outcome=describe_outcome(result) if note else "",
             decision=decision.get("decision"),
@@ -384,49 +340,59 @@ class SessionRecord:
 
     def _request_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each request of the main conversation."""
-        rows = self._requests[self._log.lane]
-        for row, after in zip(rows, [*rows[1:], None], strict=False):
-            repeated = after is not None and after.manifest.last == row.manifest.last
-            yield row.manifest.last, self._request_row(row, replied=not repeated)
-
-    def _request_row(self, row: RequestRow, *, replied: bool) -> TimelineRow:
-        usage, model = row.counted, row.model
-        extra_fields: JsonObject = (
-            {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
-        )
-        return make_row(
-            row.manifest.at,
-            "request",
-            AGENT,
-            model,
-            tokens=usage.tokens,
-            cost_usd=usage.cost_usd,
-            seconds=self._seconds_to_reply(row) if replied and row.usage else None,
-            step=row.manifest.step,
-            model=model,
-            input=usage.input,
-            output=usage.output,
-            cache_read=usage.cache_read,
-            finish=row.finish,
-            **extra_fields,
-        )
+        newest = {row.manifest.last: row for row in self._requests}  # of several it has the reply
+        replies = {entry.id - 1: entry.at for entry in self.entries.values() if entry.kind is Kind.ASSISTANT}
+        for row in self._requests:
+            usage, last = row.counted, row.manifest.last
+            is_replied = row.usage is not None and row is newest[last]
+            is_running = not row.finish and last == self._running_after
+            extra_fields: JsonObject = {"running": True} if is_running else {}
+            yield (
+                last,
+                make_row(
+                    row.manifest.at,
+                    "request",
+                    AGENT,
+                    row.model,
+                    tokens=usage.tokens,
+                    cost_usd=usage.cost_usd,
+                    seconds=recorded_seconds(row.manifest.at, replies.get(last, "")) if is_replied else None,
+                    step=row.manifest.step,
+                    model=row.model,
+                    input=usage.input,
+                    output=usage.output,
+                    cache_read=usage.cache_read,
+                    finish=row.finish,
+                    **extra_fields,
+                ),
+            )
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
-        requests, acts = self._requests[self._log.lane], self._replay.acts
+        acts = self._replay.acts
         told = [(past, past.event) for past in acts if isinstance(past.event, SessionAct)]
-        rewrites: dict[object, tuple[str, str]] = {}
-        for name in _REWRITES:
-            rewrites |= {act.facts["epoch"]: (past.at, act.why) for past, act in told if act.act == name}
+        rewrites = {
+            act.facts["epoch"]: (past.at, act.why) for name in _REWRITES for past, act in told if act.act == name
+        }
         ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
-        for before, epoch in pairwise(self._epochs):
-            entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
-            at, why = rewrites.get(epoch.id, (entry_at, ""))
-            is_known = epoch.id in rewrites
-            ending = next(
-                (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
-            )
-            yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
+        sizes = [
+            (row.manifest.epoch, row.reported_usage.input if row.reported_usage else row.manifest.estimate)
+            for row in self._requests
+        ]
+        for previous, epoch in pairwise(self._epochs):
+            entry = self.entries.get(epoch.after)
+            at, why = rewrites.get(epoch.id, (entry.at if entry else "", ""))
+            reported = [
+                (done.before, done.after)
+                for past, done in ended
+                if epoch.id in rewrites and past.after == epoch.after and past.at >= at
+            ]
+            earlier = (size for sent, size in reversed(sizes) if sent < epoch.id)
+            later = (size for sent, size in sizes if sent >= epoch.id)
+            before, after = reported[0] if reported else (next(earlier, None), next(later, None))
+            text = f"{previous.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
+            facts = {"epoch": epoch.id, "model": epoch.model, "before": before, "after": after}
+            yield epoch.after, make_row(at, epoch.cause, NEXUS, text, why=why, **facts)
         for past, act in told:
             if act.act == _FAILED:
                 yield past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why)
@@ -460,20 +426,23 @@ class SessionRecord:
 
     def _worker_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""
-        reached: dict[str, tuple[PastEvent, JsonObject]] = {}
+        reached: dict[str, tuple[str, PastEvent]] = {}
         for past in self._replay.acts:
             match past.event:
-                case AgentEvent(name, event=WorkerState(worker)) if past.after > self._log.forked_at:
-                    if name not in reached or reached[name][1]["state"] != worker["state"]:
-                        reached[name] = past, worker
-        if reached:
-            workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id))}
-            for name, (past, _) in reached.items():
-                yield past.after, _worker_row(past.at, workers[name])
+                case AgentEvent(name, event=WorkerState({"state": state})) if past.after > self._log.forked_at:
+                    if name not in reached or reached[name][0] != state:
+                        reached[name] = state, past
+        workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id) if reached else [])}
+        for name, (_, past) in reached.items():
+            worker: JsonObject = workers[name]
+            actor = {"id": worker["session"] or name, "name": name, "type": "agent"}
+            facts = {fact: worker[fact] for fact in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
+            why = worker["error"] or ""
+            yield past.after, make_row(past.at, "worker", actor, worker["task"], why=why, worker=name, **facts)
 
     def _lane_row(self, log: LaneLog) -> PlacedRow:
         """Return the row of a side conversation at its beginning."""
-        forked, agent, requests = log.forked_at, log.agent, self._requests[log.lane]
+        forked, agent, requests = log.forked_at, log.agent, log.requests()
         first = log.read(forked + 1, forked + 1)
         at = requests[0].manifest.at if requests else first[0].at if first else ""
         total = sum((row.counted for row in requests), Usage())
