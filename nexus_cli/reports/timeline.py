@@ -34,7 +34,7 @@ from nexus_cli.reports.text.lines import (
     short,
     when,
 )
-from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow, pick_newest
+from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow
 from nexus_cli.text.cells import cells, one_line
 
 LAST = 200
@@ -94,9 +94,7 @@ class TimelineReport(ReportOfSession):
 
 def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows, oldest first."""
-    record = SessionRecord(ledger, session, last)
-    newest = pick_newest(record.rows(), record.unread, last, record.totals())
-    return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
+    return cast("TimelineReport", {"version": 1, **SessionRecord(ledger, session, last).report()})
 
 
 def timeline_text(value: JsonObject, width: int) -> Blocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
@@ -193,59 +193,57 @@ class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
     def __init__(self, ledger: Ledger, session: str, last: int) -> None:
-        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
+        self._last, self._ledger, self._info, self._logs = last, ledger, ledger.session(session), ledger.logs(session)
         log = self._log = self._logs[0]
         self._newest, self._cursor = log.last_id(), log.cursor()
         self._requests, self._epochs = log.requests(), log.epochs()
-        self.unread = max(0, self._newest - last)
+        self._unread = max(0, self._newest - last)
         """Number of entries before those that are read."""
-        first = self.unread + 1
+        first = self._unread + 1
         owner = ledger.find_owner(session)
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
-        self.entries = {entry.id: entry for entry in log.read(first, self._newest)}
-        times = (entry.at for entry in self.entries.values())
+        self._entries = {entry.id: entry for entry in log.read(first, self._newest)}
+        times = (entry.at for entry in self._entries.values())
         self._times = list(accumulate(times, max))  # a clock may have been set back
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
         self._read_calls()
 
-    def facts(self) -> JsonObject:
-        """Return the facts of the session."""
-        info = self._info
+    def report(self, others: Iterable[PlacedRow] = ()) -> JsonObject:
+        """Return the facts of the session, the newest of its rows and of `others`, and the sums over it and its
+        workers."""
+        info, paid = self._info, self._ledger.usage_sum(self._info.id)
+        totals = {
+            "entries": self._newest,
+            "requests": paid.requests,
+            "tokens": paid.usage.tokens,
+            **to_json_value(paid.usage),
+            "known_usd": info.known_usd,
+            "saved_usd": info.saved_usd,
+            "drops": len(self._log.drops()),
+        }
         return {
             "session": info.id,
             "name": info.name,
             "model": info.model,
             "folder": info.folder,
             "cursor": self._cursor,
+            **pick_newest([*others, *self._rows()], self._unread, self._last, totals),
         }
 
-    def rows(self) -> Iterator[PlacedRow]:
+    def _rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
         yield self._start_row()
-        yield from ((entry.id, self._row(entry)) for entry in self.entries.values())
+        yield from ((entry.id, self._row(entry)) for entry in self._entries.values())
         yield from self._epoch_rows()
         yield from self._request_rows()
         yield from ((past.after, row) for past in self._replay.acts if (row := self._act_row(past)))
         yield from self._worker_rows()
         yield from map(self._lane_row, self._logs[1:])
 
-    def totals(self) -> JsonObject:
-        """Return the sums over the session and its workers."""
-        paid = self._ledger.usage_sum(self._info.id)
-        return {
-            "entries": self._newest,
-            "requests": paid.requests,
-            "tokens": paid.usage.tokens,
-            **to_json_value(paid.usage),
-            "known_usd": self._info.known_usd,
-            "saved_usd": self._info.saved_usd,
-            "drops": len(self._log.drops()),
-        }
-
     def _read_calls(self) -> None:
         """Read the event and the decision of every call, by its id; with those whose results come first here."""
-        log, entries, first = self._log, list(self.entries.values()), self.unread + 1
+        log, entries, first = self._log, list(self._entries.values()), self._unread + 1
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
@@ -254,33 +252,29 @@ class SessionRecord:
         self._calls = {event.call.id: event for event in events}
 
     def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `unread` before the entries that were read."""
-        return self.unread + bisect_right(self._times, at)
+        """Return the newest entry at a time; the last unread one, or 0, for a time before those that were read."""
+        return self._unread + bisect_right(self._times, at)
 
     def _is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
-        entry = self.entries.get(last) or next(iter(self._log.read(last, last)), None)
+        entry = self._entries.get(last) or next(iter(self._log.read(last, last)), None)
         return self._replay.has_no_end(entry)
 
     def _row(self, entry: Entry) -> TimelineRow:
+        facts: JsonDict = {"actor": _actor(entry.actor), "text": entry.message.content}
         match entry.kind:
             case Kind.TOOL:
-                return self._tool_row(entry)
+                facts |= self._result_facts(entry)
             case Kind.ASSISTANT:
                 events = (self._calls[call.id] for call in entry.message.tool_calls)
-                calls = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
-                return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
+                facts["calls"] = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
             case _:
-                return self._message_row(entry)
-
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **extra_fields: Any) -> TimelineRow:
+                facts |= self._message_facts(entry)
         seen = entry.id <= self._cursor
-        return make_row(
-            entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **extra_fields
-        )
+        return make_row(entry.at, str(entry.kind), entry=entry.id, seen=seen, tokens=entry.tokens, **facts)
 
-    def _message_row(self, entry: Entry) -> TimelineRow:
-        """Return the row of a message; for an entry that started a turn, with its trigger."""
+    def _message_facts(self, entry: Entry) -> JsonObject:
+        """Return the facts of a message; for an entry that started a turn, with its trigger."""
         recorded = self._replay.note(TRIGGER, entry.id)
         source, trigger = recorded.get("source", ""), None
         front = "ask" if self._info.front in (RUN, SERVED) else "repl"
@@ -289,23 +283,26 @@ class SessionRecord:
                 "type": _TYPES.get(source, source) or front,
                 **recorded.get("facts", {}),
             }
-        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         text = self._history_words(entry) or self._replay.shown_text(entry)
-        text = text or "".join(f"[image {name}]" for name in entry.message.image_names)
-        optional_fields = {
+        optional_facts = {
             "recalled": [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)],
             "attached": self._replay.note(ATTACHMENTS, entry.id).get("files"),
             "cut_off": entry.kind is Kind.USER and self._is_cut_off(entry.id - 1),
         }
-        extra_fields = {name: value for name, value in optional_fields.items() if value}
-        return self._entry_row(entry, actor, text, trigger=trigger, **extra_fields)
+        return {
+            "actor": _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source),
+            "text": text or "".join(f"[image {name}]" for name in entry.message.image_names),
+            "trigger": trigger,
+            **{name: value for name, value in optional_facts.items() if value},
+        }
 
     def _history_words(self, entry: Entry) -> str:
         """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
         parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
-    def _tool_row(self, entry: Entry) -> TimelineRow:
+    def _result_facts(self, entry: Entry) -> JsonObject:
+        """Return the facts of a result, with its call and the decision on it."""
         note = self._replay.note(RESULT, entry.id)
         result, seconds = self._replay.result_of(entry)
         call = entry.message.tool_call_id or ""
@@ -313,20 +310,17 @@ class SessionRecord:
         subject = asked.subject if asked else ""
         replies = [reply for _, reply in read_replies(asked.call, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        extra_fields: JsonObject = {"recalled": [subject]} if recalls else {}
-        return self._entry_row(
-            entry,
-            _actor(entry.actor),
-            " / ".join(replies) or entry.message.content,
-            why=decision.get("why") or decision.get("rule") or "",
-            seconds=seconds if note else None,
-            call=entry.message.tool_call_id,
-            subject=subject,
-            outcome=describe_outcome(result) if note else "",
-            decision=decision.get("decision"),
-            answer=decision.get("answer"),
-            **extra_fields,
-        )
+        return {
+            "text": " / ".join(replies) or entry.message.content,
+            "why": decision.get("why") or decision.get("rule") or "",
+            "seconds": seconds if note else None,
+            "call": entry.message.tool_call_id,
+            "subject": subject,
+            "outcome": describe_outcome(result) if note else "",
+            "decision": decision.get("decision"),
+            "answer": decision.get("answer"),
+            **({"recalled": [subject]} if recalls else {}),
+        }
 
     def _start_row(self) -> PlacedRow:
         """Return the start of the session, or its fork from another one."""
@@ -341,7 +335,7 @@ class SessionRecord:
     def _request_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each request of the main conversation."""
         newest = {row.manifest.last: row for row in self._requests}  # of several it has the reply
-        replies = {entry.id - 1: entry.at for entry in self.entries.values() if entry.kind is Kind.ASSISTANT}
+        replies = {entry.id - 1: entry.at for entry in self._entries.values() if entry.kind is Kind.ASSISTANT}
         for row in self._requests:
             usage, last = row.counted, row.manifest.last
             is_replied = row.usage is not None and row is newest[last]
@@ -380,7 +374,7 @@ class SessionRecord:
             for row in self._requests
         ]
         for previous, epoch in pairwise(self._epochs):
-            entry = self.entries.get(epoch.after)
+            entry = self._entries.get(epoch.after)
             at, why = rewrites.get(epoch.id, (entry.at if entry else "", ""))
             reported = [
                 (done.before, done.after)
