@@ -12,6 +12,7 @@ from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
@@ -51,8 +52,8 @@ CAUSES = {
     "waiting_reply": "waiting",
 }
 """Kinds of rows by their name for people; other kinds keep their name."""
-STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
-"""Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
+STATED = frozenset(Kind)
+"""Kinds of rows whose text is somebody's words, cut to one line: those of entries; all others are whole."""
 ENOUGH = 60
 """Cells of somebody's words that are shown at least, on several lines of a narrow terminal."""
 ASK_PERSON = "ask_person"
@@ -226,11 +227,10 @@ def _facts(row: JsonObject) -> Iterator[str]:
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
             yield _cost(row)
-        case "message" if _is_posted(row):
-            yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
-            yield "waits for a reply" if row["waits"] else ""
-            yield row["text"]
-        case "user" | "steer" | "assistant" | "instruction" | "message":
+        case kind if kind in STATED:
+            if _is_posted(row):
+                yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
+                yield "waits for a reply" if row["waits"] else ""
             yield row["text"]
             yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
         case "waiting":

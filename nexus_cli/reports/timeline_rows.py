@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import recorded_seconds
 from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.entry import Entry, Kind, members_of
+from nexus_cli.core.entry import PERSON, Entry, Kind, members_of
 from nexus_cli.core.event import (
     AgentEvent,
     CompactionDone,
@@ -186,7 +186,7 @@ def _actor(name: str) -> dict[str, str]:
     return {"id": name, "name": shown, "type": kind}
 
 
-NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
+NEXUS, AGENT = _actor("nexus"), _actor("agent")
 
 
 class SessionRecord:
@@ -278,7 +278,7 @@ class SessionRecord:
         recorded = self._replay.note(TRIGGER, entry.id)
         source, trigger = recorded.get("source", ""), None
         front = "ask" if self._info.front in (RUN, SERVED) else "repl"
-        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
+        if source or (entry.kind is Kind.USER and entry.actor == PERSON):
             trigger = {
                 "type": _TYPES.get(source, source) or front,
                 **recorded.get("facts", {}),
@@ -290,7 +290,7 @@ class SessionRecord:
             "cut_off": entry.kind is Kind.USER and self._is_cut_off(entry.id - 1),
         }
         return {
-            "actor": _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source),
+            "actor": _actor(entry.actor if source in _TYPED or entry.actor != PERSON else source),
             "text": text or "".join(f"[image {name}]" for name in entry.message.image_names),
             "trigger": trigger,
             **{name: value for name, value in optional_facts.items() if value},
