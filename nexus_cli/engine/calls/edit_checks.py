@@ -176,8 +176,8 @@ class EditChecks:
             state.is_slow = not task.done()
         return task.done()
 
-    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
-        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
+    async def _look_before(self, state: _State, key: str, edits: int) -> None:
+        """Look before the edit that follows `edits` others; a look that it overtook does not count."""
         async with state.turn:
             look = await self._look(state, key) if state.edits == edits else None
             if look is not None and state.edits == edits:
