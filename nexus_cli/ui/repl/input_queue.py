@@ -89,6 +89,11 @@ class InputQueue:
         self.held = self.held if self.is_behind else deque()
         self.is_behind = False
 
+    def drop_all(self) -> None:
+        """Remove all messages but the one that is being sent."""
+        for messages in (self.given, self.unused, self.held, self.later):
+            messages.clear()
+
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
         """Return the messages that the session does not have yet, in the order of sending, and the attachments of the
         next one."""

@@ -156,12 +156,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)
-        images = [base64.b64encode(part.data).decode() for part in trigger.parts]
+        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._shown_session
         try:
             await self._connected.wait()
             try:
                 typed, pasted = trigger.expands or None, trigger.pasted or None
-                await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted)
+                await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted, session)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
@@ -202,15 +202,22 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.repl.show_status()
 
     def _report_session(self, session: str) -> None:
-        """Tell the person once that the agent continues with `session`, unless a command of this client moved it there.
-        What is attached stays with the session before.
+        """Tell the person once that the agent continues with `session`, unless a command of this client may have moved
+        it there. What is attached stays with the session before; queued messages are named and not sent.
 
         The figures may say so before the event does.
         """
-        before, self._shown_session = self._shown_session, session
+        before = self._shown_session
         if session != before and not self._is_calling:
+            self._shown_session = session
             moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
+            self.repl.hand_over.withdraw()
+            queue = self.repl.input_queue
+            unsent = [message for message in queue.unsent(self._steered)[0] if message is not queue.sending]
+            self.repl.show_unsent((brief(message.text) for message in unsent), stored=False)
+            queue.drop_all()
+            self._steered.clear()
             self._leave_attached()
             self._begin(self._load_attached())
 
@@ -234,9 +241,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def steer(self, trigger: Trigger) -> bool:
         self._steered.append(trigger.text)
+        session = self._shown_session
         try:
             async with self._steering:
-                await self._client.steer(self.agent_id, trigger.text)
+                await self._client.steer(self.agent_id, trigger.text, session)
         except (CallError, ConnectionError):
             if trigger.text in self._steered:  # else it was taken back meanwhile
                 self._steered.remove(trigger.text)
@@ -319,6 +327,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._with_lines(self._catch_up())
         finally:
             self._is_calling = False
+        if any(call["method"] == "reopened" for call in result["calls"]):
+            self._shown_session = self.status.session
+        self._report_session(self.status.session)
         return result
 
     async def _repeat(self, result: JsonObject) -> None:

@@ -148,9 +148,13 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         if figures_first:
             await repl.backend._read_figures()
         say(repl, "two")
+        if not figures_first:
+            await until(lambda: view.box == "two")
+            assert "message not sent: another client has opened session" in view.text
+            await until(lambda: repl.backend.status.session != before)
+            say(repl, "two")
         await until(lambda: "echo two" in view.text)
         await idle(repl)
-        await until(lambda: repl.backend.status.session != before)
         assert " ".join(view.text.split()).count(f"; to return: /resume {before}") == 1
         say(repl, "/clear")
         await idle(repl)
@@ -159,6 +163,35 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         assert view.text.count("another client moved a to session") == 1, "its own commands are no news"
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("figures_first", sample([False, True], 2))
+def test_queued_messages_do_not_go_to_the_session_that_another_client_opens(
+    tmp_path: Path, figures_first: bool
+) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        for text in ("of the first", "behind it"):
+            repl.enqueue(TypedMessage(text, text))
+        moved = asyncio.create_task(agent._client.run_command("a", "clear"))
+        await asyncio.sleep(0.05)
+        if not figures_first:
+            agent._report_session = lambda session: None  # type: ignore[method-assign]
+        provider.gates["first"].set()
+        await moved
+        if figures_first:
+            await until(lambda: "not sent: behind it" in view.text)
+        await until(lambda: "not sent: of the first" in view.text or view.box == "of the first")
+        await idle(repl)
+        assert repl.queued() == [] or not figures_first
+
+    play(tmp_path, scene, provider)
+    assert provider.asked == ["first"]
 
 
 def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
