@@ -193,7 +193,7 @@ def edit_checks(world: World) -> list[str]:
     names = ["sub/data.bin", "app.py"]
     checks = EditChecks(world.project, None, None, lambda: "auto")  # type: ignore[arg-type]
     with world.watched():
-        told = [*map(checks._digest, names), str(dict(until_rounds._hash_files(world.project, names)))]
+        told = [*checks._digests(names), str(dict(until_rounds._hash_files(world.project, names)))]
     return told
 
 

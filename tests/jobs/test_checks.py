@@ -290,19 +290,6 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
     assert f"[nexus: {line}]" in place.results[-1], place.results
 
 
-@pytest.mark.matrix
-def test_each_file_of_a_patch_is_checked_by_itself(place: Stage) -> None:
-    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = 'echo {{files}}; cat {{files}}; exit 1'\n")
-    for name in "ab":
-        (place.folder / f"{name}.txt").write_text("old\n")
-    hunks = (f"*** Update File: {name}.txt\n@@\n old\n+new {name}\n" for name in "ab")
-    patch = calls(("apply_patch", {"input": f"*** Begin Patch\n{''.join(hunks)}*** End Patch"}))
-    place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else patch)
-    assert place.ask("--allow", "edit", "change").status == 0
-    told = re.findall(r"^\[nexus: (.*)\]$", place.results[-1], re.M)
-    assert [line for line in told if not line.startswith(APPLIED)] == ["new a", "new b"], place.results
-
-
 def test_a_check_can_change_nothing_and_deny_rules_hold(place: Stage) -> None:
     checks = (
         '[[check]]\nglob = "*.md"\ncommand = "echo x >> {files}; touch seen; echo bad {files}; exit 1"\n'

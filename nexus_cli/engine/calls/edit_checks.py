@@ -61,10 +61,10 @@ NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
 
 @dataclass(frozen=True)
 class _Look:
-    """The findings of a check in a file, or in the whole project."""
+    """The findings of a check in files."""
 
-    digest: str
-    """Digest of the file's content then."""
+    digests: tuple[str, ...]
+    """Digest of each file's content then."""
     lines: list[str]
 
 
@@ -73,15 +73,15 @@ class _State:
     """The state of one check."""
 
     check: EditCheck
-    looks: dict[str, _Look] = field(default_factory=dict)
-    """The last look at each file, at "" for the whole project. Only looks at the same file are compared, since a line
-    need not name its file."""
-    edited: dict[str, str] = field(default_factory=dict)
-    """The files that this step edits, with their digests before."""
+    looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)
+    """The last look at each group of files that one call edited; of the whole project at `()`. Only looks at the same
+    group are compared, since a line need not name its file."""
+    edited: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    """The groups that this step edits, with their digests before."""
     edits: int = 0
-    """Number of calls so far that edit files that it looks at."""
-    pending: dict[str, None] = field(default_factory=dict)
-    """The edited files that it has to look at."""
+    """Number of edits so far of files that it looks at."""
+    pending: dict[tuple[str, ...], None] = field(default_factory=dict)
+    """The edited groups that it has to look at."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the look that runs: one at a time, in the order of the edits."""
     is_slow: bool = False
@@ -92,9 +92,14 @@ class _State:
     """Why it is switched off."""
     is_told: bool = False
 
-    def keys(self, names: Iterable[str]) -> list[str]:
-        """Return the keys in `looks` of edited files."""
-        return list(dict.fromkeys(name if FILES in self.check.command else "" for name in names))
+    @property
+    def is_whole(self) -> bool:
+        """True if it looks at the whole project."""
+        return FILES not in self.check.command
+
+    def key(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the key in `looks` of a group of files."""
+        return () if self.is_whole else group
 
     def fail(self, why: str) -> None:
         """Count a failure; switch the check off after `FAILURES`."""
@@ -127,17 +132,14 @@ class EditChecks:
         """Note files that are about to be edited; look at those whose content no check has seen, for `PATIENCE`."""
         names = [name for target in targets if (name := self._name(target)) and name not in self._edited]
         self._edited |= dict.fromkeys(names)
-        states, looks = self._active(names), []
-        for state in states:
-            digests = {name: self._digest(name) for name in _matching(state.check, names)}
-            state.edited |= digests
-            for key in state.keys(digests):
-                last = state.looks.get(key)
-                if last is None or last.digest != digests.get(key, ""):
-                    state.looks.pop(key, None)
-                    looks.append(self._wait(state, self._look_before(state, key, state.edits)))
-        await asyncio.gather(*looks)
-        for state in states:
+        for state in self._active(names):
+            group = tuple(_matching(state.check, names))
+            state.edited[group] = digests = self._digests(group)
+            key = state.key(group)
+            last = state.looks.get(key)
+            if last is None or not (state.is_whole or last.digests == digests):
+                state.looks.pop(key, None)
+                await self._wait(state, self._look_before(state, key, state.edits))
             state.edits += 1
 
     async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
@@ -146,7 +148,7 @@ class EditChecks:
         names, self._edited = list(self._edited), {}
         begun = []
         for state in self._active(names):
-            changed = [name for name, digest in state.edited.items() if self._digest(name) != digest]
+            changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
             state.pending |= dict.fromkeys(changed)
             if state.pending:
                 begun.append(state)
@@ -176,8 +178,8 @@ class EditChecks:
             state.is_slow = not task.done()
         return task.done()
 
-    async def _look_before(self, state: _State, key: str, edits: int) -> None:
-        """Look before the edit that follows `edits` others; a look that it overtook does not count."""
+    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
+        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
         async with state.turn:
             look = await self._look(state, key) if state.edits == edits else None
             if look is not None and state.edits == edits:
@@ -186,16 +188,20 @@ class EditChecks:
     async def _look_after(self, state: _State, context: ContextManager, notices: list[str], control: Control) -> None:
         """Look at what was edited, unless an earlier look has done that."""
         async with state.turn:
-            names, state.pending = list(state.pending), {}
-            for key in state.keys(names):
-                last, look = state.looks.get(key), None if state.off else await self._look(state, key)
+            names = dict[tuple[str, ...], list[str]]()
+            for group in state.pending:
+                names.setdefault(state.key(group), []).extend(group)
+            state.pending = {}
+            before_edits = {key: state.looks.get(key) for key in names}
+            for key, last in before_edits.items():
+                look = None if state.off else await self._look(state, key)
                 if look is None:
                     continue
                 state.looks[key] = look
                 if last is not None:
                     findings = _find_new(last.lines, look.lines)
                 else:
-                    findings = [line for line in look.lines if key or any(name in line for name in names)]
+                    findings = [line for line in look.lines if key or any(name in line for name in names[key])]
                 if findings:
                     notices.extend(_notices(context, control, state.check, findings, are_new=last is not None))
         _tell_off(state, notices, control)
@@ -212,25 +218,25 @@ class EditChecks:
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
 
-    async def _look(self, state: _State, key: str) -> _Look | None:
-        """Run a check on a file, or on the whole project; return None if the check is broken."""
-        digest = self._digest(key) if key else ""
+    async def _look(self, state: _State, key: tuple[str, ...]) -> _Look | None:
+        """Run a check on a group of files, or on the whole project; return None if the check is broken."""
+        digests, files = self._digests(key), [name for name in key if (self._project / name).is_file()]
         lines: list[str] | None = []
-        if not key or (self._project / key).is_file():
+        if files or state.is_whole:
             began = time.monotonic()
-            lines = await run_in_thread(lambda stop: self._run(state, key, stop))
+            lines = await run_in_thread(lambda stop: self._run(state, files, stop))
             state.is_slow = time.monotonic() - began > PATIENCE
-        return None if lines is None else _Look(digest, lines)
+        return None if lines is None else _Look(digests, lines)
 
-    def _run(self, state: _State, name: str, stop: StopFlag) -> list[str] | None:
+    def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
         check, permission = state.check, self._permission
         if not permission.has_sandbox():
             state.off = "no sandbox is available"
             return None
-        file = f"./{name}" if name.startswith("-") else name
+        files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
-        shown = check.command.replace(FILES, shlex.quote(file))
+        shown = check.command.replace(FILES, shlex.join(files))
         decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), ALL)
         if decision.is_denied:
             state.off = decision.why
@@ -241,7 +247,7 @@ class EditChecks:
             env, _ = use_project_environment(env, self._project, self._project, is_sandboxed=True)
         try:
             result = run_process(
-                ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", file],
+                ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", *files],
                 cwd=self._project,
                 env={**env, "TERM": "dumb", "NO_COLOR": "1"},
                 stop=stop,
@@ -267,6 +273,9 @@ class EditChecks:
         """Return the path of a file relative to the project, "" for one outside."""
         real = real_path(target)
         return str(real.relative_to(self._project)) if real.is_relative_to(self._project) else ""
+
+    def _digests(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(self._digest, names))
 
     def _digest(self, name: str) -> str:
         try:
