@@ -9,9 +9,10 @@ Each claim is a row `claimed` or `resumed`, each beginning of a wait a row `wait
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import cast
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.core.usage import Usage
@@ -38,9 +39,11 @@ class RunTimelineReport(TimelineReport):
 
 
 def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineReport:
-    """Return the newest `last` rows of a run and its session, oldest first; raise `NexusError` for an unknown one."""
+    """Return the newest `last` rows of a run and its session, oldest first; raise `UsageError` for an unknown one."""
     run = ledger.runs.find(run_id)
-    record = _find_record(ledger, run, last)
+    record = None
+    with suppress(UsageError):  # it has no session yet, or its session was deleted
+        record = SessionRecord(ledger, run.session, last)
     rows = list(_run_rows(ledger, run, record.find_place if record else lambda at: 0))
     if record:
         timeline = record.report(rows)
@@ -49,16 +52,6 @@ def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineRe
         timeline = {**_NO_SESSION, **pick_newest(rows, 0, last, totals)}
     value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **timeline}
     return cast("RunTimelineReport", value)
-
-
-def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
-    """Return the record of a run's session, None before the run has one and after it was deleted."""
-    try:
-        return SessionRecord(ledger, run.session, last) if run.session else None
-    except NexusError as error:
-        if error.kind != "usage":
-            raise
-        return None
 
 
 def _run_rows(ledger: Ledger, run: Run, find_place: Callable[[str], int]) -> Iterator[PlacedRow]:
