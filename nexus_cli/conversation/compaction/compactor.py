@@ -17,7 +17,6 @@ from nexus_cli.conversation.compaction.pins import (
     TOLD,
     add_pin,
     describe_pinning,
-    left_out_line,
     list_pins,
     name_pins,
     pin_drop,
@@ -187,7 +186,7 @@ class Compactor:
         messages = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
         additions = Additions(
             fitted.text(fitted.missing(record_drop, self.recalls)),
-            left_out_line(plan.crowded, pins_drop, recalls=self.recalls),
+            [(name_pins(plan.crowded), pins_drop)] if plan.crowded else (),
             self.recalls,
             unseen,
             _unquoted(plan, plan.quotes, messages),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, fit_labelled, quote_lines
-from nexus_cli.conversation.compaction.pins import are_left_out, left_out_line, pin_drop, quote_pins
+from nexus_cli.conversation.compaction.pins import are_left_out, left_out_line, name_pins, pin_drop, quote_pins
 from nexus_cli.conversation.compaction.summary_head import quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
 from nexus_cli.conversation.conversation import Conversation
@@ -60,10 +60,10 @@ class PinningTruncator(WindowTruncator):
         whole = {item.entry for item in kept_items if item.form is ItemForm.FULL}
         gone = [pin for pin in self.pins if pin.entry not in whole and not any(pin.labelled in text for text in texts)]
         fitting = fit_labelled(gone, self.pins_room, self.count)
-        crowded = [pin for pin in gone if pin not in fitting]
         summary = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
         rules = self.rules if not any(self.rules in text for text in texts) else ""
         words = self._words(conversation, kept_items, texts, {pin.entry for pin in fitting})
+        crowded = [pin for pin in gone if pin not in fitting]
         pins = quote_pins(fitting, self._left_out_line(conversation, crowded, texts, drops))
         parts = [summary, rules, words, *pins, self._record_text(conversation, drops)]
         message = replace(head[place].message, content="\n\n".join(filter(None, parts)))
@@ -78,7 +78,7 @@ class PinningTruncator(WindowTruncator):
             return ""
         drop_id = conversation.log.next_drop()
         drops.append(pin_drop(pins, drop_id, Cause.TRUNCATION, conversation.now(), self.count))
-        return left_out_line(pins, drop_id, recalls=self.recalls)
+        return left_out_line(name_pins(pins), drop_id, recalls=self.recalls)
 
     def _record_text(self, conversation: Conversation, drops: list[Drop]) -> str:
         """Return the record; items without room become a drop."""

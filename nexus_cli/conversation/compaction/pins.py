@@ -133,10 +133,10 @@ def are_left_out(pins: Sequence[Quote], texts: Sequence[str]) -> bool:
     return len(pins) <= NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
 
 
-def left_out_line(pins: Sequence[Quote], drop_id: str, *, recalls: bool) -> str:
-    """Return the line that names pins without room, with their drop if the model `recalls` drops; "" for none."""
+def left_out_line(names: str, drop_id: str, *, recalls: bool) -> str:
+    """Return the line that names pins without room, with their drop if the model `recalls` drops."""
     way = f': recall("{drop_id}")' if recalls else ""
-    return f"{LEFT_OUT.format(name_pins(pins))}{way}]" if pins else ""
+    return f"{LEFT_OUT.format(names)}{way}]"
 
 
 def pin_drop(pins: Sequence[Quote], drop_id: str, cause: Cause, at: str, count: Count) -> Drop:

@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.conversation.compaction.compaction_plan import shares_of
 from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, fit_labelled, missing_line, quote_lines
-from nexus_cli.conversation.compaction.pins import left_out_line, list_pins, quote_pins
+from nexus_cli.conversation.compaction.pins import left_out_line, list_pins, name_pins, quote_pins
 from nexus_cli.conversation.compaction.work_log import CommandRun, find_command
 from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation
@@ -113,7 +113,8 @@ def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence
     pins = list_pins(conversation)
     fitting = fit_labelled(pins, rooms.pins, count)
     crowded = [pin for pin in pins if pin not in fitting]
-    parts += quote_pins(fitting, left_out_line(crowded, drop_id, recalls=compactor.recalls))
+    left_out = left_out_line(name_pins(crowded), drop_id, recalls=compactor.recalls) if crowded else ""
+    parts += quote_pins(fitting, left_out)
     room = int(compactor.budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
     own_forms, words = _own_forms(conversation), OwnWords(count)
     messages, most_said = (

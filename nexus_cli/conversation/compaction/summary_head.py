@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
-from nexus_cli.conversation.compaction.pins import quote_pins
+from nexus_cli.conversation.compaction.pins import left_out_line, quote_pins
 from nexus_cli.conversation.left_out_ranges import BUT, SUMMED
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
@@ -52,8 +52,8 @@ class Additions:
 
     record: str = ""
     """The record of the work, which overrides the summary."""
-    left_out: str = ""
-    """The line that names pins without room."""
+    left_out: Sequence[tuple[str, str]] = ()
+    """Pins without room by their ids, with the drop that has their texts."""
     recalls: bool = True
     """True if the model can read drops; otherwise none is named to it."""
     unseen: Sequence[EntryRange] = ()
@@ -94,7 +94,8 @@ def below(summary: str, chosen: CompactionPlan, additions: Additions, known_drop
         )
     if additions.record:
         parts.append(additions.record)
-    return "\n\n".join([*parts, *quote_pins(chosen.pins, additions.left_out)])
+    left_out = (left_out_line(names, drop, recalls=additions.recalls) for names, drop in additions.left_out)
+    return "\n\n".join([*parts, *quote_pins(chosen.pins, "\n".join(left_out))])
 
 
 def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:

@@ -22,7 +22,6 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     plan,
 )
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pins import left_out_line
 from nexus_cli.conversation.compaction.summary_head import NOTHING, NOTHING_ELSE, SAID, Additions, head
 from nexus_cli.conversation.groups import Group, flatten
 from nexus_cli.core.entry import ItemForm, WindowItem
@@ -359,7 +358,7 @@ def test_pins_yield_after_own_words_and_before_the_summary() -> None:
 def test_what_stands_below_a_summary_stands_in_its_order() -> None:
     groups = [(item(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
     chosen = with_pins(groups, pin(1, "kept\nfor ever"))
-    more = Additions("Record:\n- a.py", left_out_line([Quote(0, "", pin="p9")], "d8", recalls=True))
+    more = Additions("Record:\n- a.py", [("p9", "d8")])
     text = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13), measure=measure, more=more)[
         0
     ].message.content
@@ -460,7 +459,7 @@ def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
     text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
     assert f"[Messages {chosen.named} are summarized here" in text
-    more = Additions("", left_out_line([Quote(0, "", pin="p1")], "d2", recalls=False), False)
+    more = Additions("", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare
 

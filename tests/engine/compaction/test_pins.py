@@ -295,7 +295,7 @@ def test_a_line_stands_for_just_the_pins_that_it_names() -> None:
         return [Quote(0, f"words {number}", pin=f"p{number}") for number in numbers]
 
     def line(*numbers: int, recalls: bool = True) -> str:
-        return pins.left_out_line(quotes(*numbers), "d3", recalls=recalls)
+        return pins.left_out_line(pins.name_pins(quotes(*numbers)), "d3", recalls=recalls)
 
     assert pins.are_left_out(quotes(1, 2), [line(1, 2)]) and pins.are_left_out(quotes(1), [line(1, recalls=False)])
     assert not pins.are_left_out(quotes(1), [line(12), line(1, 2)]), "its drop has other texts"
