@@ -33,8 +33,8 @@ _MOST_KNOWN = 30
 _KNOWN = ".known"
 _last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
 """By project: its last snapshot, and the identity of the file with it."""
-_told_of: set[str] = set()
-"""The projects of which the bounds were described."""
+_told_of: set[tuple[str, str]] = set()
+"""Projects, each with a warning that was given."""
 
 
 class CommandGuard:
@@ -113,15 +113,18 @@ class CommandGuard:
         return [restored_path.describe(project, find_rule(restored_path.path)) for restored_path in restored]
 
     def _describe_bounds(self) -> list[str]:
-        """Describe the bounds of the guard in the project, once in a process."""
-        project = self.snapshot.project
-        if not self.snapshot.has_more or project in _told_of:
-            return []
-        _told_of.add(project)
-        return [
-            f"nexus guards only {MOST_FOLDERS:,} folders of the project: in deeper or newer folders, commands can "
-            "change files that other tools load"
-        ]
+        """Describe the bounds of the guard in the project, each line once in a process."""
+        project, lines = self.snapshot.project, []
+        if self.snapshot.has_more:
+            lines.append(
+                f"nexus guards only {MOST_FOLDERS:,} folders of the project: in deeper or newer folders, commands can "
+                "change files that other tools load"
+            )
+        if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
+            lines.append(f"these links point to unprotected files outside the project: {', '.join(links[:3])}")
+        new = [line for line in lines if (project, line) not in _told_of]
+        _told_of.update((project, line) for line in new)
+        return new
 
 
 def settle_project(project: Path, folders: Places) -> list[str]:

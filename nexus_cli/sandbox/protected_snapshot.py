@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import is_below
+from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories, object_length
 from nexus_cli.sandbox.guarded_places import (
@@ -116,6 +118,14 @@ class ProtectedSnapshot:
         paths = (path for path in tops if self.nodes[path].kind != stat.S_IFLNK and os.path.lexists(path))
         nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_MOUNTS]
         return list(map(Path, (*nearest, *self.held)))
+
+    def links_out(self) -> list[str]:
+        """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
+        worktree = find_worktree(Path(self.project))
+        inside = [self.project, *([str(worktree.repository)] if worktree else [])]
+        links = (path for path, node in self.nodes.items() if node.kind == stat.S_IFLNK)
+        leads = ((path, join_path(path, "..", os.fsdecode(self.nodes[path].content or b""))) for path in links)
+        return [path for path, to in leads if not is_below(to, *inside)]
 
     def look(
         self,

@@ -209,6 +209,18 @@ def test_a_list_of_hidden_files_is_guarded_but_not_one_that_git_makes(ground: Gr
 
 @pytest.mark.matrix
 @once_each
+def test_a_protected_link_out_of_the_project_is_told_once(ground: Ground) -> None:
+    def act() -> list[tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            (scene.project / "CLAUDE.md").symlink_to(scene.home / "plain")
+            (scene.project / "GEMINI.md").symlink_to("CLAUDE.md")
+            return [scene.run("true").restored for _ in range(2)]
+
+    assert in_user(ground.user, act) == [("these links point to unprotected files outside the project: CLAUDE.md",), ()]
+
+
+@pytest.mark.matrix
+@once_each
 def test_a_new_submodule_stays_without_what_runs_programs(ground: Ground) -> None:
     words = (
         "git init -q --bare .git/modules/n; cd .git/modules/n; echo evil > hooks/pre-commit; git config core.pager x;"
