@@ -166,15 +166,25 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
             await self._catch_up()
-        except ConnectionError as error:
-            if trigger.text in self._expected:
+        except ConnectionError as error:  # `read_events` reports it
+            if not await self._has_begun(trigger.text):
                 raise NexusError("network", self._url, str(error), "The message was not sent") from error
-            await self._follow()  # it has begun, and `read_events` reports the connection
+            await self._follow()
         finally:
             if trigger.text in self._expected:
                 self._expected.remove(trigger.text)
             if not trigger.text:  # it took them, or they are lost
                 self._steered.clear()
+
+    async def _has_begun(self, text: str) -> bool:
+        """Return True if a turn of this client has begun with `text`, whose answer was lost: once the connection is
+        back, the events say so. Else take it back from the server, where it may wait."""
+        with suppress(CallError):  # the server was restarted
+            if text in self._expected:
+                await self._deliver(self._catch_up)
+            if text and text in self._expected:
+                await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
+        return text not in self._expected
 
     async def _follow(self) -> None:
         """Wait until the running turn has ended."""
@@ -425,13 +435,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def read_events(self) -> None:
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
-        after: int | None = None
         is_restarted = False
         while True:
+            after = self._seen - 1 if self._connected.is_set() else None
             try:
                 note = partial(self._note_connection, is_first=after is None)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):
-                    after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
                 why = "the server closed the connection"
             except CallError as error:

@@ -308,6 +308,41 @@ def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_pa
     assert "echo of the first" not in play(tmp_path, scene, provider).text
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_message_whose_answer_is_lost_is_not_sent_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    is_lost, events, send = [False], Client.events, Client.send
+
+    async def broken_events(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        async for event in events(client, *given, **more):
+            if is_lost.pop():
+                is_lost.append(False)
+                raise ConnectionError("the connection was lost")
+            is_lost.append(False)
+            yield event
+
+    async def broken_send(client: Client, *given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(Client, "send", send)
+        is_lost[0] = arrives
+        if arrives:
+            await client.call("send", agent_id="a", content="hello")
+        raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "events", broken_events)
+    monkeypatch.setattr(Client, "send", broken_send)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text if arrives else view.box == "hello")
+        await idle(repl)
+        assert ("The message was not sent" in " ".join(view.text.split())) is not arrives
+        assert view.box == ("" if arrives else "hello")
+
+    play(tmp_path, scene)
+
+
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
