@@ -450,11 +450,14 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                way, lost = "After the server has exited, resume the session there: nexus --resume", "perhaps not sent"
+                session, lost = self.status.session, "perhaps not sent"
+                way = f"After the server has exited, resume the session there: nexus --resume {session}"
                 if is_restarted:
-                    way, lost = f"Reconnect with: nexus --connect {self._url} -r", "not sent"
+                    is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
+                    resumes = f" -r {session}" if is_kept else ""
+                    way, lost = f"Reconnect with: nexus --connect {self._url}{resumes}", "not sent"
                 error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
-                self.repl.show_note(f"{error_text}. {way} {self.status.session}", "error")
+                self.repl.show_note(f"{error_text}. {way}", "error")
                 for text in self._steered:
                     self.repl.show_note(f"{lost}: {brief(text)}", "warn")
                 self.status_code = 1

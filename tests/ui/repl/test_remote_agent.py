@@ -228,14 +228,20 @@ def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     assert "stopped" not in play(tmp_path, scene, provider).text
 
 
-def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", sample([True, False], 2))
+def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, begun: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         assert isinstance(repl.backend, RemoteAgent)
+        if begun:
+            say(repl, "hello")
+            await until(lambda: "echo hello" in view.text)
+            await idle(repl)
         async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
             await repl.backend.read_events()
         said = " ".join(view.text.split())
-        session = repl.backend.status.session
-        assert f"the server was restarted. Reconnect with: nexus --connect {repl.backend._url} -r {session}" in said
+        resumes = f" -r {repl.backend.status.session}" if begun else ""  # a session without messages is not kept
+        assert f"restarted. Reconnect with: nexus --connect {repl.backend._url}{resumes}" in said
+        assert ("-r" in said) is begun
         assert repl.backend.status_code == 1
 
     play(tmp_path, scene)
