@@ -95,9 +95,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
         self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
-        """The newest attached texts, those that the session keeps."""
-        self._detached: list[str] = []
-        """Texts that the server still has as attached."""
+        """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -303,12 +301,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         super().attach(block, what)
 
     def forget_attachment(self, text: str) -> None:
-        self._detached.append(text)
         self._begin(self._forget(text))
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._detached.remove(text)
+        self._kept = deque((kept for kept in self._kept if kept != text), MOST_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -418,9 +415,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _attach_waiting(self, shown: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
-        messages, attached = self.repl.input_queue.unsent(self._steered)
-        known = {attachment.text for taken in (attached, *(m.attached for m in messages)) for attachment in taken}
-        known.update(self._detached)
+        known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
         for text in shown.get("attached", ()):  # an older server names none
             if text["block"] not in known:
                 self._kept.append(text["block"])
@@ -430,6 +425,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Detach what a message of any client has taken along."""
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
+        self._kept = deque((text for text in self._kept if text not in message), MOST_ATTACHED)
 
     # Events
 

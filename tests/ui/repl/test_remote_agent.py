@@ -1002,7 +1002,7 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert repl.queued() == []
         is_lost[0] = False
         agent = repl.backend
-        await until(lambda: not agent._detached)
+        await until(lambda: not agent._kept)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
