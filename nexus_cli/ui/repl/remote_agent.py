@@ -218,7 +218,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         before = self._shown_session
         if session != before and not self._is_calling:
             self._shown_session = session
-            moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
+            moved = f"a client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
             self.repl.hand_over.withdraw()
             queue = self.repl.input_queue

@@ -160,7 +160,7 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         await idle(repl)
         say(repl, "three")
         await until(lambda: "echo three" in view.text)
-        assert view.text.count("another client moved a to session") == 1, "its own commands are no news"
+        assert view.text.count("a client moved a to session") == 1, "its own commands are no news"
 
     play(tmp_path, scene)
 
@@ -1006,6 +1006,33 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.matrix
+def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+        await idle(repl)
+        before = repl.backend.status.session
+        monkeypatch.setattr(Client, "run_command", lost)
+        say(repl, "/clear")
+        await until(lambda: f"to return: /resume {before}" in " ".join(view.text.split()))
+        await idle(repl)
+        assert "another client" not in view.text and "may still run in the server" in " ".join(view.text.split())
+        say(repl, "in the new one")
+        await until(lambda: "echo in the new one" in view.text)
+
+    play(tmp_path, scene)
 
 
 @pytest.mark.matrix
