@@ -452,6 +452,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                     is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
                     resumes = f" -r {session}" if is_kept else ""
                     way, lost = f"Reconnect with: nexus --connect {self._url}{resumes}", "not sent"
+                self.repl.renderer.close_text()
                 error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
                 self.repl.show_note(f"{error_text}. {way}", "error")
                 for text in self._steered:

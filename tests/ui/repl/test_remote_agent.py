@@ -262,6 +262,7 @@ def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path
             await repl.backend.read_events()
             repl.backend._client = present
         assert "not sent: and hurry" in view.text
+        assert view.text.index("wait") < view.text.index("disconnected"), "what has arrived of the reply stays"
         provider.gates["first"].set()
 
     play(tmp_path, scene, provider)
