@@ -218,7 +218,12 @@ def test_the_keys_of_a_search_read_the_titles_once(
 ) -> None:
     info, asked, ask = make.new(ledger, front="chat"), list[str](), ledger.db._ask
     ledger.log(info.id).append(make.user(1, "fix the login page"))
-    monkeypatch.setattr(ledger.db, "_ask", lambda sql, values: asked.append(sql) or ask(sql, values))
+
+    def counted(sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return ask(sql, values)
+
+    monkeypatch.setattr(ledger.db, "_ask", counted)
     for words in ("f", "fi", "fix"):
         assert [found.id for found in ledger.search_titles(words, "/p")[0]] == [info.id]
         ledger.short_ids([info.id])

@@ -95,9 +95,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
         self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
-        """The newest attached texts, those that the session keeps."""
-        self._detached: list[str] = []
-        """Texts that the server still has as attached."""
+        """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -166,15 +164,25 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
             await self._catch_up()
-        except ConnectionError as error:
-            if trigger.text in self._expected:
+        except ConnectionError as error:  # `read_events` reports it
+            if not await self._has_begun(trigger.text):
                 raise NexusError("network", self._url, str(error), "The message was not sent") from error
-            await self._follow()  # it has begun, and `read_events` reports the connection
+            await self._follow()
         finally:
             if trigger.text in self._expected:
                 self._expected.remove(trigger.text)
             if not trigger.text:  # it took them, or they are lost
                 self._steered.clear()
+
+    async def _has_begun(self, text: str) -> bool:
+        """Return True if a turn of this client has begun with `text`, whose answer was lost: once the connection is
+        back, the events say so. Else take it back from the server, where it may wait."""
+        with suppress(CallError):  # the server was restarted
+            if text in self._expected:
+                await self._deliver(self._catch_up)
+            if text and text in self._expected:
+                await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
+        return text not in self._expected
 
     async def _follow(self) -> None:
         """Wait until the running turn has ended."""
@@ -210,7 +218,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         before = self._shown_session
         if session != before and not self._is_calling:
             self._shown_session = session
-            moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
+            moved = f"a client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
             self.repl.hand_over.withdraw()
             queue = self.repl.input_queue
@@ -293,12 +301,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         super().attach(block, what)
 
     def forget_attachment(self, text: str) -> None:
-        self._detached.append(text)
         self._begin(self._forget(text))
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._detached.remove(text)
+        self._kept = deque((kept for kept in self._kept if kept != text), MOST_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -408,9 +415,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _attach_waiting(self, shown: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
-        messages, attached = self.repl.input_queue.unsent(self._steered)
-        known = {attachment.text for taken in (attached, *(m.attached for m in messages)) for attachment in taken}
-        known.update(self._detached)
+        known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
         for text in shown.get("attached", ()):  # an older server names none
             if text["block"] not in known:
                 self._kept.append(text["block"])
@@ -420,18 +425,18 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Detach what a message of any client has taken along."""
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
+        self._kept = deque((text for text in self._kept if text not in message), MOST_ATTACHED)
 
     # Events
 
     async def read_events(self) -> None:
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
-        after: int | None = None
         is_restarted = False
         while True:
+            after = self._seen - 1 if self._connected.is_set() else None
             try:
                 note = partial(self._note_connection, is_first=after is None)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):
-                    after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
                 why = "the server closed the connection"
             except CallError as error:
@@ -441,11 +446,15 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                way, lost = "After the server has exited, resume the session there: nexus --resume", "perhaps not sent"
+                session, lost = self.status.session, "perhaps not sent"
+                way = f"After the server has exited, resume the session there: nexus --resume {session}"
                 if is_restarted:
-                    way, lost = f"Reconnect with: nexus --connect {self._url} -r", "not sent"
+                    is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
+                    resumes = f" -r {session}" if is_kept else ""
+                    way, lost = f"Reconnect with: nexus --connect {self._url}{resumes}", "not sent"
+                self.repl.renderer.close_text()
                 error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
-                self.repl.show_note(f"{error_text}. {way} {self.status.session}", "error")
+                self.repl.show_note(f"{error_text}. {way}", "error")
                 for text in self._steered:
                     self.repl.show_note(f"{lost}: {brief(text)}", "warn")
                 self.status_code = 1

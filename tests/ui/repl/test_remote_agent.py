@@ -160,7 +160,7 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         await idle(repl)
         say(repl, "three")
         await until(lambda: "echo three" in view.text)
-        assert view.text.count("another client moved a to session") == 1, "its own commands are no news"
+        assert view.text.count("a client moved a to session") == 1, "its own commands are no news"
 
     play(tmp_path, scene)
 
@@ -228,14 +228,20 @@ def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     assert "stopped" not in play(tmp_path, scene, provider).text
 
 
-def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", sample([True, False], 2))
+def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, begun: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         assert isinstance(repl.backend, RemoteAgent)
+        if begun:
+            say(repl, "hello")
+            await until(lambda: "echo hello" in view.text)
+            await idle(repl)
         async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
             await repl.backend.read_events()
         said = " ".join(view.text.split())
-        session = repl.backend.status.session
-        assert f"the server was restarted. Reconnect with: nexus --connect {repl.backend._url} -r {session}" in said
+        resumes = f" -r {repl.backend.status.session}" if begun else ""  # a session without messages is not kept
+        assert f"restarted. Reconnect with: nexus --connect {repl.backend._url}{resumes}" in said
+        assert ("-r" in said) is begun
         assert repl.backend.status_code == 1
 
     play(tmp_path, scene)
@@ -256,6 +262,7 @@ def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path
             await repl.backend.read_events()
             repl.backend._client = present
         assert "not sent: and hurry" in view.text
+        assert view.text.index("wait") < view.text.index("disconnected"), "what has arrived of the reply stays"
         provider.gates["first"].set()
 
     play(tmp_path, scene, provider)
@@ -306,6 +313,41 @@ def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_pa
         await idle(repl)
 
     assert "echo of the first" not in play(tmp_path, scene, provider).text
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_message_whose_answer_is_lost_is_not_sent_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    is_lost, events, send = [False], Client.events, Client.send
+
+    async def broken_events(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        async for event in events(client, *given, **more):
+            if is_lost.pop():
+                is_lost.append(False)
+                raise ConnectionError("the connection was lost")
+            is_lost.append(False)
+            yield event
+
+    async def broken_send(client: Client, *given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(Client, "send", send)
+        is_lost[0] = arrives
+        if arrives:
+            await client.call("send", agent_id="a", content="hello")
+        raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "events", broken_events)
+    monkeypatch.setattr(Client, "send", broken_send)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text if arrives else view.box == "hello")
+        await idle(repl)
+        assert ("The message was not sent" in " ".join(view.text.split())) is not arrives
+        assert view.box == ("" if arrives else "hello")
+
+    play(tmp_path, scene)
 
 
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
@@ -961,10 +1003,37 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert repl.queued() == []
         is_lost[0] = False
         agent = repl.backend
-        await until(lambda: not agent._detached)
+        await until(lambda: not agent._kept)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.matrix
+def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+        await idle(repl)
+        before = repl.backend.status.session
+        monkeypatch.setattr(Client, "run_command", lost)
+        say(repl, "/clear")
+        await until(lambda: f"to return: /resume {before}" in " ".join(view.text.split()))
+        await idle(repl)
+        assert "another client" not in view.text and "may still run in the server" in " ".join(view.text.split())
+        say(repl, "in the new one")
+        await until(lambda: "echo in the new one" in view.text)
+
+    play(tmp_path, scene)
 
 
 @pytest.mark.matrix
