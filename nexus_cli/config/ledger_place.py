@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nexus_cli.config.paths import exists, places
+from nexus_cli.config.paths import MOST_SETTINGS, exists, places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import read_beginning
 
@@ -32,7 +32,8 @@ def ledger_place() -> LedgerPlace:
             "ledger", "the ledger is not accessible in the sandbox", why, "Run this command outside the sandbox"
         )
     try:
-        has_url = b"url" in read_beginning(folders.settings)
+        data = read_beginning(folders.settings, MOST_SETTINGS + 1)
+        has_url = b"url" in data or len(data) > MOST_SETTINGS
     except FileNotFoundError:
         has_url = False
     except OSError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
-from nexus_cli.config.paths import places, project_root, with_tilde
+from nexus_cli.config.paths import MOST_SETTINGS, places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
 from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
@@ -321,7 +321,7 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     config.toml."""
     path = places().config / name
     try:
-        data = read_beginning(path)
+        data = read_beginning(path, MOST_SETTINGS)
         text = data.decode("utf-8-sig")
         if name != SETTINGS:
             parsed = parse_nested(json.loads, text) if text.strip() else {}

@@ -156,6 +156,9 @@ def test_a_file_that_is_none_is_told(here: Places) -> None:
     with pytest.raises(NexusError, match="is not a file"):
         read_values(here.settings)
     here.settings.rmdir()
+    here.settings.write_text("# x\n" * 300_000)
+    with pytest.raises(NexusError, match="has more than 1,048,576 bytes"):
+        read_values(here.settings)
     here.settings.write_bytes(b'a = 1\nb = "\xff"\n')
     with pytest.raises(NexusError, match="line 2: is not UTF-8"):
         read_values(here.settings)
