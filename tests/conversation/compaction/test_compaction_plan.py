@@ -22,7 +22,7 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     plan,
 )
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.summary_head import NOTHING, NOTHING_ELSE, SAID, Additions, head
+from nexus_cli.conversation.compaction.summary_head import Additions, head
 from nexus_cli.conversation.groups import Group, flatten
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.entry import sum_tokens as group_tokens
@@ -266,16 +266,6 @@ def test_a_marker_alone_is_not_worth_a_summary() -> None:
     marker = (item(3, Message(Role.USER, "[left out]"), ItemForm.MARKER),)
     groups = [marker, *said([5])]
     assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
-
-
-def test_a_head_without_words_of_the_person_says_so_under_no_title() -> None:
-    chosen = planned(said([5, *[900] * 30]))
-    rule = Quote(2, "never touch main")
-    for quotes, rules, end in ((), (), NOTHING), ((), (rule,), NOTHING_ELSE), ((rule,), (), NOTHING_ELSE):
-        spoken, more = replace(chosen, quotes=quotes), Additions(rules=rules)
-        items = head(spoken, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)
-        text = items[0].message.content
-        assert end in text and (SAID in text) == (end == NOTHING_ELSE)
 
 
 def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> None:
