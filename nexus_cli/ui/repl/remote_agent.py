@@ -74,6 +74,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         `raw` as in `TerminalContext`."""
         super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
+        self._is_older = False
+        """True for a server before 0.3: it knows neither the session of a message nor a stream of all events."""
         self._status = self._read_status(status)
         self._shown_session = self.status.session
         """The session that the person knows of."""
@@ -147,6 +149,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.repl.offer_commands()
 
     @property
+    def _message_session(self) -> str | None:
+        """The session that a message of now is for."""
+        return None if self._is_older else self._shown_session
+
+    @property
     def undelivered(self) -> Sequence[str]:
         return self._steered
 
@@ -154,7 +161,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)
-        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._shown_session
+        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._message_session
         try:
             await self._connected.wait()
             try:
@@ -232,6 +239,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
         in_turn = value.get("in_turn", status.activity in AT_WORK)
+        self._is_older = "in_turn" not in value
         return replace(status, allow=value["level"], in_turn=in_turn, server=self._url.rpartition("/")[2])
 
     def refresh(self) -> None:
@@ -249,7 +257,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def steer(self, trigger: Trigger) -> bool:
         self._steered.append(trigger.text)
-        session = self._shown_session
+        session = self._message_session
         try:
             async with self._steering:
                 await self._client.steer(self.agent_id, trigger.text, session)
@@ -433,9 +441,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
         is_restarted = False
         while True:
-            after = self._seen - 1 if self._connected.is_set() else None
+            is_first = not self._connected.is_set() or (self._is_older and not self._seen)
+            after = None if is_first else self._seen - 1
             try:
-                note = partial(self._note_connection, is_first=after is None)
+                note = partial(self._note_connection, is_first=is_first)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):
                     await self._take(line)
                 why = "the server closed the connection"
