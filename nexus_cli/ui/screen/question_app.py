@@ -152,18 +152,18 @@ class QuestionApp:
     def _echoed(self) -> Iterator[None]:
         """Write the question and what is typed in the block, then end the line; say how long a hidden line is."""
         buffer, is_hidden = self._panel.buffer, self._question.is_hidden
-        text = shown = ""
+        text = echoed = ""
 
         def echo(buffer: Buffer) -> None:
-            nonlocal text, shown
+            nonlocal text, echoed
             buffer.cursor_position = len(buffer.text)
-            before, added = shown, buffer.text.removeprefix(text)
-            kept_text = shown if buffer.text.startswith(text) else ""
+            before, added = echoed, buffer.text.removeprefix(text)
+            kept_text = echoed if buffer.text.startswith(text) else ""
             text = buffer.text
-            shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
-            kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
-            gone = cells(before[len(kept) :])
-            self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
+            echoed = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
+            common = echoed if before.startswith(echoed) else before if echoed.startswith(before) else ""
+            erased = cells(before[len(common) :])
+            self._stream.write("\b" * erased + " " * erased + "\b" * erased + echoed[len(common) :])
 
         self._stream.write(f"{write_question(self._question, self._stream.width - 1)} ")
         buffer.on_text_changed += echo
