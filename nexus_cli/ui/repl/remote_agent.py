@@ -90,7 +90,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Number of turns whose end was shown."""
         self._steered: list[str] = []
         self._steering = asyncio.Lock()
-        self._seen = self.status.next
+        self._next_event = self.status.next
         """The number of the next event."""
         self._is_calling = False
         """True while the server runs a command of this client."""
@@ -123,7 +123,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         return self.status.is_cut_short
 
     def keeps(self, attached: str) -> bool:
-        return attached in self._kept
+        return attached in self._stored_texts
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -206,13 +206,13 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _catch_up(self) -> None:
         """Read the agent's figures, and wait for the events until now."""
         await self._read_figures()
-        while self._seen < self.status.next:
+        while self._next_event < self.status.next:
             self._news.clear()
             await self._news.wait()
 
     async def _read_figures(self) -> None:
         self._status = self._read_status(await self._client.get_status(self.agent_id))
-        if self.status.next >= self._seen:  # else the events are newer than this answer
+        if self.status.next >= self._next_event:  # else the events are newer than this answer
             self._report_session(self.status.session)
         self.repl.show_status()
 
@@ -305,7 +305,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def attach(self, block: str, what: str) -> None:
         if self.status.keeps_attached:
-            self._kept.append(block)
+            self._stored_texts.append(block)
         super().attach(block, what)
 
     def forget_attachment(self, text: str) -> None:
@@ -381,7 +381,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             is_kept = self.keeps(attachment.text)
             self.repl.show_unsent([attachment.what], stored=is_kept, session=" the previous session" * is_kept)
         attached.clear()
-        self._kept.clear()
+        self._stored_texts.clear()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -411,20 +411,20 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def show_conversation(self) -> None:
         """Show the last turns, as a resumed session does."""
-        shown = await self._client.get_conversation(self.agent_id, TURNS)
-        turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in shown["turns"]]
-        end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
+        conversation = await self._client.get_conversation(self.agent_id, TURNS)
+        turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in conversation["turns"]]
+        end = {**conversation["end"], "open": [] if self._in_turn else conversation["end"]["open"]}
         self.earlier_answer = end["assistant"]
         self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
-        self._attach_waiting(shown)
+        self._attach_waiting(conversation)
 
     async def _load_attached(self) -> None:
         self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
 
-    def _attach_waiting(self, shown: ConversationObject) -> None:
+    def _attach_waiting(self, conversation: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
         known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
-        for text in shown.get("attached", ()):  # an older server names none
+        for text in conversation.get("attached", ()):  # an older server names none
             if text["block"] not in known:
                 self._kept.append(text["block"])
                 super().attach(**text)
@@ -486,12 +486,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
         happened before a later one follows."""
         for _ in range(TRIES):
             await self._read_figures()
-            if self._seen <= self.status.next:  # else the events are newer than this answer
+            if self._next_event <= self.status.next:  # else the events are newer than this answer
                 break
-        if self._seen <= self.status.next:
+        if self._next_event <= self.status.next:
             self._in_turn = self.status.in_turn
             if is_first:
-                self._seen = self.status.next
+                self._next_event = self.status.next
         self._news.set()
         self._connected.set()
         self.watch()
@@ -508,7 +508,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 await self._refresh()
                 self.repl.renderer.counted = self.status.changes
             self._show(event, line)
-        self._seen = max(self._seen, line.get("seq", -1) + 1)
+        self._next_event = max(self._next_event, line.get("seq", -1) + 1)
         self._news.set()
         self.repl.view.invalidate()
 

@@ -126,7 +126,7 @@ def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, m
 
         async def get_status(client: Client, agent_id: str) -> Any:
             asked.append(agent_id)
-            return {**value, "next": agent._seen - (len(asked) == 1)}
+            return {**value, "next": agent._next_event - (len(asked) == 1)}
 
         monkeypatch.setattr(Client, "get_status", get_status)
         agent._in_turn = True
