@@ -91,7 +91,7 @@ class InputQueue:
 
     def drop_all(self) -> None:
         """Remove all messages but the one that is being sent."""
-        for messages in (self.given, self.unused, self.postponed, self.later):
+        for messages in (self.steering_by_text, self.unused, self.postponed, self.later):
             messages.clear()
 
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:

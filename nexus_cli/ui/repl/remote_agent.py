@@ -96,7 +96,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """True while the server runs a command of this client."""
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
-        self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
+        self._stored_texts: deque[str] = deque(maxlen=MOST_ATTACHED)
         """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
@@ -313,7 +313,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._kept = deque((kept for kept in self._kept if kept != text), MOST_ATTACHED)
+        self._stored_texts = deque((stored for stored in self._stored_texts if stored != text), MOST_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -423,17 +423,17 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _attach_waiting(self, conversation: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
-        known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
+        known = {*self._stored_texts, *(attachment.text for attachment in self.repl.input_queue.attached)}
         for text in conversation.get("attached", ()):  # an older server names none
             if text["block"] not in known:
-                self._kept.append(text["block"])
+                self._stored_texts.append(text["block"])
                 super().attach(**text)
 
     def _drop_sent(self, message: str) -> None:
         """Detach what a message of any client has taken along."""
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
-        self._kept = deque((text for text in self._kept if text not in message), MOST_ATTACHED)
+        self._stored_texts = deque((text for text in self._stored_texts if text not in message), MOST_ATTACHED)
 
     # Events
 
@@ -441,8 +441,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
         is_restarted = False
         while True:
-            is_first = not self._connected.is_set() or (self._is_older and not self._seen)
-            after = None if is_first else self._seen - 1
+            is_first = not self._connected.is_set() or (self._is_older and not self._next_event)
+            after = None if is_first else self._next_event - 1
             try:
                 note = partial(self._note_connection, is_first=is_first)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):

@@ -278,7 +278,7 @@ class LineView(ReplView):
         """Show the open question and the prompt again: after Ctrl+Z, they are above what the shell has printed."""
         if self._runs and not self._away:
             self._prompted = False
-            self.put(self._asked.text if self._is_asking else "")
+            self.put(self._question.text if self._is_asking else "")
             self._settle()
 
     def leave(self) -> None:
