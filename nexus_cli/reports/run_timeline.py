@@ -63,7 +63,7 @@ def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
 def _run_rows(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[PlacedRow]:
     yield record.find_place(run.created) if record else 0, _queued_row(run)
     for taken in (True, False):
-        for signal in ledger.runs.signals(run.key, taken=taken):
+        for signal in ledger.runs.signals(run.key, is_taken=taken):
             yield record.find_place(signal.at) if record else 0, _signal_row(signal, taken)
     if run.state != QUEUED:
         yield END, _state_row(run)

@@ -80,8 +80,8 @@ def read_pdf(
         text = "\n".join(f"{page['page']}: {page['text'] or '(no text)'}" for page in pages)
     else:
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
-    wanted = min(total, first + limit - 1) if limit else total
-    if last < wanted:
+    final_page = min(total, first + limit - 1) if limit else total
+    if last < final_page:
         why = (
             "reading took too long or too much memory"
             if outcome.status or outcome.timed_out
@@ -135,9 +135,9 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
     total = len(cells)
     if first > max(1, total):
         raise ToolError(f"has only {plural(total, 'cell')}")
-    wanted = min(total, first + limit - 1) if limit else total
+    final_cell = min(total, first + limit - 1) if limit else total
     rows, written, last = list[str](), 0, first - 1
-    for last in range(first, wanted + 1):
+    for last in range(first, final_cell + 1):
         cell = cells[last - 1]
         head = f"{last} {_kind(cell)}: {_source(cell).strip().partition(chr(10))[0][:_HEAD]}"
         rows.append(head if limit == 0 else _show_cell(last, cell))
@@ -145,7 +145,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
         if written > _MOST_TEXT:
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
-    text += f"\n[stopped after cell {last}: the text is too long]" if last < wanted else ""
+    text += f"\n[stopped after cell {last}: the text is too long]" if last < final_cell else ""
     images = tuple(islice(_find_pictures(cells[first - 1 : last]), pictures if limit != 0 else 0))
     return DocumentPart(text, "cells", first, last, total, images)
 
@@ -176,14 +176,14 @@ def _joined(value: Any) -> str:
 
 def _show_cell(number: int, cell: JsonObject) -> str:
     outputs = cell.get("outputs")
-    shown, written = list[str](), 0
+    rendered, written = list[str](), 0
     for output in outputs if isinstance(outputs, list) else ():
         if written > _MOST_TEXT:
-            shown.append("[more output]")
+            rendered.append("[more output]")
             break
-        shown.append(_show_output(output) if isinstance(output, dict) else "")
-        written += len(shown[-1])
-    text = "\n".join(filter(None, shown))
+        rendered.append(_show_output(output) if isinstance(output, dict) else "")
+        written += len(rendered[-1])
+    text = "\n".join(filter(None, rendered))
     return f"[cell {number}, {_kind(cell)}]\n{_source(cell)}" + (f"\n[output]\n{text}" if text else "")
 
 
@@ -205,5 +205,5 @@ def _show_output(output: JsonObject) -> str:
 def _shorten(text: str) -> str:
     lines = text.split("\n", _OUTPUT_LINES)[:_OUTPUT_LINES]
     kept_lines = [line[:_OUTPUT_LINE] + ("..." if len(line) > _OUTPUT_LINE else "") for line in lines]
-    left = text.count("\n") + 1 - len(kept_lines)
-    return "\n".join([*kept_lines, *([f"[{plural(left, 'more line', 'more lines')}]"] if left else [])])
+    omitted = text.count("\n") + 1 - len(kept_lines)
+    return "\n".join([*kept_lines, *([f"[{plural(omitted, 'more line', 'more lines')}]"] if omitted else [])])

@@ -112,7 +112,7 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
     names = [
         project_relative(path, context.project) for change in applied for path in (change.target, change.moved) if path
     ]
-    shown = [
+    output_lines = [
         part
         for change in applied
         for part in (_title(change), name_changed_lines(change.before or "", change.after or ""))
@@ -123,7 +123,7 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
         if change.after is not None
     ]
     edits = tuple(describe_edit(path, before, after) for path, before, after in written)
-    output = "" if error else "\n".join(shown)
+    output = "" if error else "\n".join(output_lines)
     return ToolResult(output, error, changed=tuple(names), diff=_diff(applied, context), edits=edits)
 
 
@@ -270,8 +270,8 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
         passage = _find_passage(bodies, hunk, first, number, stop)
         if passage is None:
             behind = f" after line {first}" if first else ""
-            remaining, wanted = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
-            nearest = describe_nearest(remaining, wanted, stop, "the old lines of the hunk")
+            remaining, old_lines = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
+            nearest = describe_nearest(remaining, old_lines, stop, "the old lines of the hunk")
             raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
         begin, end = starts[passage], starts[passage + len(hunk.old)]
         old, new = text[begin:end], "".join(f"{line}\n" for line in hunk.new)
@@ -327,14 +327,14 @@ def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
                 os.unlink(change.target.name, dir_fd=folder)
                 return
             mode = stat_at(folder, change.target.name).st_mode
-            with open_folder(change.moved.parent, create=True) as other:  # it may be on another file system
+            with open_folder(change.moved.parent, create=True) as target_folder:  # it may be on another file system
                 replace_file(change.moved, change.data, stop, expected=None)
                 try:
-                    with open(open_at(other, change.moved.name), "rb") as file:
+                    with open(open_at(target_folder, change.moved.name), "rb") as file:
                         os.fchmod(file.fileno(), stat.S_IMODE(mode))
                     os.unlink(change.target.name, dir_fd=folder)
                 except OSError:
-                    os.unlink(change.moved.name, dir_fd=other)
+                    os.unlink(change.moved.name, dir_fd=target_folder)
                     raise
 
 
