@@ -91,12 +91,12 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
                     cwd=str(folder),
                     source="editor",
                     file="the editor",
-                    shown=one_line(" ".join([command, *args])),
+                    display_target=one_line(" ".join([command, *args])),
                 )
             case schema.McpServerHttp(url=url, headers=headers):
                 values = {header.name: header.value for header in headers}
                 entries[name] = ServerEntry(
-                    name, url=url, headers=values, source="editor", file="the editor", shown=one_line(url)
+                    name, url=url, headers=values, source="editor", file="the editor", display_target=one_line(url)
                 )
             case _:
                 kind = str(getattr(server, "type", "unknown"))

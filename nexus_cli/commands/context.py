@@ -359,7 +359,7 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
                 if key in old and _text(old[key]) != _text(row)
             ],
         },
-        "told": [{"id": row["id"], **_summarize_section(row)} for row in after.request.told],
+        "told": [{"id": row["id"], **_summarize_section(row)} for row in after.request.event_rows],
         "tools": _tools(before, after),
         "entries": {
             "added": _rows(after, (key for key in later if key not in earlier)),

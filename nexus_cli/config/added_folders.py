@@ -52,10 +52,10 @@ def check_folder(path_text: str, project: Path, added: Sequence[Path] = (), opti
     raise UsageError(f"{option} {one_line(path_text)[:200]}".rstrip(), why, hint)
 
 
-def check_folders(named: Iterable[str], project: Path) -> Paths:
+def check_folders(folders: Iterable[str], project: Path) -> Paths:
     """Return the real paths of the folders of `--add-dir`; raise as `check_folder`."""
     added: list[Path] = []
-    for folder in named:
+    for folder in folders:
         added.append(check_folder(folder, project, added))
     return tuple(added)
 

@@ -50,7 +50,7 @@ class EditCheck:
         return fnmatch(path if "/" in self.glob else path.rpartition("/")[2], self.glob)
 
 
-_FOUND = (
+_DETECTED_CHECKS = (
     (
         ("ruff.toml", ".ruff.toml"),
         "ruff",
@@ -112,7 +112,7 @@ def list_checks(
     configured_programs = {check.program for check in mine}
     programs: list[Path] | None = None
     checks = []
-    for files, program, glob, command, seconds in _FOUND:
+    for files, program, glob, command, seconds in _DETECTED_CHECKS:
         if program in configured_programs or not (_has_any(project, files) or _is_in_pyproject(project, program)):
             continue
         if program in _RUNS_PROJECT and not runs_project:

@@ -51,7 +51,7 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
             continue
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
             compared = _read_roots(name, file.readline())
-            if any(overlaps(root, other) for root in compared for other in roots):
+            if any(overlaps(recorded, root) for recorded in compared for root in roots):
                 yield folder / name, is_locked(file)
 
 

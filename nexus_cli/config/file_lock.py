@@ -118,8 +118,8 @@ def read_held(path: Path) -> bytes | None:
 
 def _is_still(path: Path, handle: int) -> bool:
     try:
-        there = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return False
     ours = os.fstat(handle)
-    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+    return (status.st_dev, status.st_ino) == (ours.st_dev, ours.st_ino)

@@ -36,7 +36,7 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
     empty texts for a line that git refuses. A long section is without its middle."""
     section = b""
     for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
-        name, inner, key, written, rest = token.groups()
+        name, inner, key, written, trailing = token.groups()
         if name is not None:
             section, end, _ = (name if inner is None else b"%b.%b" % (name, inner)).partition(b"\0")
             if len(section) > 2 * _MOST_OF_END:
@@ -45,7 +45,7 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
         elif key is not None:
             full = (b"%b.%b" % (section, key)).partition(b"\0")[0]  # a NUL in a subsection ends the name for git
             yield os.fsdecode(full).lower(), os.fsdecode(_read_value(written or b""))
-            if rest.strip(b"\r") if written is None else not _VALID.fullmatch(written):
+            if trailing.strip(b"\r") if written is None else not _VALID.fullmatch(written):
                 yield "", ""
         elif token[0][:1] not in b"#;":
             yield "", ""

@@ -45,13 +45,13 @@ def is_of_project(venv: str, folder: Path, environ: Environ) -> bool:
     It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
     if it is activated and anywhere in that repository.
     """
-    here = real_path(folder)
-    root = project_root(here)
+    real_folder = real_path(folder)
+    root = project_root(real_folder)
     if not Path(venv).is_relative_to(root):
         return False
     activated = environ.get("VIRTUAL_ENV", "")
     by_intent = bool(activated) and os.path.realpath(activated) == venv and os.path.exists(root / ".git")
-    return by_intent or here.is_relative_to(Path(venv).parent)
+    return by_intent or real_folder.is_relative_to(Path(venv).parent)
 
 
 def refuse_endless_runs(environ: Environ) -> None:
@@ -90,9 +90,9 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
     if not venv or is_of_project(venv, folder, environ):
         return env
     entries = env.get("PATH", "").split(os.pathsep)
-    kept = _leave_out(entries, str(folder), os.path.join(venv, "bin"))
-    if kept != entries:
-        env["PATH"] = os.pathsep.join(kept) or os.defpath
+    path_entries = _leave_out(entries, str(folder), os.path.join(venv, "bin"))
+    if path_entries != entries:
+        env["PATH"] = os.pathsep.join(path_entries) or os.defpath
     for name in _NAMES_IT:
         value = env.get(name, "")
         if value and real_path(value).is_relative_to(venv):
@@ -109,14 +109,14 @@ def _leave_out(entries: list[str], folder: str, programs: str) -> list[str]:
         status = os.stat(programs)
     except OSError:
         return entries
-    kept = []
+    remaining = []
     for entry in entries:
         with suppress(OSError):
             # An empty entry means the working folder, and so does an empty PATH.
             if entry and os.path.samestat(os.stat(os.path.join(folder, entry)), status):
                 continue
-        kept.append(entry)
-    return kept
+        remaining.append(entry)
+    return remaining
 
 
 def own_index(environ: Environ, project: Path) -> dict[str, str]:

@@ -57,15 +57,15 @@ def join_key(parts: Sequence[str]) -> str:
 
 def split_key(key: str) -> list[str]:
     """Split a dotted key into unquoted parts. Names that the person chose may contain dots."""
-    table, _, rest = key.partition(".")
-    of_folder = table == "rules" and rest.startswith(('"', "'"))
-    if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
+    table, _, inner_key = key.partition(".")
+    of_folder = table == "rules" and inner_key.startswith(('"', "'"))
+    if not inner_key or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
         return [table, *key.split(".")[1:]]
     if of_folder or table in NAMED_TABLES:
-        name, dot, last = rest.rpartition(".")
-        parts = [table, name, last] if dot else [table, rest]
+        name, dot, last = inner_key.rpartition(".")
+        parts = [table, name, last] if dot else [table, inner_key]
     else:
-        parts = [table, rest]
+        parts = [table, inner_key]
     return [_unquote_part(part) for part in parts]
 
 
@@ -125,12 +125,12 @@ def check_value(key: str, value: Any, source: str = "") -> SettingValue:
     except ValueError as error:
         raise NexusError("config", source or "the settings", f"{key}: {error}", "Correct the value") from error
     if fit is None:
-        shown = f'"{value}"' if isinstance(value, str) else str(value)
-        if len(shown) > LONGEST_SHOWN:
-            shown = f"a value of {len(shown)} characters"
+        literal = f'"{value}"' if isinstance(value, str) else str(value)
+        if len(literal) > LONGEST_SHOWN:
+            literal = f"a value of {len(literal)} characters"
         expected = rule.expected if rule else f"a table [{key}]"
         raise NexusError(
-            "config", source or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
+            "config", source or "the settings", f"{key} is {literal}, expected {expected}", "Correct the value"
         )
     return fit
 

@@ -89,7 +89,7 @@ def exists(path: Path) -> bool:
 
 def private_dir(path: Path) -> Path:
     """Create `path` and its missing parents with mode 0700 and return it; raise `OSError` on failure."""
-    missing = takewhile(lambda each: not each.exists(), (path, *path.parents))
+    missing = takewhile(lambda candidate: not candidate.exists(), (path, *path.parents))
     for folder in reversed([*missing]):
         folder.mkdir(mode=0o700, exist_ok=True)
     return path

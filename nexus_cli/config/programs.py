@@ -152,7 +152,7 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
     try:
-        return any(is_below(here, *folders) for here, _ in follow_path(path))
+        return any(is_below(place, *folders) for place, _ in follow_path(path))
     except OSError:
         return True
 

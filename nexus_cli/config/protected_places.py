@@ -447,8 +447,8 @@ def fold_name(name: str) -> str:
     """Normalize a name as the most lenient file system would: no case, invisible characters, final dots or spaces."""
     if name.isascii():
         return name.casefold().rstrip(". ")
-    shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-    return shown.casefold().rstrip(". ")
+    visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    return visible.casefold().rstrip(". ")
 
 
 def home_folders(home_value: str) -> list[Path]:

@@ -20,11 +20,11 @@ def refuse_bad_url(url: str) -> None:
     """Raise `UsageError` if `url` is not a valid server URL."""
     try:
         parts = urlsplit(url)
-        there = bool(parts.path) if url.startswith(UNIX) else parts.scheme == "http" and bool(parts.hostname)
-        there = there and (parts.port is None or parts.port > 0)
+        is_valid = bool(parts.path) if url.startswith(UNIX) else parts.scheme == "http" and bool(parts.hostname)
+        is_valid = is_valid and (parts.port is None or parts.port > 0)
     except ValueError:
-        there = False
-    if not there:
+        is_valid = False
+    if not is_valid:
         raise UsageError(url[:200], "not a server URL", f"Use http://HOST:PORT or {UNIX}PATH")
 
 

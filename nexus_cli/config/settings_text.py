@@ -27,10 +27,12 @@ def settings_text(head: str = HEAD, mark: str = "") -> str:
     for table, settings in FIXED_TABLES.items():
         if table:
             blocks.append([*_comment(TABLE_HELP.get(table, "")), f"[{table}]", *_list(settings, mark)])
-    for heading, shown, text in (
+    for heading, example, text in (
         (*top_setting.example, top_setting.help) for name, top_setting in top.items() if name not in plain
     ):
-        blocks.append([*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(shown[key])}" for key in shown)])
+        blocks.append(
+            [*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(example[key])}" for key in example)]
+        )
     for table, setting in OPEN_TABLES.items():
         values = [f"{mark}{name} = {toml_literal(value)}" for name, value in setting.default.items()]
         blocks.append([*_comment(setting.help), f"[{table}]", *values])

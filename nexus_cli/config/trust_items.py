@@ -54,7 +54,7 @@ _FOLDERS = {
     **{ABOVE + folder: "agent" for folder in AGENTS},
 }
 """Folders with items that are whole files, and the kind of these."""
-_WHOLE = {*_FOLDERS.values(), "identity"}
+_WHOLE_FILE_KINDS = {*_FOLDERS.values(), "identity"}
 _SERVER_FILES = {OWN_SERVERS: ("mcpServers", "servers"), **{ABOVE + path: (key,) for path, key in SERVERS.items()}}
 """Files of servers, and the keys that these may be below."""
 _SPLIT = {SETTINGS, *_SERVER_FILES, *(ABOVE + path for path in HOOKS)}
@@ -131,20 +131,25 @@ def split_items(
 
 
 def keep_files(
-    files: Mapping[str, bytes], items: Mapping[str, TrustItem], kept: Mapping[str, TrustItem]
+    files: Mapping[str, bytes], items: Mapping[str, TrustItem], kept_items: Mapping[str, TrustItem]
 ) -> dict[str, bytes]:
-    """Return the whole files of the items that are `kept` out of `items`, and the settings, of which those that are not
-    kept whole lack rules, hooks and servers: these are read as items."""
-    whole = {name: data for item in kept.values() if item.kind in _WHOLE for name, data in item.parts.items()}
-    if not any(item.file == SETTINGS for item in kept.values()):
-        return whole
+    """Return the whole files of those of `items` that are in `kept_items`, and the settings. Settings that are not kept
+    whole lack rules, hooks and servers: these are read as items."""
+    whole_files = {
+        name: data
+        for item in kept_items.values()
+        if item.kind in _WHOLE_FILE_KINDS
+        for name, data in item.parts.items()
+    }
+    if not any(item.file == SETTINGS for item in kept_items.values()):
+        return whole_files
     table = _read_toml(files[SETTINGS])
-    if table is None or all(key in kept for key, item in items.items() if item.file == SETTINGS):
-        return {**whole, SETTINGS: files[SETTINGS]}
+    if table is None or all(key in kept_items for key, item in items.items() if item.file == SETTINGS):
+        return {**whole_files, SETTINGS: files[SETTINGS]}
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
-    remaining_table = _take_items(table)[0] if "settings" in kept else {}
-    return {**whole, SETTINGS: tomlkit.dumps(remaining_table).encode()}
+    remaining_table = _take_items(table)[0] if "settings" in kept_items else {}
+    return {**whole_files, SETTINGS: tomlkit.dumps(remaining_table).encode()}
 
 
 def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustItem:
@@ -252,8 +257,8 @@ def _take_items(
     server_table = as_table(table.get("mcp"))
     trusted = {"rules": listed, "hook": hook_entries, "mcp": server_table}
     settings = {key: value for key, value in table.items() if not trusted.get(key)}
-    if listed and (other := {key: value for key, value in rules.items() if key not in listed}):
-        settings["rules"] = other
+    if listed and (other_rules := {key: value for key, value in rules.items() if key not in listed}):
+        settings["rules"] = other_rules
     return (
         settings,
         [(kind, entry) for kind, entries in listed.items() for entry in entries],

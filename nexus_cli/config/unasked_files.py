@@ -64,9 +64,9 @@ class UnaskedFiles:
         return real
 
     def _check_place(self, path: Path, real: Path, by_name: bool) -> None:
-        leads = f"links to {_shown(real)}, " if real != Path(os.path.abspath(path)) else ""
+        leads = f"links to {_format_path(real)}, " if real != Path(os.path.abspath(path)) else ""
         if not real.is_relative_to(self.project):
-            raise FileRefused(f"links to {_shown(real)}, outside the project")
+            raise FileRefused(f"links to {_format_path(real)}, outside the project")
         if is_of_somebody_else(path):
             raise FileRefused("belongs to another user")
         if by_name and not leads:
@@ -108,7 +108,7 @@ class UnaskedFiles:
         if secrets.find(path):
             return
         if secrets.find(real) or is_credential_name(real.name) or (has_more_names and self._is_secret(status)):
-            leads = f"links to {_shown(real)}" if real != path else "is a hard link to a file"
+            leads = f"links to {_format_path(real)}" if real != path else "is a hard link to a file"
             raise FileRefused(f"{leads}, which holds credentials")
 
     def _check_content(self, path: Path, real: Path, data: bytes, status: os.stat_result) -> None:
@@ -116,7 +116,9 @@ class UnaskedFiles:
         has_more_names = status.st_nlink > 1
         if holds_credentials("" if has_more_names else real.name, data) or (has_more_names and self._is_secret(status)):
             leads = real != Path(os.path.abspath(path))
-            raise FileRefused(f"links to {_shown(real)}, which holds credentials" if leads else "holds credentials")
+            raise FileRefused(
+                f"links to {_format_path(real)}, which holds credentials" if leads else "holds credentials"
+            )
 
     def _is_secret(self, status: os.stat_result) -> bool:
         """Return True if a file has the name of credentials too, in the project's folder or in a secret place."""
@@ -159,5 +161,5 @@ def _is_same(path: Path, status: os.stat_result) -> bool:
         return False
 
 
-def _shown(path: Path) -> str:
+def _format_path(path: Path) -> str:
     return one_line(replace_surrogates(str(path)))

@@ -41,7 +41,7 @@ SETTINGS_KEYS = ("statusLine", "outputStyle")
 """Keys of these files worth reporting; files without them are ignored."""
 PERMISSION_KEYS = ("allow", "additionalDirectories", "defaultMode")
 """Keys of `permissions` worth reporting: not its rules that ask or deny."""
-TOLD = RecordFile("unsupported.json", "projects")
+LAST_SHOWN = RecordFile("unsupported.json", "projects")
 """The hash of the line that was shown last, by project and front end."""
 MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
@@ -53,7 +53,7 @@ class Unsupported:
 
     path: str
     """Relative to the project."""
-    what: str
+    label: str
 
 
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
@@ -61,7 +61,7 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     they are the person's own. Never raises."""
     is_home = os.path.realpath(project) == os.path.realpath(home_folder())
     places = {} if is_home else PLACES
-    items = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
+    items = [Unsupported(path, label) for path, (label, _) in places.items() if os.path.exists(project / path)]
     for path in RULES:
         table = read_settings(project, path) or {}
         permissions = table.get("permissions")
@@ -86,8 +86,10 @@ def read_settings(project: Path, name: str) -> JsonObject | None:
 
 def describe_unsupported(unsupported: tuple[Unsupported, ...]) -> str:
     """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
-    whats = group_pairs((item.path, item.what) for item in unsupported)
-    descriptions = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
+    labels_by_path = group_pairs((item.path, item.label) for item in unsupported)
+    descriptions = [
+        path if path.endswith(labels[0]) else f"{path} ({', '.join(labels)})" for path, labels in labels_by_path.items()
+    ]
     return f"Found {', '.join(descriptions)}: not supported (details: `nexus doctor`)" if descriptions else ""
 
 
@@ -102,9 +104,9 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
 def is_news(key: str, line: str) -> bool:
     """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
     now = hashlib.sha256(line.encode()).hexdigest()[:16]
-    hashes = TOLD.read()
+    hashes = LAST_SHOWN.read()
     if hashes.get(key, "") == now or not (line or key in hashes):
         return False
     with suppress(OSError):  # the line is shown again then
-        TOLD.write({**hashes, key: now})
+        LAST_SHOWN.write({**hashes, key: now})
     return True

@@ -168,10 +168,10 @@ class ContextManager:
         self._restore()
         if not self._markers and self.is_over_budget():
             self._truncate()
-        shown = tuple(self._window())
-        self._built = (self.conversation.epoch.id, self.conversation.last, shown)
+        visible = tuple(self._window())
+        self._built = (self.conversation.epoch.id, self.conversation.last, visible)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
-        return system + [_own(_join_preamble(item.message, item.preamble)) for item in shown]
+        return system + [_own(_join_preamble(item.message, item.preamble)) for item in visible]
 
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
@@ -232,13 +232,13 @@ class ContextManager:
             (
                 size
                 for size in range(min(len(visible), len(preserved)), 0, -1)
-                if _same(visible[-size:], preserved[:size])
+                if _are_messages_of(visible[-size:], preserved[:size])
             ),
             0,
         )
         added = [m for m in preserved[matched:] if m.role is not Role.TOOL or m.content != PLACEHOLDER]
         request = next((item for item in reversed(visible) if item.is_request), None)
-        has_request = request is None or any(_same([request], [message]) for message in preserved)
+        has_request = request is None or any(_are_messages_of([request], [message]) for message in preserved)
         summary = WindowItem(
             self.conversation.last,
             ItemForm.SUMMARY,
@@ -319,7 +319,7 @@ class ContextManager:
         epoch: Epoch | None = None,
         items: Sequence[WindowItem] | None = None,
         anchor: Anchor | None = None,
-        told: SectionRows = (),
+        event_rows: SectionRows = (),
         added: int = 0,
         texts: Sequence[str] = (),
     ) -> RequestPlan:
@@ -330,16 +330,16 @@ class ContextManager:
         window, frame = conversation.counts(epoch, items), epoch or conversation.epoch
         if epoch is not None:
             estimate = estimate.unanchored.anchored(anchor, window)
-        shown = conversation.items if items is None else items
+        visible = conversation.items if items is None else items
         return project(
             frame,
             window,
             estimate,
             self.budget,
             room=self.room,
-            outlook=conversation.sent.outlook(frame, shown, self.model.info, now) if now else None,
+            outlook=conversation.sent.outlook(frame, visible, self.model.info, now) if now else None,
             waiting=sum(map(self.count, texts)),
-            told=told,
+            event_rows=event_rows,
             added=added,
         )
 
@@ -386,9 +386,9 @@ class ContextManager:
         line = f"{report}; used for this session only. To keep it: {window_command(self.model.info, limit)}"
         return Notice(line, warning=False)
 
-    def _is_absurd(self, limit: int, counted: int, named: int | None) -> bool:
+    def _is_absurd(self, limit: int, counted: int, stated: int | None) -> bool:
         """Return True for a window without room for system text and tools, if the error miscounts the request."""
-        if not named or Estimate.is_plausible(named, counted):
+        if not stated or Estimate.is_plausible(stated, counted):
             return False
         room = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
         return sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * room
@@ -445,10 +445,10 @@ class ContextManager:
 
     def fork(self, agent: str) -> ContextManager:
         """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
-        other, parent = copy(self), self.conversation
-        other.conversation = parent.fork(parent.log.open_lane(agent, parent.last))
-        other.cut_run = -1
-        return other
+        forked, parent = copy(self), self.conversation
+        forked.conversation = parent.fork(parent.log.open_lane(agent, parent.last))
+        forked.cut_run = -1
+        return forked
 
     def _header_with(self, prompt: str) -> Epoch:
         prompt = replace_surrogates(prompt)
@@ -465,10 +465,10 @@ class ContextManager:
 
     def _visible_items(self) -> list[WindowItem]:
         """Return the last built items of this epoch and additions since; late results replace their placeholders."""
-        epoch, last, shown = self._built
+        epoch, last, built = self._built
         if epoch != self.conversation.epoch.id:
             return self.conversation.items
-        visible = list(shown)
+        visible = list(built)
         waiting = {item.message.tool_call_id: index for index, item in enumerate(visible) if is_placeholder(item)}
         for item in self.conversation.items:
             if item.entry > last:
@@ -506,11 +506,11 @@ class ContextManager:
         groups = list(from_first_user_message(self.conversation.groups()))
         request = next((index for index in reversed(range(len(groups))) if groups[index][0].is_request), -1)
         for index in {request, -1} if groups else ():
-            groups[index] = tuple(map(self._whole, groups[index]))
+            groups[index] = tuple(map(self._original, groups[index]))
         head, drops = self.truncator.cut(self.conversation, self.available, groups)
         self.conversation.rewrite(head, "truncation", drops)
 
-    def _whole(self, item: WindowItem) -> WindowItem:
+    def _original(self, item: WindowItem) -> WindowItem:
         """Return the original of an elided item, so that a second cut starts from it."""
         if item.form is not ItemForm.ELIDED:
             return item
@@ -522,8 +522,8 @@ class ContextManager:
             return
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(WindowItem.of(entry)) for entry in read)]
-        whole = self._window(items)
-        if self.conversation.epoch.header_tokens + sum_tokens(whole) <= self.available:
+        full_window = self._window(items)
+        if self.conversation.epoch.header_tokens + sum_tokens(full_window) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 
@@ -556,7 +556,7 @@ def _own(message: Message) -> Message:
     return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
 
 
-def _same(items: Sequence[WindowItem], messages: Sequence[Message]) -> bool:
+def _are_messages_of(items: Sequence[WindowItem], messages: Sequence[Message]) -> bool:
     """True if `messages` are those of the items, with or without their preambles."""
     return all(
         message in (item.message, _join_preamble(item.message, item.preamble))

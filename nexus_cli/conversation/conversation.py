@@ -133,12 +133,12 @@ class Conversation:
     def fork(self, log: Log) -> Self:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
-        other = copy(self)
-        other.log, other.tail, other.sent = log, list(self.tail), copy(self.sent)
-        other._entries = dict(self._entries)
-        other._changed_preambles = set(self._changed_preambles)
-        other._wire = self._wire.fork() if self._wire else None
-        return other
+        forked = copy(self)
+        forked.log, forked.tail, forked.sent = log, list(self.tail), copy(self.sent)
+        forked._entries = dict(self._entries)
+        forked._changed_preambles = set(self._changed_preambles)
+        forked._wire = self._wire.fork() if self._wire else None
+        return forked
 
     # -- the log -------------------------------------------------------------------------------------------------
 
@@ -149,19 +149,19 @@ class Conversation:
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, both included; the log is asked for those that are not known."""
-        known, read, wanted = self._entries, dict[int, Entry](), range(first, last + 1)
-        if missing := [number for number in wanted if number not in known]:
+        entries, read, numbers = self._entries, dict[int, Entry](), range(first, last + 1)
+        if missing := [number for number in numbers if number not in entries]:
             read = {entry.id: entry for entry in self.log.read(missing[0], missing[-1])}
             for entry in self._in_use(read.values()):
-                known.setdefault(entry.id, entry)
-        return [known_entry for number in wanted if (known_entry := known.get(number) or read.get(number))]
+                entries.setdefault(entry.id, entry)
+        return [known_entry for number in numbers if (known_entry := entries.get(number) or read.get(number))]
 
     def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return those of `entries` that the window shows or that belong to the run: the text of any other is read
         when it is asked for."""
-        shown = {item.entry for item in self.epoch.head if item.shows_entry}
+        visible = {item.entry for item in self.epoch.head if item.shows_entry}
         first = min(self.run or self.epoch.base + 1, self.epoch.base + 1)
-        return [entry for entry in entries if entry.id >= first or entry.id in shown]
+        return [entry for entry in entries if entry.id >= first or entry.id in visible]
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
@@ -254,9 +254,9 @@ class Conversation:
     def restored_head(self, old: Epoch) -> tuple[WindowItem, ...]:
         """Return the head of an epoch with the cause `undo`: that of `old` and all items since, or as the window has
         them."""
-        shown = {item.entry: item for item in self.items if item.form is ItemForm.FULL and not is_placeholder(item)}
+        visible = {item.entry: item for item in self.items if item.form is ItemForm.FULL and not is_placeholder(item)}
         since = self.read(old.base + 1, self.last)
-        return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))
+        return (*old.head, *(visible.get(entry.id) or WindowItem.of(entry) for entry in since))
 
     def next_step(self) -> NextStep:
         """Return the loop's next step."""
@@ -326,17 +326,17 @@ class Conversation:
         return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
 
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
-        other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
-        self.messages_tokens += other.tokens - item.tokens
+        changed = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
+        self.messages_tokens += changed.tokens - item.tokens
         self.version = next(VERSIONS)
         if item in self.tail:
-            self.tail[self.tail.index(item)] = other
+            self.tail[self.tail.index(item)] = changed
             entry = self._entries[item.entry]
-            self._entries[item.entry] = replace(entry, preamble=preamble, tokens=other.tokens)
+            self._entries[item.entry] = replace(entry, preamble=preamble, tokens=changed.tokens)
             return
         self._changed_preambles.add(item.entry)
         self.epoch = replace(
-            self.epoch, head=tuple(other if window_item is item else window_item for window_item in self.epoch.head)
+            self.epoch, head=tuple(changed if window_item is item else window_item for window_item in self.epoch.head)
         )
 
     def is_preamble_due(self) -> bool:

@@ -47,36 +47,36 @@ class MessageElider:
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
         """Return `call` with its longest strings cut; if that is not enough, with one marker for all arguments."""
-        whole = self.count(call.arguments_text)
-        if whole <= cap:
+        full_size = self.count(call.arguments_text)
+        if full_size <= cap:
             return call
         leaves = [self.count(text) for text in _strings(call.arguments)]
-        height = fill_level(leaves, cap - (whole - sum(leaves)))
+        height = fill_level(leaves, cap - (full_size - sum(leaves)))
         lean = map_texts(call.arguments, lambda text: self._elide_text(text, height, marker))
         tokens = self.count(compact(lean))
         if tokens > cap:
             length = len(call.arguments_text)
-            bare = {"...": marker(0, length, length, whole)}
+            bare = {"...": marker(0, length, length, full_size)}
             lean = bare if self.count(compact(bare)) < tokens else lean
         return replace(call, arguments=lean)
 
     def _elide_text(self, text: str, cap: int, marker: Marker) -> str:
         """Return `text` in about `cap` tokens, only its marker if there is no room, never longer than before."""
-        whole = self.count(text)
-        if whole <= cap:
+        full_size = self.count(text)
+        if full_size <= cap:
             return text
-        short = elide_text(text, cap, self.count, marker).text or marker(0, len(text), len(text), whole)
-        return short if self.count(short) < whole else text
+        short = elide_text(text, cap, self.count, marker).text or marker(0, len(text), len(text), full_size)
+        return short if self.count(short) < full_size else text
 
 
 def fill_level(sizes: Sequence[int], budget: int) -> int:
     """Return the size to which the largest ones must be cut so that all together fit `budget`."""
-    left = max(0, budget)
-    for rest, value in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - rest)
+    remaining = max(0, budget)
+    for place, value in enumerate(sorted(sizes)):
+        share = remaining // (len(sizes) - place)
         if value > share:
             return share
-        left -= value
+        remaining -= value
     return max(sizes, default=0)
 
 

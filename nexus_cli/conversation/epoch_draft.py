@@ -17,18 +17,18 @@ class EpochDraft:
 
     frame: Epoch
     """An epoch whose header the new one takes: model, system text, tools, rules and effort."""
-    left: Sequence[PendingDrop] = ()
+    pending: Sequence[PendingDrop] = ()
     """Each drop with kind and value of the memo beside it."""
 
     @property
     def drops(self) -> list[Drop]:
         """The drops with their texts."""
-        return [drop for drop, _ in self.left]
+        return [drop for drop, _ in self.pending]
 
     @property
     def notes(self) -> list[Note]:
         """The memos beside them."""
-        return [note for _, note in self.left]
+        return [note for _, note in self.pending]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import canonical
 
-Named = tuple[tuple[str, str], ...]
+NamedHashes = tuple[tuple[str, str], ...]
 """Names and hashes, in order."""
 SYSTEM = "system text"
 """Last section, for text that no recorded section of an older epoch covers."""
@@ -30,9 +30,9 @@ class Fingerprint:
     model: str
     effort: str
     tool_choice: str
-    tools: Named
-    sections: Named
-    messages: Named
+    tools: NamedHashes
+    sections: NamedHashes
+    messages: NamedHashes
     """By entry or item, see `name_of`."""
 
     @classmethod
@@ -40,8 +40,8 @@ class Fingerprint:
         """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
         tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
         sections = [(str(load["id"]), _of_section(load)) for load in epoch.section_rows]
-        whole = (SYSTEM, _sha(epoch.system.encode()))
-        return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
+        system_part = (SYSTEM, _sha(epoch.system.encode()))
+        return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, system_part), tuple(messages))
 
     @classmethod
     def of_hashes(cls, epoch: Epoch, head: Iterable[bytes], entries: Iterable[tuple[int, bytes]]) -> Fingerprint:
@@ -111,11 +111,11 @@ def common_messages(before: Fingerprint, after: Fingerprint) -> int:
     return next((place for place, (old, new) in enumerate(pairs) if old[1] != new[1]), len(pairs))
 
 
-def _fixed_parts(fingerprint: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
+def _fixed_parts(fingerprint: Fingerprint) -> tuple[str, str, str, NamedHashes, tuple[str, str]]:
     return fingerprint.model, fingerprint.effort, fingerprint.tool_choice, fingerprint.tools, fingerprint.sections[-1]
 
 
-def _among(kind: str, before: Named, after: Named) -> Difference | None:
+def _among(kind: str, before: NamedHashes, after: NamedHashes) -> Difference | None:
     """Return the first tool or section that changed, was added or removed; `order` if only their order changed."""
     if before == after:
         return None

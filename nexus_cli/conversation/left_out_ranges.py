@@ -27,12 +27,14 @@ _BUT = re.compile(
 _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
-def unseen_ranges(gone: Iterable[WindowItem], kept_items: Iterable[WindowItem], last: int) -> tuple[EntryRange, ...]:
+def unseen_ranges(
+    removed_items: Iterable[WindowItem], kept_items: Iterable[WindowItem], last: int
+) -> tuple[EntryRange, ...]:
     """Return the messages up to `last` that are neither in the removed items nor in the kept ones, in order."""
-    items = list(gone)
+    items = list(removed_items)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
-    shown = ranges_of(item.entry for item in [*items, *kept_items] if not item.replaces_others)
-    return tuple(unseen for first, end in join_ranges(spans) for unseen in subtract_ranges(first, end, shown))
+    shown_ranges = ranges_of(item.entry for item in [*items, *kept_items] if not item.replaces_others)
+    return tuple(unseen for first, end in join_ranges(spans) for unseen in subtract_ranges(first, end, shown_ranges))
 
 
 def _left_out_ranges(item: WindowItem) -> list[EntryRange]:

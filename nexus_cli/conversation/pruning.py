@@ -30,7 +30,7 @@ OLD = 16
 """Groups after which what was read, searched or run counts as stale by its age alone."""
 CUT = "left out: recall("
 """Mark of a shortened result."""
-NAMED = 120
+LONGEST_SUBJECT = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
 """Arguments of a call that reads a part of a file: its first line, and how many."""
@@ -71,7 +71,7 @@ class StaleResult:
     def what(self) -> str:
         """The call: `read_file src/a.py`."""
         subject = one_line(self.subject)
-        return f"{self.call.name} {clip_text(subject, NAMED, '...')}"
+        return f"{self.call.name} {clip_text(subject, LONGEST_SUBJECT, '...')}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
         """Return the item with the stub as its text; its preamble stays."""
@@ -103,7 +103,9 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             if tool.runs_commands:
                 if is_old and _is_long(item):
                     command = str(call.arguments.get(tool.subject, ""))
-                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content, NAMED)))
+                    stale_results.append(
+                        StaleResult(item, call, command, AGED, last_line(item.message.content, LONGEST_SUBJECT))
+                    )
                 continue
             if not _touches_files(tool):
                 continue
@@ -159,8 +161,8 @@ class StaleBatch:
             name, entry = next_drop() if next_drop else STUB, stale_result.item.entry
             stubs[entry] = stale_result.stub(name, measure)
             tokens = stale_result.item.tokens - stubs[entry].tokens
-            what = f"result of {stale_result.what} ({stale_result.why})"
-            drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
+            subject = f"result of {stale_result.what} ({stale_result.why})"
+            drops.append(Drop(name, subject, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
         return with_stubs(conversation.groups(), stubs), drops
 
 
@@ -206,20 +208,20 @@ class _Later:
     def __init__(self) -> None:
         self._reads: dict[Key, set[tuple[int, float, bool]]] = {}
         self._changed: set[str] = set()
-        self._asked: set[Key] = set()
+        self._searches: set[Key] = set()
 
     def why(self, earlier: _NamedCall) -> str:
         """Return the reason that the result of an earlier call is stale, "" if it is not."""
         if earlier.tool.finds_files:
-            return f"{LISTED[earlier.tool.reads]} again below" if earlier.whole_key in self._asked else ""
+            return f"{LISTED[earlier.tool.reads]} again below" if earlier.whole_key in self._searches else ""
         if not earlier.tool.reads_content or not earlier.paths:
             return ""
         if not self._changed.isdisjoint(earlier.paths):
             return "changed below"
         first, last = _lines(earlier.call)
         again = any(
-            (start <= first and last <= end and whole) or (start, end) == (first, last)
-            for start, end, whole in self._reads.get(earlier.file_key, ())
+            (start <= first and last <= end and is_whole) or (start, end) == (first, last)
+            for start, end, is_whole in self._reads.get(earlier.file_key, ())
         )
         return "read again below" if again else ""
 
@@ -230,7 +232,7 @@ class _Later:
         elif item.form is not ItemForm.FULL:
             return
         elif later_call.tool.finds_files:
-            self._asked.add(later_call.whole_key)
+            self._searches.add(later_call.whole_key)
         elif later_call.paths and self._changed.isdisjoint(later_call.paths):
             lines = (*_lines(later_call.call), CUT not in item.message.content)
             self._reads.setdefault(later_call.file_key, set()).add(lines)
@@ -255,11 +257,11 @@ def _has_failed(call: ToolCall, item: WindowItem, paths: Sequence[str]) -> bool:
 
 def _lines(call: ToolCall) -> tuple[int, float]:
     """Return the lines that a call asks for: the first, and one past the last."""
-    first, limit = _whole(call.arguments.get(LINES[0]), 1), call.arguments.get(LINES[1])
+    first, limit = _read_int(call.arguments.get(LINES[0]), 1), call.arguments.get(LINES[1])
     if limit == 0:  # an outline, which no range of lines contains
         return 0, 0
-    return first, float("inf") if limit is None else first + _whole(limit, 0)
+    return first, float("inf") if limit is None else first + _read_int(limit, 0)
 
 
-def _whole(value: Any, otherwise: int) -> int:
+def _read_int(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise

@@ -14,7 +14,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 
-NAMED = 4
+MOST_LISTED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
 
@@ -36,12 +36,12 @@ class ReadLines:
         """Format the lines, `1840-1989 of 3,495`, or their number if there are many spans; "" for a whole file."""
         if self.is_whole:
             return ""
-        whole = f"{_count(self.spans):,} of {self.total:,} lines"
-        return whole if len(self.spans) > NAMED else f"{_name(self.spans)} of {self.total:,}"
+        number = f"{_count(self.spans):,} of {self.total:,} lines"
+        return number if len(self.spans) > MOST_LISTED else f"{_name(self.spans)} of {self.total:,}"
 
     def describe_changes(self) -> str:
         """Format the changed lines, `443-446, 500`, or their number; "" if they are unknown."""
-        return f"{_count(self.changed):,} lines" if len(self.changed) > NAMED else _name(self.changed)
+        return f"{_count(self.changed):,} lines" if len(self.changed) > MOST_LISTED else _name(self.changed)
 
 
 def _name(spans: Sequence[EntryRange]) -> str:
@@ -102,8 +102,8 @@ def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[E
     moved: list[EntryRange] = []
     low, by = 1, 0
     for high, old_end, _, end in (*edits, (sys.maxsize, 0, 0, 0)):
-        kept = ((max(first, low), min(last, high)) for first, last in spans)
-        moved += [(first + by, last + by) for first, last in kept if first <= last]
+        unchanged = ((max(first, low), min(last, high)) for first, last in spans)
+        moved += [(first + by, last + by) for first, last in unchanged if first <= last]
         low, by = old_end + 1, end - old_end
     return moved
 

@@ -41,10 +41,10 @@ class Wire:
 
     def fork(self) -> Wire:
         """Return a wire that begins with this one's lines and grows independently."""
-        other = object.__new__(Wire)
-        other.__dict__.update(self.__dict__)
-        other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
-        return other
+        forked = object.__new__(Wire)
+        forked.__dict__.update(self.__dict__)
+        forked.messages, forked._ids, forked._hash = list(self.messages), dict(self._ids), self._hash.copy()
+        return forked
 
     def extend(self, items: Iterable[WindowItem]) -> list[bytes]:
         """Append arranged items; return for each the SHA-256 of its lines."""

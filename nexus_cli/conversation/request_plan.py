@@ -32,7 +32,7 @@ class RequestPlan:
     """Our counts of the messages."""
     waiting: int
     """Our count of the texts waiting for the person's next message, which are not in the window."""
-    told: SectionRows
+    event_rows: SectionRows
     """Event sections included in its newest message."""
     counted: UsedTokens
     """Tokens by layer, by nexus's own count."""
@@ -90,7 +90,7 @@ class RequestPlan:
         used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.window.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
-        return (*system, *scale_sections(self.told, used.event, self.messages_scale))
+        return (*system, *scale_sections(self.event_rows, used.event, self.messages_scale))
 
     # -- cache -------------------------------------------------------------------------------------------------
 
@@ -122,14 +122,14 @@ def project(
     room: int | None = None,
     outlook: Outlook | None = None,
     waiting: int = 0,
-    told: SectionRows = (),
+    event_rows: SectionRows = (),
     added: int = 0,
     reported: int | None = None,
 ) -> RequestPlan:
     """Return the request of a window under `epoch`. Its size is the `reported` tokens, else the `estimate`; `room` is
     by default what the budget has. `added` are the tokens of texts that the window does not have yet, by our count: of
-    `told` and separators, or of one more message."""
-    late = sum(int(row["tokens"]) for row in told)
+    `event_rows` and separators, or of one more message."""
+    late = sum(int(row["tokens"]) for row in event_rows)
     messages = added + window.totals[-1] + waiting
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
     tokens = estimate.expected(counted.total, window) if reported is None else reported
@@ -137,7 +137,7 @@ def project(
         epoch,
         window,
         waiting,
-        told,
+        event_rows,
         counted,
         replace(budget, used=estimate.layers(counted, tokens)),
         budget.available if room is None else room,

@@ -100,8 +100,8 @@ class SentRequest:
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
-        same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
-        return None if same < 0 else arrange(items)[:same]
+        common = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
+        return None if common < 0 else arrange(items)[:common]
 
 
 @dataclass(frozen=True, slots=True)

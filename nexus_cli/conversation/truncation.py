@@ -36,8 +36,8 @@ class Hole:
     last: int
     """First and last left-out entry."""
     tokens: int
-    """Tokens of `gone`."""
-    gone: tuple[WindowItem, ...] = ()
+    """Tokens of `leaving`."""
+    leaving: tuple[WindowItem, ...] = ()
     """Items that leave the window now."""
     markers: tuple[WindowItem, ...] = ()
     """Markers of items left out earlier."""
@@ -103,15 +103,15 @@ def _shrink_requests(
     """Elide in `groups` the newest, then the requests before it, until all fit `hard`; unchanged without room."""
     tail = len(groups) - 1
     earlier = [index for index in requests if index != tail]
-    others = sum(sum_tokens(groups[index]) for index in earlier)
-    if hard <= 0 or others + sum_tokens(groups[tail]) <= hard:
+    earlier_tokens = sum(sum_tokens(groups[index]) for index in earlier)
+    if hard <= 0 or earlier_tokens + sum_tokens(groups[tail]) <= hard:
         return groups
     cap = max(int(hard * REQUEST_SHARE), floor)
     if tail in requests:
         return _level_requests(groups, requests, cap, elider)
-    groups[tail] = _fit_group(groups[tail], hard - min(others, cap), elider)
-    room = max(min(cap, hard - sum_tokens(groups[tail])), min(others, floor))
-    return _level_requests(groups, earlier, room, elider) if others > room else groups
+    groups[tail] = _fit_group(groups[tail], hard - min(earlier_tokens, cap), elider)
+    room = max(min(cap, hard - sum_tokens(groups[tail])), min(earlier_tokens, floor))
+    return _level_requests(groups, earlier, room, elider) if earlier_tokens > room else groups
 
 
 def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, elider: MessageElider) -> list[Group]:

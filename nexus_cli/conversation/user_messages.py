@@ -85,12 +85,12 @@ def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     return ((entry, text) for entry, text, source in sourced if source == PERSON)
 
 
-def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
+def words_before(conversation: Conversation, last: int, excluded: Collection[int] = ()) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `excluded`, newest
     first. Includes messages that other parties wrote, see `find_others`."""
     refused = ((refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry <= last)
     for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda pair: -pair[0]):
-        words = "" if entry in shown else split_attachments(text)[0]
+        words = "" if entry in excluded else split_attachments(text)[0]
         if words:
             yield entry, words
 
@@ -98,7 +98,7 @@ def words_before(conversation: Conversation, last: int, shown: Collection[int] =
 def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield the messages behind the window's summary and markers, and the refusal reasons, newest first."""
     hidden = (item.entry for item in conversation.items if item.replaces_others)
-    shown = {item.entry for item in conversation.items if item.shows_entry}
+    visible = {item.entry for item in conversation.items if item.shows_entry}
     last = max(hidden, default=0)
     refused = [(refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry > last]
-    return chain(refused, words_before(conversation, last, shown))
+    return chain(refused, words_before(conversation, last, visible))

@@ -20,7 +20,7 @@ from nexus_cli.core.message import Message, Role
 
 MOST = 5
 """Most drops that one marker names: each takes room, and is one more to read or search."""
-_NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
+_RECALL_ID = re.compile(r'recall\("(d\d{1,18})"\)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +46,31 @@ class RecallLinks:
 def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     """Return the drops that `hole` needs. If the model never `recalls`, earlier drops are not named to it."""
     before = join_ranges(hole_ranges(hole.markers))
-    went = [item for item in hole.gone if item.form is not ItemForm.SUMMARY]
+    went = [item for item in hole.leaving if item.form is not ItemForm.SUMMARY]
     spans = join_ranges([*((item.entry, item.entry) for item in went), *subtract_ranges(hole.first, hole.last, before)])
     drop_lists = [_drops_named(item.message.content) for item in hole.markers if hole_ranges([item])]
     names = tuple(dict.fromkeys(name for several in drop_lists for name in several))
-    if len(went) == len(hole.gone) and (not recalls or (all(drop_lists) and len(names) + len(spans) <= MOST)):
-        return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
+    if len(went) == len(hole.leaving) and (not recalls or (all(drop_lists) and len(names) + len(spans) <= MOST)):
+        return RecallLinks(names, tuple(HolePart(_name_messages(span), _tokens(went, span), span) for span in spans))
     return RecallLinks((), (_all(hole, went),))
 
 
-def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
+def hole_line(first: int, last: int, drop_ids: Sequence[str]) -> str:
     """Return the line that replaces the left-out messages from `first` to `last`."""
-    how = ", ".join(f'recall("{name}")' for name in ways)
-    return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
+    how = ", ".join(f'recall("{name}")' for name in drop_ids)
+    return f"{HOLE.format(first, last)} Read them with {how}.]" if drop_ids else f"{HOLE.format(first, last)}]"
 
 
 def _drops_named(text: str) -> list[str]:
     """Return the drops that the first line of a marker names."""
-    return _NAMED.findall(text.partition("\n")[0])
+    return _RECALL_ID.findall(text.partition("\n")[0])
 
 
 def _tokens(items: Iterable[WindowItem], span: EntryRange) -> int:
     return sum(item.tokens for item in items if span[0] <= item.entry <= span[1])
 
 
-def _what(*spans: EntryRange) -> str:
+def _name_messages(*spans: EntryRange) -> str:
     return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
@@ -78,8 +78,8 @@ def _all(hole: Hole, went: Sequence[WindowItem]) -> HolePart:
     """Return one drop for the whole hole, with the tokens that left the window now."""
     now = ranges_of(item.entry for item in went)
     earlier = subtract_ranges(hole.first, hole.last, now)
-    summed = len(went) < len(hole.gone)
-    what = _what(*now) if now else f"the summary of messages {format_ranges(earlier)}"
+    summed = len(went) < len(hole.leaving)
+    what = _name_messages(*now) if now else f"the summary of messages {format_ranges(earlier)}"
     if earlier and now:
         what += f"; read with {format_ranges(earlier)}, {'summarized or left out' if summed else 'left out'} before"
     return HolePart(what, hole.tokens, (hole.first, hole.last))
@@ -185,11 +185,11 @@ class WindowTruncator:
 
     def _hole_item(self, conversation: Conversation, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that replaces removed groups; append the drops of this cut to `drops`."""
-        links, ways = links_of_hole(hole, recalls=self.recalls), []
+        links, drop_ids = links_of_hole(hole, recalls=self.recalls), []
         for part in links.new:
-            ways.append(conversation.log.next_drop())
-            drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, conversation.now(), part.entries))
-        text = hole_line(hole.first, hole.last, [*links.known, *ways] if self.recalls else ())
+            drop_ids.append(conversation.log.next_drop())
+            drops.append(Drop(drop_ids[-1], part.what, part.tokens, Cause.TRUNCATION, conversation.now(), part.entries))
+        text = hole_line(hole.first, hole.last, [*links.known, *drop_ids] if self.recalls else ())
         message = Message(Role.USER, text)
         return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))
 

@@ -37,12 +37,12 @@ class GuideModel:
         if model_name.casefold() not in AS_IT_IS:
             try:
                 is_own = model_name in settings.alias
-                wanted = resolve_for_worker(
+                resolved = resolve_for_worker(
                     model_name if is_own else find_of_family(model_name, present) or model_name, present, settings
                 )
-                check_model(wanted)
-                resolve_endpoint(wanted)
-                model = wanted
+                check_model(resolved)
+                resolve_endpoint(resolved)
+                model = resolved
             except NexusError as error:
                 alias_hint = (
                     f'; to define it, set alias.{model_name} = "MODEL" in config.toml' if error.kind == "usage" else ""
@@ -58,8 +58,8 @@ class GuideModel:
 
     def differs_from(self, model: str, effort: str) -> bool:
         """Return True if a session with this model and effort would have to change for it."""
-        wanted = self.model or model
-        return wanted != model or bool(self.effort and sent_effort(wanted, self.effort) != effort)
+        own_model = self.model or model
+        return own_model != model or bool(self.effort and sent_effort(own_model, self.effort) != effort)
 
     def __str__(self) -> str:
         """Return `model M, effort E`."""

@@ -186,8 +186,8 @@ def may_have_skills(cwd: Path) -> bool:
     """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
     kind = GuideKind.SKILL
     folders = (folder / name / kind.place for folder in project_folders(cwd) for name in kind.folders)
-    there = any(map(os.path.isdir, (*personal_folders(kind), *folders)))
-    return there or any(plugin.items(kind) for plugin in installed_plugins())
+    has_folder = any(map(os.path.isdir, (*personal_folders(kind), *folders)))
+    return has_folder or any(plugin.items(kind) for plugin in installed_plugins())
 
 
 def find_guides(
@@ -199,9 +199,9 @@ def find_guides(
     mine, inactive = {guide.path for guide in personal}, 0
     candidates = [*personal]
     for folder in reversed(project_folders(cwd)):
-        there, waiting = list_project_guides(folder, kind)
+        active, waiting = list_project_guides(folder, kind)
         inactive += len(waiting)
-        candidates += [guide for guide in there if guide.path not in mine]  # the home folder may be a project
+        candidates += [guide for guide in active if guide.path not in mine]  # the home folder may be a project
     used_names = {guide.name for guide in candidates if not guide.problem}
     for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
         candidates.append(replace(guide, name=guide.whole_name) if guide.name in used_names else guide)
@@ -279,8 +279,8 @@ def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             entries = islice(walk_below(opened), MOST_NAMES)
             paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
-            shown = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
-            yield from ((_command_name(path), folder / path) for path in shown[: MOST + 1])
+            visible = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
+            yield from ((_command_name(path), folder / path) for path in visible[: MOST + 1])
         return
     try:
         names = sorted(os.listdir(folder))
@@ -315,10 +315,10 @@ def read_item_guide(name: str, item: TrustItem, location: str, origin: str) -> S
     """Return the guide of an item from the bytes that were judged: nothing is read again. What is shown of a guide is
     read from here too, so that nothing else of it can run."""
     above = f"{item.file.rpartition('/')[0]}/"
-    others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
+    other_files = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
     kind = GuideKind(item.kind)
     skill = _find_guide(name, item.parts[item.file], location, origin, kind)
-    return replace(skill, files=others) if others and kind is GuideKind.SKILL else skill
+    return replace(skill, files=other_files) if other_files and kind is GuideKind.SKILL else skill
 
 
 def _place(root: Path, item: TrustItem) -> str:
@@ -366,9 +366,9 @@ def _make_guide(name: str, source: Path | bytes, location: str, origin: str, kin
     problem = front.problem or _problem(file_text.text, front, source, location)
     if not problem and not description and kind != GuideKind.COMMAND:
         problem = "has no description"
-    named = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
+    own_name = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
     line = "" if problem and not described else _one_line(description)
-    return replace(blank, name=named or blank.name, description=line, problem=problem, fields=front.fields)
+    return replace(blank, name=own_name or blank.name, description=line, problem=problem, fields=front.fields)
 
 
 def _problem(text: str, front: FrontMatter, source: Path | bytes, location: str) -> str:
@@ -376,8 +376,8 @@ def _problem(text: str, front: FrontMatter, source: Path | bytes, location: str)
     if not text.strip():
         return "is empty"
     if not front.text.strip().strip("-"):
-        whole = _read(source, location, LIMIT)
-        if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
+        file_text = _read(source, location, LIMIT)
+        if not read_front_matter(file_text.text if file_text else "").text.strip().strip("-"):
             return "has no text after its front matter"
     return ""
 

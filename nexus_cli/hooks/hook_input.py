@@ -63,8 +63,8 @@ def encode_event(common: JsonObject, own_fields: JsonObject, *, is_codex: bool) 
     left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
     keys = CODEX_KEYS if is_codex else CLAUDE_KEYS
     fields = {**{key: common[key] for key in keys if common.get(key) is not None}, **own_fields}
-    kept = {key: value for key, value in fields.items() if key not in left_out}
-    return encode_input(kept, "" if is_codex else "\n")
+    included = {key: value for key, value in fields.items() if key not in left_out}
+    return encode_input(included, "" if is_codex else "\n")
 
 
 @dataclass
@@ -105,7 +105,9 @@ class HookedCall:
         name = self._claude_name if hook.is_foreign else self.tool.name
         arguments = self._claude_arguments() if hook.is_foreign else self.own_arguments()
         real = [str(target) for target in self.targets.values()] if self._is_edit else []
-        each = [{**arguments, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [arguments]
+        inputs = (
+            [{**arguments, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [arguments]
+        )
         end: JsonDict = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
             if event == FAILED_EVENT:
@@ -113,7 +115,7 @@ class HookedCall:
             end["duration_ms"] = round((time.monotonic() - self._began) * 1000)
         return [
             {"tool_name": name, "tool_input": tool_input, **self._respond(event, hook, tool_input), **end}
-            for tool_input in each
+            for tool_input in inputs
         ]
 
     def describe_result(self) -> str:
@@ -193,8 +195,8 @@ class HookedCall:
         now = _read_beginning(path) or ""
         if not self._is_edit:
             lines, first = now.split("\n"), int(arguments.get("offset", 1))
-            shown = lines[first - 1 : first - 1 + arguments["limit"]] if "limit" in arguments else lines[first - 1 :]
-            file = {"filePath": path, "content": "\n".join(shown), "numLines": len(shown)}
+            part = lines[first - 1 : first - 1 + arguments["limit"]] if "limit" in arguments else lines[first - 1 :]
+            file = {"filePath": path, "content": "\n".join(part), "numLines": len(part)}
             return {"type": "text", "file": {**file, "startLine": first, "totalLines": len(lines)}}
         patch = _find_hunks(self._before, now) if self._before is not None else []
         if self._claude_name == "Write":

@@ -104,8 +104,8 @@ class Hook:
     def key(self) -> object:
         """Return a value that hooks for another program share if it runs one of them alone. Those of the person all
         run, and one that cannot refuse a call stands for none that can."""
-        table, same = self.table, (self.is_codex, self.folder, self.condition, self.state, self.is_async)
-        return (*same, table.command, table.on_timeout) if self.is_foreign else id(self)
+        table, identity = self.table, (self.is_codex, self.folder, self.condition, self.state, self.is_async)
+        return (*identity, table.command, table.on_timeout) if self.is_foreign else id(self)
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:

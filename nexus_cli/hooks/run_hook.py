@@ -37,7 +37,7 @@ SPEAKS = ("SessionStart", "UserPromptSubmit")
 
 DECISIONS = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask", "defer": "ask"}
 """The decisions by the words of hooks; a program that started Claude Code decides what is deferred."""
-NAMED = 5
+MOST_NAMED = 5
 """Most keys that a line names."""
 
 
@@ -64,8 +64,8 @@ class HookAnswer:
     def tighten(self) -> HookAnswer:
         """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
         allows = self.decision == "allow"
-        wanted = ["allow a call"] * allows + ["change its input"] * (self.updated is not None)
-        return replace(self, decision="" if allows else self.decision, updated=None, refused=" or ".join(wanted))
+        attempts = ["allow a call"] * allows + ["change its input"] * (self.updated is not None)
+        return replace(self, decision="" if allows else self.decision, updated=None, refused=" or ".join(attempts))
 
 
 def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer:
@@ -94,7 +94,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
         _take(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
-        unread=one_line(name_first([*specific_fields], NAMED)),
+        unread=one_line(name_first([*specific_fields], MOST_NAMED)),
     )
 
 
@@ -250,8 +250,8 @@ def _start(
         )
         variables = dict[str, str]()
         if script is not None and os.path.lexists(script):
-            shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
-            pairs = (text.partition("=") for text in output_as_text(shown).split("\0"))
+            listing = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
+            pairs = (text.partition("=") for text in output_as_text(listing).split("\0"))
             left_out = () if hook.is_personal else LOADER_VARIABLES
             variables = {
                 variable: value

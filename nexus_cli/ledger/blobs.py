@@ -74,12 +74,12 @@ def get(db: Database, blob: int) -> bytes:
 
 
 @contextmanager
-def damage_at(what: str) -> Iterator[None]:
-    """Prefix the error of a damaged text with `what`, inside the `with` block."""
+def damage_at(prefix: str) -> Iterator[None]:
+    """Put `prefix` before the error of a damaged text, inside the `with` block."""
     try:
         yield
     except NexusError as error:
-        raise NexusError(error.kind, f"{what}: {error.what}", error.why, error.hint) from error
+        raise NexusError(error.kind, f"{prefix}: {error.what}", error.why, error.hint) from error
 
 
 def _damage_error(why: str) -> NexusError:

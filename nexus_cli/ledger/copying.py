@@ -80,7 +80,7 @@ class _Copy:
         self.result = CopyResult()
         self.splits = target.is_shared and not source.is_shared
         self.joins = source.is_shared and not target.is_shared
-        self.both = target.is_shared and source.is_shared
+        self.is_between_servers = target.is_shared and source.is_shared
         self.columns = _columns()
         self.project_of: dict[str, dict[int, str]] = {}
         """The project of each `lane`, `key` (of an epoch), `epoch` and `session`."""
@@ -100,10 +100,10 @@ class _Copy:
                 self._copy_blobs()
             else:
                 self._insert(table, self._rows(table))
-        if self.both:
+        if self.is_between_servers:
             self._insert("project_members", self.source.all("SELECT project, role, owner FROM project_members"))
         for table, number in self.source.last_numbers().items():
-            if table != "blobs" or self.both:
+            if table != "blobs" or self.is_between_servers:
                 self.target.set_last_number(table, number)
         if self.splits:
             self.target.set_last_number("blobs", self.target.number("SELECT coalesce(max(id), 0) FROM blobs"))
@@ -112,7 +112,7 @@ class _Copy:
 
     def _names(self, table: str) -> tuple[str, ...]:
         """Return the columns that are copied."""
-        extra_columns = _SERVER_ALONE.get(table, ()) if self.both else ()
+        extra_columns = _SERVER_ALONE.get(table, ()) if self.is_between_servers else ()
         if self.splits and table in ("lanes", "epochs", "blobs"):
             extra_columns = ("project",)
         return (*self.columns.get(table, ()), *extra_columns)
@@ -156,7 +156,7 @@ class _Copy:
 
     def _copy_blobs(self) -> None:
         """Copy the texts, in batches that fit into memory."""
-        seen = dict[bytes, int]()
+        first_numbers = dict[bytes, int]()
         next_number = self.source.number("SELECT coalesce(max(id), 0) FROM blobs") + 1
         users = self._projects_of_blobs() if self.splits else {}
         for rows in self._stored_blobs():
@@ -165,8 +165,8 @@ class _Copy:
                 number, digest, codec, data = row[:4]
                 self.result.bytes += len(data)
                 if self.joins:
-                    self.blobs[number, ""] = seen.setdefault(digest, number)
-                    copied += [row] if seen[digest] == number else []
+                    self.blobs[number, ""] = first_numbers.setdefault(digest, number)
+                    copied += [row] if first_numbers[digest] == number else []
                 elif self.splits:
                     for place, project in enumerate(sorted(users.get(number, {""}))):
                         self.blobs[number, project] = number if place == 0 else next_number
@@ -221,9 +221,11 @@ class _Copy:
     def _count_rows(self) -> None:
         """Raise `NexusError("ledger", ...)` if a table in the target lacks rows."""
         for table in _TABLES:
-            there, here = self._count(self.source, table), self._count(self.target, table)
-            if there != here and not (table in ("blobs", *_MEASURED) and (self.joins or self.splits)):
-                raise NexusError("ledger", "the copy failed", f"{table}: {here} of {there} rows copied", "Try again")
+            source_rows, copied_rows = self._count(self.source, table), self._count(self.target, table)
+            if source_rows != copied_rows and not (table in ("blobs", *_MEASURED) and (self.joins or self.splits)):
+                raise NexusError(
+                    "ledger", "the copy failed", f"{table}: {copied_rows} of {source_rows} rows copied", "Try again"
+                )
 
     def _count(self, db: Database, table: str) -> int:
         return db.number(f"SELECT count(*) FROM {table}")

@@ -35,7 +35,7 @@ _ROOM = 1 << 16
 """Bytes of free space below which an error of the disk is a full one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
+_DUPLICATE_KEY = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
     sqlite3.SQLITE_READONLY: ("the file cannot be written", "Check its permissions"),
@@ -67,7 +67,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
         return NexusError(
             "ledger", what, f"another process kept the ledger locked for {BUSY_SECONDS:.0f} s", "Try again"
         )
-    if getattr(error, "sqlite_errorcode", None) in _TAKEN:
+    if getattr(error, "sqlite_errorcode", None) in _DUPLICATE_KEY:
         return NexusError("ledger", what, "another process continued the session", FORK)
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():
         code = sqlite3.SQLITE_FULL  # SQLite cannot grow a file beside the ledger

@@ -108,14 +108,14 @@ def count_misses(db: Database, project: str) -> dict[str, tuple[int, int]]:
     counts: dict[str, tuple[int, int]] = {}
     for session, *text in rows:
         value = json.loads(blobs.unpack(*text))
-        missed, wanted = counts.get(value["section"], (0, 0))
-        counts[value["section"]] = missed + 1, wanted + ((session, value["drop"]) in recalled)
+        missed, recall_count = counts.get(value["section"], (0, 0))
+        counts[value["section"]] = missed + 1, recall_count + ((session, value["drop"]) in recalled)
     return counts
 
 
 def _drop(row: Row) -> Drop:
-    seq, what, tokens, cause, at, first, last, *others = row
-    return Drop(f"d{seq}", what, tokens, cause, at, None if first is None else (first, last), None, *others)
+    seq, what, tokens, cause, at, first, last, *counts = row
+    return Drop(f"d{seq}", what, tokens, cause, at, None if first is None else (first, last), None, *counts)
 
 
 def _seq(drop_id: str) -> int | None:

@@ -67,8 +67,8 @@ def window_query(lane: int) -> Query:
 def read_window(db: Database, lane: int, base: int) -> list[tuple[Entry, bytes | None]]:
     """Return the entries after the lane's current epoch, which covers those up to `base`; those that were sent with
     their line hash."""
-    newest, *others = chain = lanes.ancestry(db, lane)
-    rows = [*_rows(db, others, base + 1, newest.first - 1, _ENTRY), *db.all(*window_query(lane))]
+    newest, *ancestors = chain = lanes.ancestry(db, lane)
+    rows = [*_rows(db, ancestors, base + 1, newest.first - 1, _ENTRY), *db.all(*window_query(lane))]
     return _make_entries(rows, _overrides(db, chain, base + 1, lanes.END))
 
 

@@ -57,11 +57,11 @@ class FactTable:
         quote = replace_surrogates(quote)
         with self._db.write():
             self._db.lock("facts")
-            there = self._find_same(slot, project, text)
-            if there is None:
+            existing = self._find_same(slot, project, text)
+            if existing is None:
                 key = self._insert(Fact("", slot, text, at, state, actor, session, entry, quote, project))
             else:
-                key = there
+                key = existing
                 if state is FactState.KEPT:
                     self._db.run(
                         "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?,"
@@ -95,11 +95,11 @@ class FactTable:
         return self._select(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, limit)
 
     def kept_query(self, project: str) -> Query:
-        """Return the query of `kept`, with its values."""
+        """Return the query of `read_kept`, with its values."""
         where, values = _condition(project, (), FactState.KEPT)
         return self._query(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, ALL)
 
-    def kept(self, project: str, *along: Query) -> list[Fact]:
+    def read_kept(self, project: str, *along: Query) -> list[Fact]:
         """Return the kept facts of the project and the global ones, newest first; `along` as in `Database.recent`."""
         return self._read(self._db.recent(self.kept_query(project), *along))
 
@@ -118,7 +118,9 @@ class FactTable:
         fact = self.find(fact_id)
         if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
-        old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
+        old = [
+            replaced for replaced in map(self.find, fact.replaces) if replaced is not None and replaced.id != fact.id
+        ]
         with self._db.write():
             self._db.run(
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
@@ -156,16 +158,16 @@ class FactTable:
             why = "the facts are in different slots or projects" if old else "none is named"
             raise UsageError("facts cannot be merged", why, "Choose facts from the same slot and project")
         slot, project = old[0].slot, old[0].project
-        same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
-        there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
-        replaced = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
-        names = {name for fact in (*old, *same) for name in fact.replaces}
+        equal_facts = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
+        proposal = next((fact for fact in equal_facts if fact.state is FactState.PROPOSED), None)
+        replaced = [fact for fact in {fact.id: fact for fact in (*old, *equal_facts)}.values() if fact != proposal]
+        names = {name for fact in (*old, *equal_facts) for name in fact.replaces}
         with self._db.write():
-            if there is None:
+            if proposal is None:
                 fact = Fact("", slot, text, at, FactState.PROPOSED, "nexus", "", 0, project=project)
                 key = self._insert(fact)
             else:
-                key = _key(there.id)
+                key = _key(proposal.id)
             if any(fact.state is FactState.KEPT for fact in replaced):
                 names |= {fact.id for fact in replaced}
             else:
@@ -185,8 +187,8 @@ class FactTable:
         """Return a kept or proposed fact; raise `UsageError` if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None:
-            shown = " ".join(replace_surrogates(fact_id).split())[:40]
-            raise UsageError(f"fact {shown}", "there is no such fact", "See `nexus memory list`")
+            quoted_id = " ".join(replace_surrogates(fact_id).split())[:40]
+            raise UsageError(f"fact {quoted_id}", "there is no such fact", "See `nexus memory list`")
         return fact
 
     def clear_quotes(self, session: str) -> None:
@@ -225,7 +227,7 @@ class FactTable:
         rows = self._db.all(
             "SELECT key, text FROM facts WHERE slot = ? AND project = ? AND state <> 'forgotten'", str(slot), project
         )
-        return next((int(key) for key, there in rows if _normalise(there) == _normalise(text)), None)
+        return next((int(key) for key, stored in rows if _normalise(stored) == _normalise(text)), None)
 
     def _erase(self, facts: Sequence[Fact], at: str) -> None:
         for fact in facts:
@@ -254,11 +256,11 @@ class FactTable:
                 entry,
                 quote,
                 project,
-                bool(gone) and session not in self._lent_sessions,
+                bool(is_gone) and session not in self._lent_sessions,
                 accepted,
                 tuple(replaces.split()),
             )
-            for id_, slot, text, at, state, actor, session, entry, quote, project, gone, accepted, replaces in rows
+            for id_, slot, text, at, state, actor, session, entry, quote, project, is_gone, accepted, replaces in rows
         ]
 
 

@@ -128,7 +128,7 @@ class FileJournal(SessionJournal):
         try:
             memory_copy.copy_session(self.db, memory, self.session)
         except NexusError:
-            memory_copy.make_empty_session(memory, self.session, self.known.drops, self.known.epochs)
+            memory_copy.make_empty_session(memory, self.session, self.lane_state.drops, self.lane_state.epochs)
             self.has_past = False
         with memory.write():
             for log in self.logs:

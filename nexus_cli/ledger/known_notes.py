@@ -63,6 +63,6 @@ class KnownNotes:
         again with them: that puts all in order."""
         for key, memo in notes.items():
             if self.has(memo.kind):
-                known = self._notes.setdefault(memo.kind, {})
-                known.pop(key, None)
-                known[key] = memo
+                by_key = self._notes.setdefault(memo.kind, {})
+                by_key.pop(key, None)
+                by_key[key] = memo

@@ -27,7 +27,7 @@ class SessionJournal(Journal):
     """Commits what the lanes of a live session record."""
 
     session: str
-    known: LaneState
+    lane_state: LaneState
     require_save: bool
     """True if a failed commit is to be raised."""
     warn: TakeText
@@ -44,7 +44,7 @@ class SessionJournal(Journal):
     """True once the person was told that the ledger's server is away, until it answers."""
 
     def __post_init__(self) -> None:
-        self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
+        self.known_notes = KnownNotes(self.main_lane, is_new=self.lane_state.is_new)
 
     def files_version(self) -> object:
         """Return a value that changes whenever somebody may have noted a file."""

@@ -33,7 +33,7 @@ LONGEST_PATH = 2_000
 """Bytes of the longest path that a server can find by its index."""
 MOST_SEEN = 10_000
 """Most files that a session is asked for."""
-SEEN = (
+SEEN_FILES_QUERY = (
     "SELECT path, how, digest, at, entry FROM files WHERE session = (SELECT session FROM lanes WHERE id = ?)"
     " ORDER BY at DESC, path LIMIT ?"
 )
@@ -383,7 +383,7 @@ class LaneLog:
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
-        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN, self.lane, most)]
+        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN_FILES_QUERY, self.lane, most)]
 
     def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
         """Record that a tool is about to run, with its notes; `NexusError("ledger", ...)` if it was started before: it

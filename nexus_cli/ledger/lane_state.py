@@ -34,7 +34,7 @@ class LaneState:
     """Number of the turns that the person began in the session."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
-    seen: tuple[object, Sequence[SeenFile]] = None, ()
+    seen_files: tuple[object, Sequence[SeenFile]] = None, ()
     """A version of the files that the session has seen, and these."""
     lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
     """Held while a number is taken."""

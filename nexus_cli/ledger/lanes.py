@@ -131,8 +131,8 @@ def cursor(db: Database, lane: int) -> int:
 
 def started_query(db: Database, lane: int) -> Query:
     """Return the query of `started_calls`, with its values."""
-    shown = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
-    return f"{_UP.format(least=db.least)} {shown}", END, lane
+    select = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
+    return f"{_UP.format(least=db.least)} {select}", END, lane
 
 
 def started_calls(db: Database, lane: int) -> set[str]:
@@ -198,9 +198,9 @@ def notes(
 def notes_query(db: Database, lane: int, kinds: Collection[str], *, own: bool = False, first: int = 0) -> Query:
     """Return the query of `notes`, with its values."""
     which = f"m.kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
-    shown = "up JOIN memos m ON m.lane = up.lane AND m.entry <= up.last"
+    source = "up JOIN memos m ON m.lane = up.lane AND m.entry <= up.last"
     where = f"{which}m.entry >= ? AND up.depth <= ? ORDER BY up.depth DESC, m.key"
-    query = f"{_UP.format(least=db.least)} {_NOTES.format(shown)} {where}"
+    query = f"{_UP.format(least=db.least)} {_NOTES.format(source)} {where}"
     return query, END, lane, *kinds, first, 0 if own else END
 
 

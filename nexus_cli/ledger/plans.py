@@ -129,6 +129,6 @@ class PlanTable:
     def _select(self, condition: str, *values: Any) -> list[Plan]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM plans WHERE {condition}", *values)
         return [
-            Plan(*(key, prompt, read_options(options), *others, bool(paused), name))
-            for key, prompt, options, *others, paused, name in rows
+            Plan(*(key, prompt, read_options(options), *columns, bool(paused), name))
+            for key, prompt, options, *columns, paused, name in rows
         ]

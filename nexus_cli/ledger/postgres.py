@@ -78,7 +78,7 @@ class PostgresDatabase(Database):
         self.place = hide_password(url)
         """The address without its password."""
         self._initialize()
-        self._held: dict[int, str] = {}
+        self._held_locks: dict[int, str] = {}
         self._in_transaction = False
         self._ended: NexusError | None = None
         """The error that ended all use of this connection."""
@@ -104,7 +104,7 @@ class PostgresDatabase(Database):
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s",
                 lost,
             )
-            for key, session in self._held.items():
+            for key, session in self._held_locks.items():
                 self._take_again(key, session)
         except psycopg.Error as error:
             raise server_error(error, "the connection to the ledger was lost", self._url) from error
@@ -286,14 +286,14 @@ class PostgresDatabase(Database):
             for pause in _HOLD_PAUSES:
                 time.sleep(pause)
                 if self._ask(_LOCK, (key,))[0][0]:
-                    self._held[key] = session
+                    self._held_locks[key] = session
                     return True
             return False
 
     def lock_new_session(self, session: str) -> None:
         key = _lock_key(f"session {session}")
         self.run(_LOCK, key)
-        self._held[key] = session
+        self._held_locks[key] = session
 
     def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
         rows = self.all(
@@ -306,7 +306,7 @@ class PostgresDatabase(Database):
     def unlock_session(self, session: str) -> None:
         key = _lock_key(f"session {session}")
         with self._lock, suppress(NexusError):
-            if self._held.pop(key, None) is not None and self._ended is None:
+            if self._held_locks.pop(key, None) is not None and self._ended is None:
                 self._ask("SELECT pg_advisory_unlock(?)", (key,))
 
     def _try_lock(self, key: int) -> bool:

@@ -54,7 +54,7 @@ _STATE = (
 """Whether a connection may write, the steps that the schema has taken, then number and start of its process in the
 server."""
 
-_NAMED = {
+_IDENTITY_OPTIONS = {
     "host": "PGHOST",
     "hostaddr": "PGHOSTADDR",
     "port": "PGPORT",
@@ -176,7 +176,9 @@ RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 def hash_address(url: str) -> str:
     """Return a hash of the database and the role that a URL means in this environment; the password is left out."""
     parameters = conninfo_to_dict(url)
-    parts = {name: str(parameters.get(name) or os.environ.get(variable, "")) for name, variable in _NAMED.items()}
+    parts = {
+        name: str(parameters.get(name) or os.environ.get(variable, "")) for name, variable in _IDENTITY_OPTIONS.items()
+    }
     parts["port"] = parts["port"].strip(",") or "5432"
     parts["user"] = parts["user"] or f"uid {os.geteuid()}"
     return sha256(repr(sorted(parts.items())).encode()).hexdigest()[:32]

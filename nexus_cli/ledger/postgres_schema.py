@@ -235,15 +235,15 @@ def prepare(db: PostgresDatabase) -> None:
                 steps = _take_step(db, steps)
 
 
-def _take_step(db: PostgresDatabase, taken: int) -> int:
-    """Make the tables, or take the step behind the `taken` ones; return the number of steps then."""
-    steps = taken + 1 if taken else len(schema.STEPS)
-    if not taken:
+def _take_step(db: PostgresDatabase, taken_steps: int) -> int:
+    """Make the tables, or take the step after the first `taken_steps`; return the number of steps taken then."""
+    steps = taken_steps + 1 if taken_steps else len(schema.STEPS)
+    if not taken_steps:
         db.run('CREATE TABLE schema_version (application TEXT COLLATE "C" PRIMARY KEY, steps BIGINT NOT NULL)')
         db.run("INSERT INTO schema_version VALUES (?, 0)", APPLICATION)
-    for statement in schema.STEPS[taken]:
+    for statement in schema.STEPS[taken_steps]:
         db.run(_translate(statement))
-    for number in range(taken + 1, steps + 1):
+    for number in range(taken_steps + 1, steps + 1):
         for statement in _MORE.get(number, ()):
             db.run(statement)
     db.run("UPDATE schema_version SET steps = ? WHERE application = ?", steps, APPLICATION)

@@ -61,17 +61,17 @@ class ReadOnlyDatabase(Database):
                 connection.close()
                 raise
         except OSError as error:
-            raise NexusError("ledger", self._what, reason_of(error), "Check its permissions") from error
+            raise NexusError("ledger", self._error_subject, reason_of(error), "Check its permissions") from error
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
-                raise ledger_error(error, self._what) from error
+                raise ledger_error(error, self._error_subject) from error
             why = "SQLite could not open the file; it can read a write-ahead log only in a writable folder"
-            raise NexusError("ledger", self._what, why, _WRITABLE) from error
+            raise NexusError("ledger", self._error_subject, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
-            raise ledger_error(error, self._what) from error
+            raise ledger_error(error, self._error_subject) from error
 
     @property
-    def _what(self) -> str:
+    def _error_subject(self) -> str:
         return f"the ledger {self._path} cannot be read"
 
     def _ask(self, sql: str, values: Row) -> list[Row]:
@@ -86,7 +86,7 @@ class ReadOnlyDatabase(Database):
 
     def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
-            raise NexusError("ledger", self._what, "another process changed the file meanwhile", "Try again")
+            raise NexusError("ledger", self._error_subject, "another process changed the file meanwhile", "Try again")
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:

@@ -69,8 +69,8 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
     matches the texts that contain all of them.
     """
     message_words = [word for word in _words(message) if word not in _STOP_WORDS]
-    whole, plain = _weight(message_words), list(map(_plain, texts))
-    least = min(1.0, whole) if allow_common and whole >= 2 * COMMON_WEIGHT else 1.0
+    message_weight, plain = _weight(message_words), list(map(_plain, texts))
+    least = min(1.0, message_weight) if allow_common and message_weight >= 2 * COMMON_WEIGHT else 1.0
     scores = dict[int, float]()
     for index, words in _find(plain, message_words, MOST_RELEVANT).items():
         shared = _weight(words)

@@ -179,18 +179,18 @@ _OF_EPOCHS = (
     "SELECT lane, step FROM (SELECT q.lane, q.step, row_number() OVER (PARTITION BY q.lane, q.epoch ORDER BY {}) AS"
     f" place {_RECENT} {{}}) AS ranked WHERE place = 1"
 )
-_TOLD = "AND reported = 1 AND input > 0"
+_REPORTED = "AND reported = 1 AND input > 0"
 
 
 def _notable(own: str, last: int) -> str:
-    wanted = (
+    selections = (
         ("step DESC", ""),
         ("at DESC", ""),
-        ("step DESC", _TOLD),
-        ("input", _TOLD),
-        ("step DESC", f"{_TOLD} AND cache_read + cache_write > 0"),
+        ("step DESC", _REPORTED),
+        ("input", _REPORTED),
+        ("step DESC", f"{_REPORTED} AND cache_read + cache_write > 0"),
     )
-    rows = (_OF_EPOCHS.format(order, which, own=own, last=last) for order, which in wanted)
+    rows = (_OF_EPOCHS.format(order, which, own=own, last=last) for order, which in selections)
     return " UNION ".join(rows)
 
 
@@ -269,9 +269,11 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
         find_other = "SELECT id FROM sessions WHERE key = ? AND key <> ?"
         sender_session = db.value(find_other, parent.session, chain[0].session) or ""
         ends = (lanes.END,) if which == "all" else (last_sent, lanes.END)
-        both = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
+        by_step = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
         shared = [
-            replace(both[step], session=sender_session) for step in sorted(both) if both[step].manifest.epoch <= epoch
+            replace(by_step[step], session=sender_session)
+            for step in sorted(by_step)
+            if by_step[step].manifest.epoch <= epoch
         ]
         before = [row for row in shared if row.manifest.last <= last_sent]
         beside = [row for row in shared if row.manifest.last > last_sent]

@@ -231,12 +231,12 @@ class RunTable:
         if run.options.get("worktree"):
             return False
         works = f"{self._db.own_run} AND state = '{RUNNING}' AND lease >= {self._db.now_sql}"
-        others = self._select(f"key <> ? AND {works}", run.key)
+        working_runs = self._select(f"key <> ? AND {works}", run.key)
         return any(
             not other_run.options.get("worktree")
             and (other_run.entity == run.entity is not None or (other_run.may_write and run.may_write))
             and _folder(other_run) == _folder(run)
-            for other_run in others
+            for other_run in working_runs
         )
 
     def _due(self) -> str:
@@ -314,13 +314,13 @@ class RunTable:
         report: str = "",
         error: str = "",
         cost: float | None = None,
-        told: int | None = None,
+        last_signal: int | None = None,
     ) -> bool:
-        """Record the outcome of a run; False if events have joined it after the signal with the key `told`."""
+        """Record the outcome of a run; False if events have joined it after the signal with the key `last_signal`."""
         with self._db.write():
-            if told is not None:
+            if last_signal is not None:
                 self._db.lock(f"service {run.title}")
-                if self.joined(run.key, told):
+                if self.joined(run.key, last_signal):
                     return False
             self._update(
                 run,
@@ -423,9 +423,9 @@ class RunTable:
         with self._db.write():
             _take(self._db, run.key, [signal.key for signal in signals], at)
 
-    def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
+    def signals(self, key: int, *, is_taken: bool = False) -> list[Signal]:
         """Return the pending signals of a run, or those that it has taken, oldest first."""
-        return self._signals("run = ? AND taken = ?", key, int(taken))
+        return self._signals("run = ? AND taken = ?", key, int(is_taken))
 
     def joined(self, key: int, after: int = 0) -> list[Signal]:
         """Return the further events that joined a run after the signal `after` (key), oldest first."""

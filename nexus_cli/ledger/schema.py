@@ -220,8 +220,8 @@ def upgrade(connection: sqlite3.Connection) -> None:
     several processes do so at once."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        taken = version(connection)
-        if missing := STEPS[taken:] if taken else STEPS[:1]:
+        taken_steps = version(connection)
+        if missing := STEPS[taken_steps:] if taken_steps else STEPS[:1]:
             for statement in chain.from_iterable(missing):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {len(STEPS)}")

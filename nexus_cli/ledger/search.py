@@ -89,14 +89,14 @@ def _newest_first(db: Database, folder: str | None, repository: str) -> Iterator
     where, values = ("TRUE", ()) if folder is None else of_place(folder, repository)
     rows = db.all(f"SELECT key, id, name, folder, main FROM sessions WHERE {where} ORDER BY key", *values)
     main_lanes = {row[4] for row in rows}
-    shown: dict[int, tuple[int, _Session]] = {}
+    last_by_lane: dict[int, tuple[int, _Session]] = {}
     for key, name, title, place, main in rows:
         for segment in lanes.ancestry(db, main):
             if segment.session != key and segment.lane in main_lanes:
                 continue
-            if segment.last > shown.get(segment.lane, (0,))[0]:
-                shown[segment.lane] = (segment.last, (name, title, place))
-    streams = [_backwards(db, lane, session, last) for lane, (last, session) in shown.items()]
+            if segment.last > last_by_lane.get(segment.lane, (0,))[0]:
+                last_by_lane[segment.lane] = (segment.last, (name, title, place))
+    streams = [_backwards(db, lane, session, last) for lane, (last, session) in last_by_lane.items()]
     for at, session, entry, actor, blob in heapq.merge(*streams, key=lambda place: place[0], reverse=True):
         row = db.one("SELECT hash, codec, data FROM blobs WHERE id = ?", blob)
         yield at, session, entry, actor, row or (None, None, None)
@@ -125,8 +125,8 @@ def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
         match = pattern.search(text)
         if match:
             start, end = max(0, match.start() - AROUND), min(len(text), match.end() + AROUND)
-            shown = " ".join(text[start:end].split())
-            return ("…" if start else "") + shown + ("…" if end < len(text) else "")
+            excerpt = " ".join(text[start:end].split())
+            return ("…" if start else "") + excerpt + ("…" if end < len(text) else "")
     return None
 
 

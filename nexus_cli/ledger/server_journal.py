@@ -58,7 +58,7 @@ class ServerJournal(SessionJournal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._asked = time.monotonic()
+        self._last_asked = time.monotonic()
 
     @property
     def is_saving(self) -> bool:
@@ -98,8 +98,8 @@ class ServerJournal(SessionJournal):
     @property
     def _is_old(self) -> bool:
         """True if what was read may not be all there is any more; before its first turn nobody knows a new session."""
-        is_known = self._turns > 0 or not self.known.is_new
-        return is_known and time.monotonic() - self._asked > _FRESH_SECONDS
+        is_known = self._turns > 0 or not self.lane_state.is_new
+        return is_known and time.monotonic() - self._last_asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
         """See `SessionJournal`; notes of other processes are read in each turn after the first."""
@@ -173,7 +173,7 @@ class ServerJournal(SessionJournal):
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:
                 self._was_tried = self.is_away = False
-                self._asked = time.monotonic()
+                self._last_asked = time.monotonic()
                 self.known_notes.add(read_notes())
                 self._figures |= {begin: read() for begin, read in figures.items()}
                 self.waiting[:] = [call for call in self.waiting if call not in batch]

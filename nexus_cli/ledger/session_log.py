@@ -31,7 +31,7 @@ class SessionLog(LaneLog):
     def __init__(self, journal: SessionJournal, lane: int, clock: Clock, last: int) -> None:
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
         super().__init__(journal.db, journal.session, lane, clock, journal)
-        self.known = journal.known
+        self.lane_state = journal.lane_state
         self._last = last
         with journal.recording():
             journal.logs.add(self)
@@ -63,7 +63,7 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait, {sessions.begin_info: info} if info else {})
         else:
             journal = FileJournal(*values)
-        state.seen = journal.files_version(), () if is_new else saved.seen_files()
+        state.seen_files = journal.files_version(), () if is_new else saved.seen_files()
         log = cls(journal, saved.lane, local_now, state.last)
         log.started = set() if is_new else None
         if ledger.server:
@@ -82,27 +82,27 @@ class SessionLog(LaneLog):
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         super().begin_epoch(epoch, left_out, memos)
-        self.known.epochs = epoch.id + 1
+        self.lane_state.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
         """Return the id of the session's next epoch."""
-        return self.known.epochs
+        return self.lane_state.epochs
 
     def last_drop(self) -> int:
         """Return the number in the session's newest drop id."""
-        return self.known.drops
+        return self.lane_state.drops
 
     def next_drop(self) -> str:
-        with self.known.lock:
-            self.known.drops += 1
-            return f"d{self.known.drops}"
+        with self.lane_state.lock:
+            self.lane_state.drops += 1
+            return f"d{self.lane_state.drops}"
 
     def _count_turn(self) -> None:
-        self.known.turns += self.lane == self._journal.main_lane
+        self.lane_state.turns += self.lane == self._journal.main_lane
 
     def count_turns(self) -> int:
         """Return the number of the turns that the person began in the session."""
-        return self.known.turns
+        return self.lane_state.turns
 
     def read_window(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[Entry, bytes | None]]]:
         """Return the line hashes of the slots of the current `epoch`, and its later entries, those that were sent with
@@ -117,21 +117,21 @@ class SessionLog(LaneLog):
         return self._journal.figure(sessions.begin_info) or super().session
 
     def drops(self) -> list[Drop]:
-        if not self.known.drops:
+        if not self.lane_state.drops:
             return []
         return self._without_failure(lambda: self._journal.figure(drops.begin_list), list[Drop]())
 
     def digest(self, path: str) -> str | None:
-        return None if self.known.is_new and path not in self.noted else super().digest(path)
+        return None if self.lane_state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         if self.noted:
             return super().seen_files(most)
         version = self._journal.files_version()
-        if version != self.known.seen[0]:
+        if version != self.lane_state.seen_files[0]:
             log = LaneLog(self._journal.db, self.session_id, self.lane)  # commits nothing: none of them waits here
-            self.known.seen = version, log.seen_files()
-        return [*self.known.seen[1][:most]]
+            self.lane_state.seen_files = version, log.seen_files()
+        return [*self.lane_state.seen_files[1][:most]]
 
     def note(self, path: str, digest: str, how: str, at: str = "") -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""

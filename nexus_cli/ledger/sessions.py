@@ -241,10 +241,10 @@ def find(db: Database, key: str) -> SessionInfo:
     raise AmbiguousError(f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
 
 
-def count_entry(db: Database, key: int, lane: int, entry: int, at: str, asked: str | None) -> None:
-    """Count an entry of the main lane for listings, with what the person `asked` if it begins a turn; inside a
+def count_entry(db: Database, key: int, lane: int, entry: int, at: str, typed: str | None) -> None:
+    """Count an entry of the main lane for listings, with what the person `typed` if it begins a turn; inside a
     transaction."""
-    begins = asked is not None
+    begins = typed is not None
     db.run(
         f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?,"
         " turns = turns + ?, first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END"
@@ -253,7 +253,7 @@ def count_entry(db: Database, key: int, lane: int, entry: int, at: str, asked: s
         entry,
         int(begins),
         begins,
-        (asked or "")[:FIRST_TEXT],
+        (typed or "")[:FIRST_TEXT],
         key,
         lane,
     )
@@ -279,10 +279,10 @@ def put_behind_used(db: Database, session: str) -> None:
     db.run("UPDATE sessions SET used = 0 WHERE id = ?", session)
 
 
-def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:
+def makers_of(db: Database, session_ids: Sequence[str]) -> dict[str, str]:
     """Return the role that owns each session, by the session's id, on a server."""
-    places = ", ".join("?" * len(wanted))
-    return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *wanted)) if wanted else {}
+    places = ", ".join("?" * len(session_ids))
+    return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *session_ids)) if session_ids else {}
 
 
 def add_cost(db: Database, key: int, usage: Usage, condition: str = "1 = 1", *values: int) -> None:
@@ -322,13 +322,13 @@ def check_name(db: Database, name: str, own_key: int = 0) -> str:
     if title:
         db.lock("names")
     where, values = _named(title)
-    other = title and db.one(f"SELECT id, name FROM sessions WHERE key <> ? AND ({where}) LIMIT 1", own_key, *values)
-    if other:
-        part = "begins" if other[0].startswith(title.upper()) else "ends"
+    conflict = title and db.one(f"SELECT id, name FROM sessions WHERE key <> ? AND ({where}) LIMIT 1", own_key, *values)
+    if conflict:
+        part = "begins" if conflict[0].startswith(title.upper()) else "ends"
         why = (
-            f"session {other[0]} has this name"
-            if other[1] == title
-            else f"the id of session {other[0]} {part} with this name"
+            f"session {conflict[0]} has this name"
+            if conflict[1] == title
+            else f"the id of session {conflict[0]} {part} with this name"
         )
         raise UsageError(f'the name "{title}" is taken', why, "Choose another name")
     return title

@@ -15,8 +15,8 @@ OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
 
 def add_signal(db: Database, run: int, kind: str, value: JsonObject, at: str, *, is_taken: bool = False) -> None:
     """Record a signal; the run may be waiting for it already or begin to wait later. One that `is_taken` wakes none."""
-    text, taken = json.dumps(dict(value)), int(is_taken)
-    db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken)
+    text, taken_flag = json.dumps(dict(value)), int(is_taken)
+    db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken_flag)
     db.notify()
 
 
@@ -52,7 +52,7 @@ def signal_unanswered(db: Database, run: int, at: str) -> None:
     for key, wait, _ in _waits_for_replies(db):
         senders = wait.value["from"]
         if wait.value["message"] not in awaited or (
-            entity not in senders if senders else _others(db, wait) != [entity]
+            entity not in senders if senders else _find_other_members(db, wait) != [entity]
         ):
             continue
         if not _find_replies(db, replace(wait, value={**wait.value, "from": [entity]})):
@@ -63,11 +63,11 @@ def signal_left(db: Database, space: int, entity: int, name: str, at: str) -> No
     """Signal the runs that wait in a space for a reply of a member who has left it."""
     for key, wait, _ in _waits_for_replies(db):
         senders = wait.value["from"]
-        if wait.value["space"] == space and (entity in senders if senders else not _others(db, wait)):
+        if wait.value["space"] == space and (entity in senders if senders else not _find_other_members(db, wait)):
             add_signal(db, key, "unanswered", {"entity": entity, "name": name}, at)
 
 
-def _others(db: Database, wait: Wait) -> list[int]:
+def _find_other_members(db: Database, wait: Wait) -> list[int]:
     rows = db.all("SELECT entity FROM members WHERE space = ?", wait.value["space"])
     return [key for (key,) in rows if key != wait.value["sender"]]
 

@@ -178,7 +178,7 @@ class SpaceTable:
         reply are signalled."""
         now = utc_now()
         with self._db.write():
-            there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+            membership = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             for (key,) in self._db.all(
                 f"SELECT key FROM runs WHERE space = ? AND entity = ? AND state IN ('{QUEUED}', '{WAITING}')",
@@ -186,9 +186,9 @@ class SpaceTable:
                 member.key,
             ):
                 cancel_run(self._db, key, now)
-            if there is not None:
+            if membership is not None:
                 signal_left(self._db, space.key, member.key, member.name, now)
-        return there is not None
+        return membership is not None
 
     def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
         """Let messages of a space start an agent no more, or again; raise `UsageError` if it belongs to
@@ -483,10 +483,10 @@ def _find_called(
     space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
 ) -> list[tuple[Entity, str]]:
     """Return the agents that a message is for, each with its `triggerSource`."""
-    others = [member for member in space.members if member.key != message.sender.key]
-    mentioned = {fold_name(name) for name in find_mentions(message.text, [entity.name for entity in others])}
+    recipients = [member for member in space.members if member.key != message.sender.key]
+    mentioned = {fold_name(name) for name in find_mentions(message.text, [entity.name for entity in recipients])}
     called = []
-    for agent in others:
+    for agent in recipients:
         if agent.kind != AGENT or agent.key in answered:
             continue
         if fold_name(agent.name) in mentioned:

@@ -35,7 +35,7 @@ from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
+from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN_FILES_QUERY, LaneLog
 from nexus_cli.ledger.lock_owners import (
     SUFFIX,
     UNKNOWN_OWNER,
@@ -319,7 +319,7 @@ class Ledger:
         db, lane = self.db, session.main_lane
         return db.reading_once(
             *_OPENING,
-            (SEEN, lane, MOST_SEEN),
+            (SEEN_FILES_QUERY, lane, MOST_SEEN),
             lanes.ancestry_query(db, lane),
             lanes.session_query(lane),
             requests.lost_query(session.id),
@@ -392,12 +392,12 @@ class Ledger:
         where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
         query = f"SELECT key, id, name, first_text, worktree FROM sessions WHERE {where}"
         rows = self.db.recent((query, *values, without))  # the next key asks again
-        wanted = replace_surrogates(words).casefold().split()
+        search_words = replace_surrogates(words).casefold().split()
         texts = ((key, session_id.casefold(), "\n".join(parts).casefold()) for key, session_id, *parts in rows)
         keys = [
             key
             for key, session_id, text in texts
-            if all(word in text or sessions.is_part_of_id(session_id, word) for word in wanted)
+            if all(word in text or sessions.is_part_of_id(session_id, word) for word in search_words)
         ]
         first = ", ".join(map(str, [0, *keys[:limit]]))  # a key press asks: what is listed is read in one query
         return sessions.select(self.db, f"key IN ({first}) ORDER BY {sessions.LAST_USED}"), len(keys)
@@ -413,11 +413,11 @@ class Ledger:
 
         return search(self.db, text, folder, limit, repository=self._repository_of(folder))
 
-    def short_ids(self, wanted: Sequence[str]) -> list[str]:
+    def short_ids(self, session_ids: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
-        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.recent(_ALL_IDS)]
-        uses = Counter(chain(map(itemgetter(slice(-shown, None)), ids), map(itemgetter(slice(shown)), ids)))
-        return [session_id[-shown:] if uses[session_id[-shown:]] < 2 else session_id for session_id in wanted]
+        length, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.recent(_ALL_IDS)]
+        uses = Counter(chain(map(itemgetter(slice(-length, None)), ids), map(itemgetter(slice(length)), ids)))
+        return [session_id[-length:] if uses[session_id[-length:]] < 2 else session_id for session_id in session_ids]
 
     def episodes(self, project: str, without: str = "") -> list[Episode]:
         """Return the sessions of a project that were used last, with their titles, newest first.
@@ -508,14 +508,14 @@ class Ledger:
         every = [session]
         for session_id in every:  # the list grows
             every += [worker.id for worker in self.workers(session_id)]
-        locked = [one for one in every if self.is_locked(one)]
-        if busy := next((one for one in every if not self.lock(one)), ""):
+        locked = [candidate for candidate in every if self.is_locked(candidate)]
+        if busy := next((candidate for candidate in every if not self.lock(candidate)), ""):
             for session_id in every:
                 if session_id not in locked:
                     self._release(session_id)
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
             raise UsageError(f"session {session} cannot be deleted", why, "Stop that process first")
-        return sum(self._delete(one) for one in reversed(every))
+        return sum(self._delete(candidate) for candidate in reversed(every))
 
     def _delete(self, session: str) -> int:
         self.facts.clear_quotes(session)

@@ -30,5 +30,5 @@ def read_memo(kind: str, text: bytes) -> JsonDict:
 
 
 def _read_bound(bound: JsonObject) -> JsonObject:
-    said = {layer: parse_level(level) for layer, level in bound.get("said", {}).items()}
-    return {**bound, "value": parse_level(bound["value"]), "said": said}
+    levels = {layer: parse_level(level) for layer, level in bound.get("said", {}).items()}
+    return {**bound, "value": parse_level(bound["value"]), "said": levels}

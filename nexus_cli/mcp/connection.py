@@ -40,12 +40,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
     """The content of a response, which raises `ServerError` after `MAX_MESSAGE` bytes."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner, self._left = inner, MAX_MESSAGE
+        self._inner, self._remaining = inner, MAX_MESSAGE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for data in self._inner:
-            self._left -= len(data)
-            if self._left < 0:
+            self._remaining -= len(data)
+            if self._remaining < 0:
                 raise ServerError("too_large", f"the server sent a response larger than {MAX_MESSAGE // 1_000_000} MB")
             yield data
 
@@ -80,7 +80,7 @@ class Call:
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0
-    shown: float = -PROGRESS_SECONDS
+    last_progress: float = -PROGRESS_SECONDS
     """Time of the last progress that was shown."""
     questions: int = 0
     """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
@@ -93,8 +93,8 @@ class Call:
         """Show progress, which extends the call."""
         self.extend()
         now = asyncio.get_running_loop().time()
-        if now - self.shown >= PROGRESS_SECONDS:
-            self.shown = now
+        if now - self.last_progress >= PROGRESS_SECONDS:
+            self.last_progress = now
             self.show(text)
 
     def extend(self) -> None:
@@ -408,8 +408,8 @@ def _sift_lists(session: ClientSession) -> None:
         for place, tool in enumerate(tools, 1):
             if why := _find_unfit({**answer, "tools": [tool]}, version):
                 name = tool.get("name") if isinstance(tool, dict) else None
-                shown = printable_line(name) if isinstance(name, str) else f"number {place}"
-                call.left_out.append(describe_skipped(shown, why))
+                label = printable_line(name) if isinstance(name, str) else f"number {place}"
+                call.left_out.append(describe_skipped(label, why))
             else:
                 valid_tools.append(tool)
         return {**answer, "tools": valid_tools}

@@ -136,7 +136,7 @@ class ServerHost:
         self._write = write
         self._servers: dict[str, HostedServer] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
-        self._asked: dict[int, asyncio.Future[JsonDict | None]] = {}
+        self._questions: dict[int, asyncio.Future[JsonDict | None]] = {}
         self._next_ask = 0
         self.groups: set[int] = set()
 
@@ -146,7 +146,7 @@ class ServerHost:
             if task := self._requests.get(message["cancel"]):
                 task.cancel()
         elif "answer" in message:
-            answer = self._asked.pop(message["answer"], None)
+            answer = self._questions.pop(message["answer"], None)
             if answer is not None and not answer.done():
                 answer.set_result(message["content"])
         else:
@@ -214,12 +214,12 @@ class ServerHost:
     async def _ask(self, number: int, question: ServerQuestion) -> JsonDict | None:
         self._next_ask = ask = self._next_ask + 1
         answer: asyncio.Future[JsonDict | None] = asyncio.get_running_loop().create_future()
-        self._asked[ask] = answer
+        self._questions[ask] = answer
         self._write({"id": number, "ask": ask, "question": to_json_value(question)})
         try:
             return await answer
         finally:
-            self._asked.pop(ask, None)
+            self._questions.pop(ask, None)
 
     # -- servers -------------------------------------------------------------------------------------------------------
 

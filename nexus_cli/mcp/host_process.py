@@ -92,8 +92,8 @@ class McpHost:
     ) -> ServerAnswer:
         """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
         server's tools have another `revision`; "": whatever it is."""
-        named = {"name": tool, "arguments": dict(arguments)}
-        return await self._ask(ServerAnswer, "call", server, named, revision=revision, ask=ask, show=progress)
+        call = {"name": tool, "arguments": dict(arguments)}
+        return await self._ask(ServerAnswer, "call", server, call, revision=revision, ask=ask, show=progress)
 
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
         """Read a resource."""
@@ -158,9 +158,9 @@ class McpHost:
                     result: T = read_value(kind, line["result"])
                     return result
                 if "show" in line:
-                    shown = show(line["show"]) if show is not None else None
-                    if inspect.isawaitable(shown):
-                        await shown
+                    showing = show(line["show"]) if show is not None else None
+                    if inspect.isawaitable(showing):
+                        await showing
                 else:
                     content = await ask(read_value(ServerQuestion, line["question"])) if ask is not None else None
                     self._send({"answer": line["ask"], "content": content})

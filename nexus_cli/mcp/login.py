@@ -121,11 +121,11 @@ class StoredLogin(OAuthClientProvider):
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         """Ask for what an earlier call wanted too: a server may name each scope only where it is missing."""
-        storage, wanted = self.context.storage, self.context.client_metadata
+        storage, metadata = self.context.storage, self.context.client_metadata
         assert isinstance(storage, TokenFile)
-        wanted.scope = union_scopes(storage.stored.get("wanted_scope"), wanted.scope)
+        metadata.scope = union_scopes(storage.stored.get("wanted_scope"), metadata.scope)
         if not self.begins_logins:
-            storage.want_scope(wanted.scope)
+            storage.want_scope(metadata.scope)
             raise LoginNeeded("the server requires a login")
         return await super()._perform_authorization_code_grant()
 

@@ -174,7 +174,7 @@ def parse_entry(
         _refuse_keys(names, "env")
         _refuse_keys([name for text in headers.values() for name in _VARIABLE.findall(text)], "headers")
     words = [*_make_list(value.get("command")), *_make_list(value.get("args"))]
-    shown = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
+    target = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
     cwd = expand(value["cwd"], "cwd") if value.get("cwd") else str(folder or "")
     return ServerEntry(
         name,
@@ -188,7 +188,7 @@ def parse_entry(
         _read_seconds(value, "call_seconds", 60.0),
         source,
         file,
-        one_line(str(shown)),
+        one_line(str(target)),
     )
 
 
@@ -295,11 +295,11 @@ def _find_tables(
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     for folder, trusted in trusted_folders(cwd, ("server",)):
         for file in (SETTINGS, FILE, *(ABOVE + file_name for file_name in SERVERS)):
-            shown = os.path.relpath(folder / FOLDER / file, project_root(cwd))
-            yield "project", shown, _read_trusted(trusted, file, shown, problems), folder
+            location = os.path.relpath(folder / FOLDER / file, project_root(cwd))
+            yield "project", location, _read_trusted(trusted, file, location, problems), folder
 
 
-def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> JsonObject:
+def _read_trusted(trusted: Configuration, file: str, location: str, problems: list[str]) -> JsonObject:
     """Return the trusted servers of a project's file, from the bytes that were judged."""
     table: JsonDict = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
@@ -309,10 +309,10 @@ def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[
             is_invalid = bool(item.definition.strip())
         # What cannot be read cannot be compared.
         elif item.kind == "server" and any(data.startswith(UNREAD) for data in item.parts.values()):
-            problems.append(f"{_describe_server(name, shown)} {UNCHECKED}")
+            problems.append(f"{_describe_server(name, location)} {UNCHECKED}")
         elif item.kind == "server":
             table[name] = json.loads(item.definition)
-    problems += [f"{shown} {NO_SERVERS}"] * is_invalid
+    problems += [f"{location} {NO_SERVERS}"] * is_invalid
     return table
 
 

@@ -35,7 +35,7 @@ class ServerRow:
     """An MCP server in a list."""
 
     json_fields: ClassVar = """
-        name:entry.name source:entry.source file:entry.file transport:entry.transport target:entry.shown state
+        name:entry.name source:entry.source file:entry.file transport:entry.transport target:entry.display_target state
         tools:listed.count tokens:listed.tokens listed:listed.at why left_out
     """
     entry: ServerEntry
@@ -84,7 +84,7 @@ class Catalogue:
         """The servers whose tools are not known yet."""
         return [entry for name, entry in self.entries.items() if name not in self.lists]
 
-    def named(self) -> Iterator[tuple[str, str, ServerTool]]:
+    def named_tools(self) -> Iterator[tuple[str, str, ServerTool]]:
         """Yield name for the model, server and tool of each, sorted; no two have the same name."""
         for server, listed in sorted(self.lists.items()):
             for tool in listed.tools:
@@ -133,9 +133,11 @@ class Catalogue:
 
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names, then those that read resources."""
-        each = self.tokens <= MOST_TOKENS
+        is_sent = self.tokens <= MOST_TOKENS
         keys = {name: entry.sha256 for name, entry in self.entries.items()}
-        tools = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
+        tools = [
+            _make_tool(name, server, keys[server], tool, is_sent=is_sent) for name, server, tool in self.named_tools()
+        ]
         tool_names = {tool.name for tool in tools}
         readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
         return tools + [reader for reader in readers if reader.name not in tool_names]

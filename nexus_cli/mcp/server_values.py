@@ -45,7 +45,7 @@ class ServerEntry:
     source: Literal["personal", "plugin", "project", "editor"] = "personal"
     file: str = ""
     """The file that names it, in a form that can be shown."""
-    shown: str = ""
+    display_target: str = ""
     """Its command or URL as the file has it, with `${NAME}` in place of the values of variables."""
 
     @property
@@ -56,7 +56,9 @@ class ServerEntry:
     @property
     def sha256(self) -> str:
         """Return the hash of what is started or reached: the key of its cached tools."""
-        identity = {key: value for key, value in asdict(self).items() if key not in ("source", "file", "shown")}
+        identity = {
+            key: value for key, value in asdict(self).items() if key not in ("source", "file", "display_target")
+        }
         return hashlib.sha256(json.dumps(identity, sort_keys=True, default=dict).encode()).hexdigest()
 
 

@@ -161,9 +161,9 @@ async def _keep_errors(process: asyncio.subprocess.Process, server: ServerProces
     while data := await process.stderr.read(65_536):
         lines = (partial_line + data.decode("utf-8", "replace")).split("\n")
         partial_line = lines.pop()[-4_000:]
-        server.errors.extend(shown for line in lines if (shown := printable_line(line)))
-    if shown := printable_line(partial_line):
-        server.errors.append(shown)
+        server.errors.extend(text for line in lines if (text := printable_line(line)))
+    if text := printable_line(partial_line):
+        server.errors.append(text)
 
 
 def printable_line(text: str, most: int = 300) -> str:

@@ -116,8 +116,8 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
     if kind in _CALLS:
         return f"every `{name}`{_CALLS[kind]}"
-    shown = [subject if kind == "network" else project_relative(Path(subject), project) for subject in objects]
-    return f"{name} of {', '.join(shown)}" if shown else EDITS_HERE
+    names = [subject if kind == "network" else project_relative(Path(subject), project) for subject in objects]
+    return f"{name} of {', '.join(names)}" if names else EDITS_HERE
 
 
 def scope_name(scope: tuple[str, ...], project: Path) -> str:
@@ -149,9 +149,9 @@ def call_detail(tool: Tool, arguments: JsonObject, context: ToolContext, limits:
 
 
 async def make_question(
-    decision: CallDecision, what: str, context: ToolContext, limits: Limits, uncovered: str
+    decision: CallDecision, label: str, context: ToolContext, limits: Limits, uncovered: str
 ) -> CallQuestion:
-    """Make the question about a call that `decision` asks about: `what` is the call on one line, `uncovered` what undo
+    """Make the question about a call that `decision` asks about: `label` is the call on one line, `uncovered` what undo
     would not cover of it."""
     checked = decision.checked
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
@@ -161,7 +161,7 @@ async def make_question(
     doubts = decision.command.doubts if decision.command else ()
     question = Question(
         checked.call,
-        what,
+        label,
         decision.why,
         detail,
         ", ".join(always_text(scope, context.project) for scope in session_scopes(decision)),
@@ -212,8 +212,8 @@ async def allow_from_now(
 
 def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:
     """Remove the scopes with a name of `scope_name`; return False if there is none."""
-    wanted = one_line(typed).split()
-    removed = {scope for scope in always if scope_name(scope, project).split() == wanted}
+    typed_words = one_line(typed).split()
+    removed = {scope for scope in always if scope_name(scope, project).split() == typed_words}
     always -= removed
     return bool(removed)
 

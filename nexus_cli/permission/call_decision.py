@@ -101,8 +101,8 @@ class CallDecision:
     limit: str = ""
     """What refused the call: the name of a limit, or a word such as `SAID_NO`; "" for a call that was not refused."""
     allow: str = ""
-    """The lowest level at which a refused call would have run; "" if at none, or only at `all` beside a `way`."""
-    way: NarrowWay = NarrowWay()
+    """The lowest level at which a refused call would have run; "" if at none, or only at `all` beside another way."""
+    narrow_way: NarrowWay = NarrowWay()
     """What would have let a refused call run besides a level."""
 
     @property
@@ -175,11 +175,11 @@ class CallDecision:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         why = self.result.error if self.result else ""
         if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model
-            refused, accept, way = why.partition(TO_ACCEPT)
-            why = f"{refused} ({self.change.first_lines}){accept}{way}"
+            refused, accept, acceptance = why.partition(TO_ACCEPT)
+            why = f"{refused} ({self.change.first_lines}){accept}{acceptance}"
         level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
-        ways = {"rule": self.way.rule or None, "option": self.way.option or None}
-        return {**self._name_call(), "why": why, **level, **ways, "limit": self.limit}
+        narrow_ways = {"rule": self.narrow_way.rule or None, "option": self.narrow_way.option or None}
+        return {**self._name_call(), "why": why, **level, **narrow_ways, "limit": self.limit}
 
 
 def refuse_by_limit(why: str, limit: str) -> CallDecision:

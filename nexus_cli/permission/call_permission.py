@@ -115,7 +115,7 @@ class CallPermission:
         self.find_whole_name: Callable[[str, str], str] = lambda kind, name: name
         """Takes the name of a tool with `Tool.named`, and that of an agent or skill; returns the name with its plugin:
         `PLUGIN:NAME`. Blocks."""
-        self._told: set[str] = set()
+        self._shown_warnings: set[str] = set()
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
         self.variables: dict[str, tuple[str, bool]] = {}
@@ -215,8 +215,8 @@ class CallPermission:
             asks = "Every command needs approval, unless --rule allows it"
             then = "Plan mode runs no commands without a sandbox" if level == PLAN else asks
             lines.append(f"No sandbox: {self.probe.why}. {then} (see `nexus doctor`)")
-        new = [line for line in lines if line not in self._told]
-        self._told.update(new)
+        new = [line for line in lines if line not in self._shown_warnings]
+        self._shown_warnings.update(new)
         return new
 
     def decide(
@@ -624,8 +624,8 @@ class CallPermission:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the rest")
         if rights.denied and rights.writable and confinement.backend == "landlock":
             notes.append("a new file in a folder with a denied file is not readable until the next command")
-        untold = tuple(note for note in notes if note not in self._told)
-        self._told.update(untold)
+        untold = tuple(note for note in notes if note not in self._shown_warnings)
+        self._shown_warnings.update(untold)
 
         def denial(command: str, text: str, status: int | None) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
@@ -660,14 +660,14 @@ class CallPermission:
             return rights
         kept_paths, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
         mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-        return replace(rights, kept=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
+        return replace(rights, kept_paths=kept_paths, kept_patterns=patterns, mounts_kept=mounts)
 
     def _describe_missing(self, removed: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `removed` from commands that this one names, or all if it lists
         variables; each once."""
         lists, text = _LISTS_VARIABLES.search(command), f"{command}\n{output}"
-        missing = [name for name in removed if name not in self._told and (lists or name in text)]
-        self._told.update(missing)
+        missing = [name for name in removed if name not in self._shown_warnings and (lists or name in text)]
+        self._shown_warnings.update(missing)
         return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
 
     def _find_temp(self, profile: ProfileName) -> Path | None:
@@ -723,7 +723,7 @@ class CallPermission:
         session until now."""
         self._temp, earlier._temp = earlier._temp, None
         self.network, earlier.network = earlier.network, None
-        self._told |= earlier._told
+        self._shown_warnings |= earlier._shown_warnings
         self.variables = earlier.variables
         earlier.close()
 

@@ -33,7 +33,7 @@ GRANTED = "allowed for this turn by a skill or command"
 """The origin of a rule of `allowed-tools`."""
 NAMED_TOOL = re.compile(r"[^\s,()]+(?:\s*\([^)]*\)?)?")
 """A tool in a list of Claude's, with its pattern, also one that nothing closes: without it the tool would be more."""
-WHOLE = "/**"
+SUBTREE = "/**"
 """Pattern suffix: the folder and everything in it."""
 SIGNS = frozenset("*?()\n")
 """Characters with a meaning of their own in a rule: a folder with one in its name cannot be written as a pattern."""
@@ -55,12 +55,12 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):
             return ()
     reading = find_governing(discover_tools().values(), Effect.READ)
-    return tuple(f"{reading.name}({folder}{WHOLE})" for folder in folders) if reading else ()
+    return tuple(f"{reading.name}({folder}{SUBTREE})" for folder in folders) if reading else ()
 
 
 def folder_of(rule: str) -> str:
     """Return the folder of a rule that `folder_rules` made."""
-    return rule.partition("(")[2].removesuffix(")").removesuffix(WHOLE)
+    return rule.partition("(")[2].removesuffix(")").removesuffix(SUBTREE)
 
 
 def _find_folder(path: Path) -> Path:
@@ -73,7 +73,7 @@ def opens_secrets(rule: PermissionRule, project: Path) -> bool:
     inside, a place of credentials; one of a guide never does."""
     if rule.origin == GRANTED:
         return False
-    pattern = os.path.expanduser(rule.pattern.removesuffix(WHOLE))
+    pattern = os.path.expanduser(rule.pattern.removesuffix(SUBTREE))
     if "/" not in pattern or "*" in pattern or "?" in pattern:
         return bool(pattern)
     return SecretPlaces(places(), project).find(real_path(project / pattern)) is not None

@@ -74,8 +74,8 @@ def decide(
     if tool.effect is Effect.RUN:
         return CallDecision("ask", "the call runs a command", "run")
     if tool.reaches in arguments and OF_JOB not in arguments:
-        shown = tool.reaches == tool.subject
-        address = "" if shown else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
+        is_subject = tool.reaches == tool.subject
+        address = "" if is_subject else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
         return CallDecision("ask", f"the call uses the network{address}", "network")
     if tool.effect is Effect.NONE:
         return CallDecision("allow")
@@ -153,8 +153,8 @@ def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Pat
     is_own = is_below(secret, places().config, places().data, places().log)
     noun = "nexus's own files" if is_own else "credentials"
     rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
-    shown = _name_path(path, target, cwd)
-    return f"the call {verb} {noun}: {shown}; only a rule in your own config.toml allows it: {rule}"
+    place = _name_path(path, target, cwd)
+    return f"the call {verb} {noun}: {place}; only a rule in your own config.toml allows it: {rule}"
 
 
 def _describe_protected(name: str) -> str:

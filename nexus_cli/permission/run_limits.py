@@ -128,7 +128,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say; before an equal
     call that ran, they are not counted. Calls that did not run because of a failed edit are not counted either.
     """
-    wanted, earlier_result = call.arguments_text, ""
+    arguments, earlier_result = call.arguments_text, ""
     results: dict[str, str] = {}
     calls: list[ToolCall] = []
     for item in reversed(items):
@@ -136,17 +136,17 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
             break
         if item.message.tool_call_id and not item.message.content.startswith(SAME):
             results[item.message.tool_call_id] = DROP_ID.sub("", item.message.content)
-        for other in reversed(item.message.tool_calls):
-            if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
+        for earlier in reversed(item.message.tool_calls):
+            if (not calls and earlier.id != call.id) or results.get(earlier.id, "").startswith(BEHIND_EDIT):
                 continue
-            is_equal = other.name == call.name and other.raw == call.raw and other.arguments_text == wanted
-            if is_equal and earlier_result and other.id in refused:
+            is_equal = earlier.name == call.name and earlier.raw == call.raw and earlier.arguments_text == arguments
+            if is_equal and earlier_result and earlier.id in refused:
                 continue
-            result = results.get(other.id, earlier_result) if other.id not in refused else ""
+            result = results.get(earlier.id, earlier_result) if earlier.id not in refused else ""
             if not is_equal or (earlier_result and result != earlier_result):
                 return calls
             earlier_result = result
-            calls.append(other)
+            calls.append(earlier)
     return calls
 
 
@@ -201,8 +201,10 @@ class RunLimits:
         if tool is None:
             return None
         if tools is not None and tool.name not in tools:
-            there = ", ".join(sorted(filter(self.find, tools)))
-            return refuse_by_limit(f"{tool.name} is off in this run. Available: {there}." if there else OFF, "tools")
+            available = ", ".join(sorted(filter(self.find, tools)))
+            return refuse_by_limit(
+                f"{tool.name} is off in this run. Available: {available}." if available else OFF, "tools"
+            )
         if tool.delegates and self.limits.sub_agents is False:
             return refuse_by_limit("this run is not allowed to start workers", "sub_agents")
         if categories is not None and tool.effect not in categories:

@@ -83,15 +83,15 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
     for of_server in servers.values():
         record = _record(of_server[0].entry)
         kept_pins = record.read_items()
-        wanted = {
+        new_pins = {
             tool.name: ANY if any_words else _words(tool)
             for tool in of_server
             if replaces or tool.name not in kept_pins
         }
-        if all(name in kept_pins and kept_pins[name].get("words") == words for name, words in wanted.items()):
+        if all(name in kept_pins and kept_pins[name].get("words") == words for name, words in new_pins.items()):
             continue
         with record.change() as pins:
-            for name, words in wanted.items():
+            for name, words in new_pins.items():
                 before = pins.get(name)
                 if before is None or before.get("words") != words:
                     pins[name] = {"words": words, "changes": _count_changes(before) + 1 if before else 0}
@@ -118,13 +118,13 @@ def _count_changes(pin: JsonObject) -> int:
 
 def _describe_change(before: str, after: str) -> str:
     """Return the lines that differ, with a line around them; of too many the new ones first."""
-    gone, new = (
+    old, new = (
         [piece for line in text.split("\n") for piece in textwrap.wrap(line, WIDTH)] for text in (before, after)
     )
-    compared = gone if len(gone) + len(new) <= MOST_COMPARED else []
+    compared = old if len(old) + len(new) <= MOST_COMPARED else []
     changes = [line for line in difflib.unified_diff(compared, new, lineterm="", n=1) if line[0] != "@"][2:]
     if len(changes) > MOST_LINES:
         changes.sort(key=lambda line: line[0] != "+")
-    shown = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
-    omitted = len(changes) - len(shown)
-    return "\n".join([*shown, *([f"... {plural(omitted, 'more line')}"] if omitted else [])]) or SPACES
+    rows = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
+    omitted = len(changes) - len(rows)
+    return "\n".join([*rows, *([f"... {plural(omitted, 'more line')}"] if omitted else [])]) or SPACES

@@ -42,7 +42,7 @@ class PluginSource:
     """A branch or tag whose commit has to be found first."""
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """Return the source as it is typed."""
         version = f"@{self.commit or self.ref}" if self.commit or self.ref else ""
         return f"{self.place}{version}{f':{self.inner}' if self.inner else ''}"
@@ -59,7 +59,7 @@ class InstalledPlugin:
     folder: PluginFolder | None = field(repr=False)
     problem: str = ""
     """Why nothing of it is in effect; else ""."""
-    named: PluginSource = PluginSource("")
+    update_source: PluginSource = PluginSource("")
     """The source as the person named it, perhaps with a branch or tag: where an update looks."""
 
     @property
@@ -122,8 +122,8 @@ def find_plugin(name: str) -> InstalledPlugin:
     """Return an installed plugin; raise `UsageError` if there is none of this name."""
     records = PLUGIN_RECORD.read_items()
     if name not in records:
-        there = f"Installed: {', '.join(records)}" if records else "No plugin is installed"
-        raise UsageError(f"plugin '{name[:80]}'", "not installed", suggest_name(name, records, there))
+        installed = f"Installed: {', '.join(records)}" if records else "No plugin is installed"
+        raise UsageError(f"plugin '{name[:80]}'", "not installed", suggest_name(name, records, installed))
     return _read_installed(name, records[name])
 
 

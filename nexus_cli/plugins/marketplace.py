@@ -26,7 +26,7 @@ MOST_BYTES = 4 << 20
 """Most bytes of a marketplace's file."""
 OFFICIAL = "claude-plugins-official"
 """The marketplace that Claude Code knows by itself: no settings give its name to another one."""
-NAMED = 40
+MOST_NAMED = 40
 """Most plugins that an error names."""
 
 
@@ -63,12 +63,12 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     if chosen is None:
         if is_folder:
             return None
-        there = (
-            f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
+        choices = (
+            f"Add SOURCE:PLUGIN with one of these plugins: {one_line(name_first(sorted(plugins_by_name), MOST_NAMED))}"
             if plugins_by_name
             else "The marketplace has no plugins"
         )
-        hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
+        hint = f"{suggest_name(name, plugins_by_name, '')} {choices}".lstrip()
         what = f"plugin {one_line(name)[:80]!r}" if name else "no plugin was specified"
         why = "there is no such plugin in the marketplace" if name else "the source is a marketplace"
         raise UsageError(what, why, hint)

@@ -54,7 +54,7 @@ DESCRIBES = frozenset(
     """.split()
 )
 """Keys of a manifest that change nothing here."""
-NAMED = 5
+MOST_NAMED = 5
 """Most keys or files that a line names."""
 SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
@@ -120,8 +120,10 @@ def _add_listed(files: Mapping[str, bytes], listed: JsonObject) -> Mapping[str, 
     added = {key: value for key, value in listed.items() if key not in left_out}
     if not isinstance(manifest, dict) or (path and not added):
         return files
-    both = {key: [*_as_list(manifest[key]), *_as_list(added[key])] for key in PARTS if key in manifest and key in added}
-    return {**files, path or MANIFESTS[1]: json.dumps({**added, **manifest, **both}).encode()}
+    merged = {
+        key: [*_as_list(manifest[key]), *_as_list(added[key])] for key in PARTS if key in manifest and key in added
+    }
+    return {**files, path or MANIFESTS[1]: json.dumps({**added, **manifest, **merged}).encode()}
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -265,11 +267,13 @@ class _Reader:
 
     def _name_others(self) -> None:
         folders = {path.partition("/")[0] for path in self._files if "/" in path}
-        there = [label for key, label in NOT_READ.items() if key in folders or self._manifest.get(key)]
-        there += [label for path, label in OTHER_FILES.items() if path in self._files]
+        unsupported = [label for key, label in NOT_READ.items() if key in folders or self._manifest.get(key)]
+        unsupported += [label for path, label in OTHER_FILES.items() if path in self._files]
         keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
-        there += [f"{name_first(keys, NAMED)} in the manifest"] if keys else []
+        unsupported += [f"{name_first(keys, MOST_NAMED)} in the manifest"] if keys else []
         texts = {path: data.decode("latin-1") for path, data in self._files.items()}
         for sign in sorted({*UNSET.findall("\n".join(texts.values()))}):
-            there.append(f"{sign} in {name_first([path for path, text in texts.items() if sign in text], NAMED)}")
-        self._left_out += [f"{one_line(label)}: not supported" for label in dict.fromkeys(there)]
+            unsupported.append(
+                f"{sign} in {name_first([path for path, text in texts.items() if sign in text], MOST_NAMED)}"
+            )
+        self._left_out += [f"{one_line(label)}: not supported" for label in dict.fromkeys(unsupported)]

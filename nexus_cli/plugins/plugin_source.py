@@ -29,7 +29,7 @@ _REMOTE = r"(?:[a-z][a-z+.-]*://[^/]*/|[\w.-]+@[\w.-]+:)"
 _SOURCE = re.compile(rf"(?P<place>{_REMOTE}?[^@:]+)(?:@(?P<ref>[^@:]+))?(?::(?P<inner>.+))?", re.DOTALL)
 _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
 """`OWNER/REPO` of GitHub."""
-_NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
+_PLUGIN_AT_MARKET = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
 _FETCHED = ("refs/fetched/heads", "refs/fetched/tags")
 _BRANCHES = ("+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*")
 _WARNING = re.compile(r"\W*warning:", re.IGNORECASE)
@@ -50,10 +50,10 @@ class OpenedSource:
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
     """Return the source that a person names, see `_HINT`; raise `UsageError` if it cannot be one."""
-    whole = os.path.abspath(cwd / os.path.expanduser(text))
-    if os.path.exists(whole):
-        return PluginSource(whole)
-    if (reference := _NAMED.fullmatch(text)) and not os.path.exists(cwd / reference["plugin"]):
+    path = os.path.abspath(cwd / os.path.expanduser(text))
+    if os.path.exists(path):
+        return PluginSource(path)
+    if (reference := _PLUGIN_AT_MARKET.fullmatch(text)) and not os.path.exists(cwd / reference["plugin"]):
         market = find_market(reference["market"], cwd)
         if market is None:
             hint = f"Specify its repository: nexus plugin add OWNER/REPO:{reference['plugin']}"
@@ -90,7 +90,7 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         if plugin is None:
             if not inner.is_dir():
                 why = f"the source has no folder {one_line(source.inner)}"
-                raise UsageError(one_line(pinned.shown), why, _HINT)
+                raise UsageError(one_line(pinned.text), why, _HINT)
             yield OpenedSource(inner, pinned)
         else:
             yield _open_listed(plugin, root, pinned, stack)
@@ -104,7 +104,7 @@ def _open_listed(market_plugin: MarketPlugin, root: Path, market: PluginSource, 
     folder = root / market_plugin.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
         why = f"the plugin's source in the marketplace has no folder {one_line(market_plugin.source.inner)}"
-        raise NexusError("config", one_line(market.shown), why, _HINT)
+        raise NexusError("config", one_line(market.text), why, _HINT)
     return OpenedSource(folder, pinned, market_plugin.manifest)
 
 
@@ -123,26 +123,26 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     all branches. A commit that was named must be on one: a server gives those of forks and of deleted branches too."""
     git = find_program("git")
     if git is None:
-        raise NexusError("config", one_line(source.shown), "git was not found", "Install git")
+        raise NexusError("config", one_line(source.text), "git was not found", "Install git")
     env = {**git_environment(Path.cwd()), "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
     options = [word if word != "protocol.allow=never" else "protocol.allow=user" for word in GIT_OPTIONS]
 
-    said = b""
+    output = b""
 
     def run(*arguments: str) -> str:
-        nonlocal said
+        nonlocal output
         try:
             result = run_program([git, *options, *arguments], env=env, cwd=folder, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return f"git took longer than {SECONDS:.0f} s"
-        said, lines = result.stdout, os.fsdecode(result.stderr).strip().splitlines()
+        output, lines = result.stdout, os.fsdecode(result.stderr).strip().splitlines()
         reasons = (one_line(line) for line in lines if line.strip() and not _WARNING.match(line))
         return next(reasons, "git failed") if result.returncode else ""
 
     why, is_named = run("init", "-q", "--template="), bool(source.commit)
     if not (why or is_named):
         why = run("ls-remote", "--", source.place, source.ref, f"{source.ref}^{{}}")
-        commit = _find_commit(os.fsdecode(said), source.ref)
+        commit = _find_commit(os.fsdecode(output), source.ref)
         if not (why or commit):
             missing = f"the repository has no branch or tag {one_line(source.ref)}"
             raise UsageError(one_line(source.place), missing, "Specify a branch, a tag or a full commit hash")
@@ -153,18 +153,18 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         why = run("fetch", "-q", "--", source.place, "+refs/*:refs/fetched/*")
     why = why or run("-c", "core.autocrlf=false", "checkout", "-q", "--detach", source.commit)
     why = why or run("rev-parse", "--verify", "HEAD")
-    if not why and os.fsdecode(said).strip() != source.commit:  # a tag or branch can have the name of a commit
+    if not why and os.fsdecode(output).strip() != source.commit:  # a tag or branch can have the name of a commit
         why = "the repository has no commit with this hash"
     if is_named and not why:  # the history alone
         why = run("fetch", "-q", "--no-tags", "--filter=tree:0", "--", source.place, *_BRANCHES)
         why = why or run("for-each-ref", "--count=1", "--contains", source.commit, *_FETCHED)
-        if not (why or said):
+        if not (why or output):
             hint = "Specify a commit of a branch, or clone the repository and add its folder"
             raise NexusError(
-                "config", one_line(source.shown), "the commit is not on any branch or tag of the repository", hint
+                "config", one_line(source.text), "the commit is not on any branch or tag of the repository", hint
             )
     if why:
-        raise NexusError("network", one_line(source.shown), why, "Check the repository and the commit")
+        raise NexusError("network", one_line(source.text), why, "Check the repository and the commit")
     return source
 
 

@@ -161,13 +161,16 @@ _admitted: dict[str, dict[str, tuple[Any, PythonPlugin]]] = {}
 
 
 def admit_objects(
-    kind: str, is_valid: Callable[[Any], bool], name_of: Callable[[Any], Collection[str]], taken: Collection[str]
+    kind: str,
+    is_valid: Callable[[Any], bool],
+    name_of: Callable[[Any], Collection[str]],
+    reserved_names: Collection[str],
 ) -> Mapping[str, tuple[Any, PythonPlugin]]:
     """Return the objects of a kind by name with their plugins, without taken or invalid names, which are recorded."""
     if kind in _admitted or not python_plugins():
         return _admitted.get(kind, {})
     admitted: dict[str, tuple[Any, PythonPlugin]] = {}
-    used_names = set(taken)
+    used_names = set(reserved_names)
     for plugin in python_plugins():
         chosen: list[Any] = []
         for candidate in plugin.objects.get(kind, ()):

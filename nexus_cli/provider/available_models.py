@@ -62,8 +62,12 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     session_provider, key = split_key_name(session_model)[0], split_key_name(model)[0]
     if key not in ("", session_provider) and split_key_name(name.strip())[0]:
         raise UsageError(f"key {key}", "only the person can choose a key")
-    same = not key and provider_of(model) == provider_of(session_model)
-    return f"{session_provider}:{model}" if session_provider and same and split_model_name(model)[0] else model
+    has_same_provider = not key and provider_of(model) == provider_of(session_model)
+    return (
+        f"{session_provider}:{model}"
+        if session_provider and has_same_provider and split_model_name(model)[0]
+        else model
+    )
 
 
 def _with_key_name(model: str, key_name: str) -> str:

@@ -259,15 +259,15 @@ def read_facts(error: BaseException) -> ErrorFacts:
     errors = (find_error(getattr(link, "body", None)) or find_error(parse_body(_read_message(link))) for link in links)
     bodies = [body for body in errors if body]
     codes = (STATUS_OF_CODE.get(str(body.get(key))) for body in bodies for key in ("code", "type", "status"))
-    said = next(filter(None, codes), None)
+    stated = next(filter(None, codes), None)
     # The innermost one came over the wire; those around it are litellm's mapping of it.
     wire_status = next(filter(None, map(_read_status, reversed(links))), None)
     headers = dict(pair for link in reversed(links) for pair in _read_headers(link))
     text = "\n".join([*map(_read_message, links), *(json.dumps(dict(body), default=str) for body in bodies)])
     messages = (body.get(key) for key in ("message", "detail") for body in bodies)
-    message = next((said for said in messages if isinstance(said, str) and said), "")
+    message = next((stated for stated in messages if isinstance(stated, str) and stated), "")
     # An event inside a 200 has a status invented by litellm; the body is the provider's own.
-    status = said if said and wire_status in (None, 500) else wire_status
+    status = stated if stated and wire_status in (None, 500) else wire_status
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
     line = broken if broken and status is None else format_error_line(message or str(error))
     return ErrorFacts(links, status, text, line, retry_after(headers, text))
@@ -327,16 +327,16 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
     if proxy is None:
         line = _network_line(error, f" to {place}" if place else "", place)
         return line, f"{hint}; {NEEDS_PROXY}" if line.endswith(UNKNOWN_NAME) else hint, True
-    way = f"the proxy {proxy.name} ({proxy.variable})"
+    proxy_label = f"the proxy {proxy.name} ({proxy.variable})"
     hint = f"Check {proxy.variable} (http://USER:PASSWORD@HOST:PORT); to bypass the proxy: NO_PROXY={host}"
     if f.status == PROXY_LOGIN or f.has({"ProxyError"}):
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
         wants = "user name or password rejected" if proxy.headers else "user name and password required"
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
-        return f"{way} did not connect to {place}: {why}", hint, False
+        return f"{proxy_label} did not connect to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):
-        return f"{way} cannot be reached: the connection was refused", hint, True
-    return _network_line(error, f" to {place} through {way}", f"of {way}"), hint, True
+        return f"{proxy_label} cannot be reached: the connection was refused", hint, True
+    return _network_line(error, f" to {place} through {proxy_label}", f"of {proxy_label}"), hint, True
 
 
 def describe_unreachable(error: Exception, host: str) -> tuple[str, str]:

@@ -55,7 +55,7 @@ class HeadStart:
         self._file = file
         self._sending = sending
         self._host, self._port, self._tls = origin
-        self._made = file.render_proven()
+        self._rendered = file.render_proven()
         self._opening: asyncio.Task[None] | None = None
         self._stream: _EarlyStream | _WatchedStream | None = None
         self.is_claimed = False
@@ -63,7 +63,7 @@ class HeadStart:
 
     async def begin(self) -> None:
         """Send the request, if its template is proven; give it `FIRST_CHANCE` before other work begins."""
-        if self._made:
+        if self._rendered:
             self._opening = asyncio.create_task(self._send())
             await asyncio.wait({self._opening}, timeout=FIRST_CHANCE)
 
@@ -124,7 +124,7 @@ class HeadStart:
             reader, writer = await asyncio.open_connection(
                 self._host, self._port, ssl=tls, happy_eyeballs_delay=ATTEMPT_DELAY
             )
-            self._stream = _EarlyStream(reader, writer, self._made)
+            self._stream = _EarlyStream(reader, writer, self._rendered)
             self._sending.is_sent = True
 
 

@@ -51,7 +51,7 @@ def ask_key(provider: str, ask: Callable[[str, str], str]) -> tuple[str, str]:
     page = f"Create a key for {shape.title} at {shape.page}."
     goes = f"The key will be sent to {host}, the address that the environment sets for {shape.title}."
     text, refused = f"{goes if host else page} Paste it here (Esc to cancel).", ""
-    for left in reversed(range(TRIES)):
+    for remaining_tries in reversed(range(TRIES)):
         line = ask(text, "Key").strip()
         if not line:
             return "", ""
@@ -65,7 +65,11 @@ def ask_key(provider: str, ask: Callable[[str, str], str]) -> tuple[str, str]:
         if not refusal:
             return key, f"The key was not verified: {untried}." if untried else ""
         refused = key
-        again = "Paste another key, or paste this one again to store it anyway." if left else "Nothing was stored."
+        again = (
+            "Paste another key, or paste this one again to store it anyway."
+            if remaining_tries
+            else "Nothing was stored."
+        )
         text = f"{host or shape.title} rejected this key: {refusal}. {again}"
     return "", text
 
@@ -82,19 +86,19 @@ def check_key(provider: str, key: str) -> tuple[str, str]:
     if provider not in _PATHS or not address:
         return "", ""
     host = urlsplit(address).hostname or address
-    found = ("", f"{host} did not answer within {SECONDS:g} s")
+    verdict = ("", f"{host} did not answer within {SECONDS:g} s")
 
     def ask() -> None:
-        nonlocal found
+        nonlocal verdict
         try:
-            found = _ask(provider, address, key)
+            verdict = _ask(provider, address, key)
         except (OSError, ValueError, HTTPException) as error:
-            found = "", ". ".join(describe_unreachable(error, host))
+            verdict = "", ". ".join(describe_unreachable(error, host))
 
     thread = Thread(target=ask, daemon=True)
     thread.start()
     thread.join(SECONDS)
-    return found
+    return verdict
 
 
 def _ask(provider: str, address: str, key: str) -> tuple[str, str]:

@@ -101,10 +101,10 @@ class _ReexportLoader(SourceFileLoader):
         """Run the file with an import that only notes places."""
         package, names = module.__name__, vars(module)
 
-        def note(name: str, _globals: Any, _locals: Any, wanted: Sequence[str], level: int) -> SimpleNamespace:
+        def note(name: str, _globals: Any, _locals: Any, attributes: Sequence[str], level: int) -> SimpleNamespace:
             base = package.split(".")[: 1 - level or None] if level else []
             source = ".".join([*base, *([name] if name else [])])
-            return SimpleNamespace(**{attribute: _Place(source, attribute) for attribute in wanted})
+            return SimpleNamespace(**{attribute: _Place(source, attribute) for attribute in attributes})
 
         names["__builtins__"] = {"__import__": note}
         super().exec_module(module)

@@ -24,17 +24,17 @@ class MessageEncoder:
     """Encodes the messages of requests that grow at the end: what the last one held is not encoded again."""
 
     def __init__(self) -> None:
-        self._known: tuple[list[JsonObject], list[bytes]] = [], []
+        self._encoded: tuple[list[JsonObject], list[bytes]] = [], []
         """The messages of the last request, and their lines."""
 
     def encode(self, messages: Sequence[JsonObject]) -> bytes:
         """Return `messages` as JSON, without null fields."""
-        known, lines = self._known
-        if known != [*messages[: len(known)]]:
-            known, lines = [], []
-        plain = ({key: value for key, value in m.items() if value is not None} for m in messages[len(known) :])
+        encoded, lines = self._encoded
+        if encoded != [*messages[: len(encoded)]]:
+            encoded, lines = [], []
+        plain = ({key: value for key, value in m.items() if value is not None} for m in messages[len(encoded) :])
         lines = [*lines, *map(canonical, plain)]
-        self._known = [*messages], lines
+        self._encoded = [*messages], lines
         return b"[%b]" % b",".join(lines)
 
 

@@ -63,8 +63,8 @@ def provider_prefixes() -> frozenset[str]:
 def refuse_key(name: str) -> None:
     """Raise `UsageError`, which does not quote `name`, if a model's name contains an API key: it would be printed,
     recorded and sent."""
-    found = KEY_LIKE.search(name)
-    if found and re.search(r"[^\W_]{16,}|://", found[0]):  # `global-gpt-4o-mini` is words
+    match = KEY_LIKE.search(name)
+    if match and re.search(r"[^\W_]{16,}|://", match[0]):  # `global-gpt-4o-mini` is words
         hint = "Name a model as PROVIDER/MODEL; `nexus login PROVIDER` stores a key"
         raise UsageError("model name", "it contains an API key", hint)
 

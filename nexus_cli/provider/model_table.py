@@ -217,12 +217,12 @@ def _relative(name: str) -> JsonObject | None:
 
     It has prices if its provider charges the same for all editions.
     """
-    wanted = model_stem(name)
-    if split_model_name(name)[0] in LOCAL or not wanted:
+    stem = model_stem(name)
+    if split_model_name(name)[0] in LOCAL or not stem:
         return None
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
     table = _table()
-    alike = (key for key in table.list_keys(wanted.removeprefix("ft-")) if model_stem(key) == wanted)
+    alike = (key for key in table.list_keys(stem.removeprefix("ft-")) if model_stem(key) == stem)
     every = {key: entry for key in alike if _answers(entry := table.get(key))}
     own_models = [key for key in every if _bills(every[key], key, charged)]
     makers = [key for key in own_models or every if "/" not in key] or own_models

@@ -57,9 +57,9 @@ def mark_positions(messages: Sequence[JsonObject], previous_end: int) -> list[in
     head = next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
     last = len(messages) - 1
     since = previous_end if head < previous_end <= last else head
-    wanted = {head - 1 if head else None, since - 1 if since > head else None, last if last >= head else None}
-    wanted.add(_spare_mark(messages, since, last))
-    return sorted(i for i in wanted if i is not None and messages[i].get("role") != "assistant")[:MAX_MARKS]
+    positions = {head - 1 if head else None, since - 1 if since > head else None, last if last >= head else None}
+    positions.add(_spare_mark(messages, since, last))
+    return sorted(i for i in positions if i is not None and messages[i].get("role") != "assistant")[:MAX_MARKS]
 
 
 def add_cache_marks(request: Request) -> Request:

@@ -169,8 +169,8 @@ class ThinkingFold:
             return
         # The signature comes alone, or with the whole text of its block repeated.
         before = "".join(self._unsigned)
-        whole = text if text.startswith(before) else before + text
-        signed = {} if is_redacted else {"type": "thinking", "thinking": whole, "signature": signature}
+        full_text = text if text.startswith(before) else before + text
+        signed = {} if is_redacted else {"type": "thinking", "thinking": full_text, "signature": signature}
         self._blocks.append({**block, **signed})
         self._unsigned.clear()
 

@@ -105,18 +105,18 @@ class TemplateFile:
     def __init__(self, folder: Path, digest: str, parts: Parts) -> None:
         """Look for the template for all messages, then for the one for the texts of this first request."""
         texts = sha256(json.dumps([digest, parts.kinds]).encode()).hexdigest()
-        self._whole, self._texts = folder / f"{digest[:40]}.json", folder / f"{texts[:40]}.json"
+        self._full_path, self._texts = folder / f"{digest[:40]}.json", folder / f"{texts[:40]}.json"
         self._parts = parts
-        self._known = _load(self._whole) or _load(self._texts)
+        self._stored = _load(self._full_path) or _load(self._texts)
 
     def render_proven(self) -> bytes:
         """Return the request that the template makes; b"" if none is proven for these kinds of messages."""
-        template = self._known
+        template = self._stored
         return render(template, self._parts) if template and set(self._parts.pairs) <= set(template.proven) else b""
 
     def note_sent(self, request: bytes) -> None:
         """Learn from a request that litellm sent: confirm the template, or make a new one."""
-        current = self._known
+        current = self._stored
         if current is not None and render(current, self._parts) == request:
             self._save(replace(current, proven=sorted({*current.proven, *self._parts.pairs})))
         elif (current is None or current.body) and (template := learn(request, self._parts)) is not None:
@@ -128,7 +128,7 @@ class TemplateFile:
 
     def _save(self, template: Template) -> None:
         """Write `template`; if that fails, the next process learns it."""
-        path = self._whole if not template.body or "messages" in template.body[1::2] else self._texts
+        path = self._full_path if not template.body or "messages" in template.body[1::2] else self._texts
         with suppress(OSError):
             replace_private_file(path, json.dumps(asdict(template)).encode())
             files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)

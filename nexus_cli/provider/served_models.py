@@ -74,12 +74,12 @@ class ModelServer:
 
     def describe(self, provider: str, name: str) -> Row:
         """Return the facts that the server has stated of a model."""
-        paths = (_WAYS[provider], *(_FURTHER.values() if provider == "openai" else ()))
+        paths = (_QUESTIONS[provider], *(_FURTHER.values() if provider == "openai" else ()))
         return {key: value for path in paths for key, value in self.state(path, name).get(name, {}).items()}
 
     def find_questions(self, provider: str, name: str) -> Iterator[str]:
         """Yield the paths of the questions about a model; the second one depends on the answer to the first."""
-        yield _WAYS[provider]
+        yield _QUESTIONS[provider]
         row = self.describe(provider, name)
         if provider == "openai" and "window" not in row and (path := _FURTHER.get(str(row.get("owner")))):
             yield path
@@ -138,7 +138,7 @@ def served_model_info(
     `pending` until it has answered. Unless it `saves`, no answer is kept for other processes.
     """
     info = replace(model_info(name, overrides), address=address_from_env(name))
-    if info.provider not in _WAYS or (server := _find_server(info.provider, info.name)) is None:
+    if info.provider not in _QUESTIONS or (server := _find_server(info.provider, info.name)) is None:
         return info
     override, row, is_told = find_override(name, overrides)[1], Row(), True
     if not info.window_key:
@@ -158,7 +158,7 @@ def served_model_info(
 def list_served(provider: str, base: str = "") -> list[str]:
     """Return the names, with `provider`, that the server at `base` lists, or the one in the environment; none without
     one. Blocks."""
-    server = _find_server(provider, f"{provider}/", base) if provider in _WAYS else None
+    server = _find_server(provider, f"{provider}/", base) if provider in _QUESTIONS else None
     if server is None:
         return []
     path = VERSIONED if provider == "ollama_chat" else LIST
@@ -212,12 +212,12 @@ def _question(path: str, name: str) -> str:
 
 def _read_shown(answer: object, name: str) -> Rows:
     """Read Ollama's facts: `num_ctx` of the model file, bounded by the length that the model was trained for."""
-    shown = as_table(answer)
-    facts = as_table(shown.get("model_info"))
+    table = as_table(answer)
+    facts = as_table(table.get("model_info"))
     trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
-    chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
+    chosen = max(map(int, _NUM_CTX.findall(str(table.get("parameters")))), default=0)
     window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
-    able = shown.get("capabilities")
+    able = table.get("capabilities")
     return {name: {"blind": bool(able)} | _make_row(window, able) | _refuse_tools(able)}
 
 
@@ -290,7 +290,7 @@ SHOW, PROPS, MODEL_INFO = "/api/show", "/props", "/model/info"
 """Paths that are asked: lists of models (Ollama's address has no version), LM Studio's own; the facts of Ollama about
 one, of llama.cpp about the one that it has, and of LiteLLM about all."""
 _READERS: Mapping[str, Callable[[object, str], Rows]] = {SHOW: _read_shown, PROPS: _read_props}
-_WAYS: Mapping[str, str] = {
+_QUESTIONS: Mapping[str, str] = {
     "ollama_chat": SHOW,
     "hosted_vllm": LIST,
     "lm_studio": LOADED,

@@ -113,7 +113,9 @@ def _permissions(table: object) -> Iterator[str]:
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
     plugins = installed_plugins()
-    there = {name for plugin in plugins for name in (plugin.name, plugin.named.inner)}  # a marketplace may call it so
+    there = {
+        name for plugin in plugins for name in (plugin.name, plugin.update_source.inner)
+    }  # a marketplace may call it so
     for plugin_id in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
         plugin, _, market = plugin_id.partition("@")
         if plugin not in there:

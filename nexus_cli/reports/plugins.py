@@ -105,7 +105,7 @@ def installed_object(plugin: InstalledPlugin, problems: Mapping[str, str]) -> Pl
     """Return an installed plugin with the states of its items, and the `problems` of them by key."""
     states = {item.key: state for item, state in plugin.items("skill", "command", "agent", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
-    installed = plugin_object(plugin.folder, plugin.source.shown, states, problems, plugin)
+    installed = plugin_object(plugin.folder, plugin.source.text, states, problems, plugin)
     return {**installed, "name": plugin.name, "problem": plugin.describe_change()}
 
 

@@ -128,7 +128,7 @@ def sent_view(ledger: Ledger, session: SessionInfo, settings: Settings, step: in
         window,
         Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
-        told=_sections_with(log, rows, row),
+        event_rows=_sections_with(log, rows, row),
         reported=row.reported_usage.input if row.reported_usage else None,
     )
     return RequestView(
@@ -244,8 +244,8 @@ def first_view(session: Session) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    added = count(first.preamble) if texts else sum(section["tokens"] for section in first.told)
-    request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
+    added = count(first.preamble) if texts else sum(section["tokens"] for section in first.event_rows)
+    request = engine.context.project(epoch=epoch, event_rows=first.event_rows, added=added, texts=texts)
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
     notices = [] if info.known or info.window_refused else assumed

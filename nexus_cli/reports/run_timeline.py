@@ -58,7 +58,7 @@ def _run_rows(ledger: Ledger, run: Run, find_place: Callable[[str], int]) -> Ite
     """Yield the rows of a run; `find_place` returns the entry after which a time was."""
     yield find_place(run.created), _queued_row(run)
     for taken in (True, False):
-        for signal in ledger.runs.signals(run.key, taken=taken):
+        for signal in ledger.runs.signals(run.key, is_taken=taken):
             yield find_place(signal.at), _signal_row(signal, taken)
     if run.state != QUEUED:
         yield END, _state_row(run)

@@ -292,7 +292,7 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     signals = [
         to_json_value(signal) | {"taken": taken}
         for taken in (True, False)
-        for signal in ledger.runs.signals(run.key, taken=taken)
+        for signal in ledger.runs.signals(run.key, is_taken=taken)
     ]
     questions = run.waits.value.get("questions", []) if run.waits else []
     details = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}

@@ -415,7 +415,7 @@ class SessionRecord:
 
     def _name_signals(self, facts: JsonObject) -> list[str]:
         """Return the kinds of the events with which a run was resumed."""
-        signals = self._ledger.runs.signals(int(facts["run"].removeprefix("run-")), taken=True)
+        signals = self._ledger.runs.signals(int(facts["run"].removeprefix("run-")), is_taken=True)
         return [signal.kind for signal in signals if signal.key in facts["signals"]]
 
     def _worker_rows(self) -> Iterator[PlacedRow]:

@@ -190,13 +190,13 @@ def _find_restriction(
     command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders
 ) -> CommandPart | None:
     """Return the part of a command that a deny or ask rule names, by its words or by the files that it names."""
-    shown = tuple(word.text for word in command.words)
+    words = tuple(word.text for word in command.words)
     restriction = search.find(command, line.inputs) if search.strict else None
     if restriction is not None:
-        return CommandPart(shown, *restriction)
+        return CommandPart(words, *restriction)
     written = find_written(command, (), search.writes, folders)
     if written is not None:
-        return _make_part(shown, written, f"the command writes a file covered by {written.named}")
+        return _make_part(words, written, f"the command writes a file covered by {written.label}")
     is_all = search.level == ALL
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_plain = all(word.is_plain for word in command.words)
@@ -206,13 +206,13 @@ def _find_restriction(
         is_denied = closed_rule is not None and closed_rule.decision == "deny"
     if closed is not None and (is_denied or not is_all):
         may = "reads" if is_denied and not is_all else "may read"
-        return _make_part(shown, closed, f"the command {may} a file covered by {closed.named}", is_sure=is_denied)
+        return _make_part(words, closed, f"the command {may} a file covered by {closed.label}", is_sure=is_denied)
     return None
 
 
-def _make_part(shown: tuple[str, ...], rule: PermissionRule, why: str, *, is_sure: bool = True) -> CommandPart:
+def _make_part(words: tuple[str, ...], rule: PermissionRule, why: str, *, is_sure: bool = True) -> CommandPart:
     """Return the part of a line that a deny or ask rule names; unless that `is_sure`, it asks."""
-    return CommandPart(shown, rule.decision if is_sure else "ask", rule.text, rule.origin, why)
+    return CommandPart(words, rule.decision if is_sure else "ask", rule.text, rule.origin, why)
 
 
 def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Search) -> CommandPart:
@@ -221,23 +221,23 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     With writes a reader is free only if it can write nothing and start no program. With the network, or without a
     sandbox, the line asks whatever its parts are.
     """
-    level, shown = search.level, tuple(word.text for word in command.words)
+    level, words = search.level, tuple(word.text for word in command.words)
     is_free = not reason and (profile != "write" or can_write_nothing(command))
     # A rule that names a reader too lets it have the network, or run outside the sandbox.
     is_asked = level != ALL and not (is_free and profile in ("read", "write"))
     allowed = find_allow(command, search.rules) if is_asked else None
     if allowed is not None and (allowed.lifts or not is_free):
-        return CommandPart(shown, "allow", allowed.text, allowed.origin)
+        return CommandPart(words, "allow", allowed.text, allowed.origin)
     if is_free:
-        return CommandPart(shown, "allow", None, "built in", "the command only reads")
+        return CommandPart(words, "allow", None, "built in", "the command only reads")
     if level in UNASKED:
-        return CommandPart(shown, "allow", None, f"level {level}")
+        return CommandPart(words, "allow", None, f"level {level}")
     texts = command_texts(command.words)
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(texts) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers only read-only use, and {reason}"
-    why = reason or f"{shorten(shown[0])} needs approval unless the whole command line is read-only"
-    return CommandPart(shown, "ask", None, f"level {level}", why)
+    why = reason or f"{shorten(words[0])} needs approval unless the whole command line is read-only"
+    return CommandPart(words, "ask", None, f"level {level}", why)
 
 
 def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[CommandPart]:
@@ -303,13 +303,13 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = redirect.operator, redirect.target
         written = find_written(SimpleCommand(()), [redirect], search.writes, folders)
         if written is not None:
-            why = f"the command writes a file covered by {written.named}"
+            why = f"the command writes a file covered by {written.label}"
             parts.append(_make_part((operator, target.text), written, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], search, folders, folders.entered)
         if closed is not None and (target.is_plain or search.level != ALL):
-            why = f"it reads a file covered by {closed.named}"
+            why = f"it reads a file covered by {closed.label}"
             parts.append(_make_part(("<", target.text), closed, why, is_sure=target.is_plain))
     return parts
 
@@ -332,7 +332,7 @@ def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
     return None
 
 
-Found = tuple[Decision, str, str, str]
+Verdict = tuple[Decision, str, str, str]
 """A decision, the rule, its place, and one line."""
 
 
@@ -391,38 +391,38 @@ class _Search:
         self.rules = rules
         self.level = level
         self.line = line
-        self.left = MOST_INNER_OF_LINE
+        self.remaining = MOST_INNER_OF_LINE
 
-    def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
+    def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Verdict | None:
         """Return the strictest decision with its rule and one line, or None."""
         collected = self._collect(command, list(inputs))
-        asking: Found | None = None
+        asking: Verdict | None = None
         for rule in self.strict:
             matches = {rule.match(texts) for texts in collected.sure}
             if "yes" in matches:
-                return rule.decision, rule.text, rule.origin, rule.named
+                return rule.decision, rule.text, rule.origin, rule.label
             if asking is None and (
                 "maybe" in matches
                 or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
-                asking = self._doubt(rule, f"the command may match {rule.named}")
+                asking = self._doubt(rule, f"the command may match {rule.label}")
             if asking is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
-                asking = self._doubt(rule, f"{program} may run a command that matches {rule.named}")
+                asking = self._doubt(rule, f"{program} may run a command that matches {rule.label}")
         if asking is None and collected.is_hidden:
             strict = self.strict[0]
             why = f"the command runs code from outside the line, which {strict.decision} {strict.text} may match"
-            shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
-            asking = next(iter(shown), None)
+            refusals = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
+            asking = next(iter(refusals), None)
         return asking
 
-    def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
+    def find_shown(self, text: str, *, partly: bool = False) -> list[Verdict]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
-        shown = (rule for rule in self.strict if rule.is_shown(text, partly=partly))
-        return [self._doubt(rule, f"the command may match {rule.named}") for rule in shown][:1]
+        matching = (rule for rule in self.strict if rule.is_shown(text, partly=partly))
+        return [self._doubt(rule, f"the command may match {rule.label}") for rule in matching][:1]
 
-    def _doubt(self, rule: PermissionRule, why: str) -> Found:
+    def _doubt(self, rule: PermissionRule, why: str) -> Verdict:
         if self.level != ALL:
             return "ask", rule.text, rule.origin, why
         advice = "write the command directly, without variables or wildcards, not as an argument for another program"
@@ -437,8 +437,8 @@ class _Search:
             simple_command, depth, texts_in, group = queue.pop()
             if not simple_command.words:
                 continue
-            self.left -= depth > 0
-            if depth > DEEPEST or collected.count() > MOST_INNER or self.left < 0:
+            self.remaining -= depth > 0
+            if depth > DEEPEST or collected.count() > MOST_INNER or self.remaining < 0:
                 collected.is_hidden = True
                 return collected
             is_passed = group is collected.passed
@@ -454,18 +454,18 @@ class _Search:
                 collected.codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
                 collected.codes += [self.line] if inner.reads_code and simple_command.reads_pipe else []
                 queue += [
-                    (SimpleCommand(it, inputs=simple_command.inputs), depth + 1, texts_in, group)
-                    for it in inner.commands
+                    (SimpleCommand(item, inputs=simple_command.inputs), depth + 1, texts_in, group)
+                    for item in inner.commands
                 ]
-                queue += [(SimpleCommand(it), depth + 1, [], guessed) for it in inner.guesses]
+                queue += [(SimpleCommand(item), depth + 1, [], guessed) for item in inner.guesses]
                 texts = [*texts, *inner.texts]
             for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
                 collected.is_hidden = collected.is_hidden or (line.is_unclear and not is_passed)
                 queue += [(part, depth + 1, line.inputs, group) for part in line.commands]
-                queue += [(SimpleCommand((Word("eval"), Word(it))), depth + 1, [], group) for it in line.codes]
+                queue += [(SimpleCommand((Word("eval"), Word(item))), depth + 1, [], group) for item in line.codes]
             passed, passed_texts = find_passed(simple_command, self.names)
-            queue.extendleft((SimpleCommand(it), depth + 1, list[str](), collected.passed) for it in passed)
+            queue.extendleft((SimpleCommand(item), depth + 1, list[str](), collected.passed) for item in passed)
             for text in passed_texts:
                 line = read_command_line(text)
                 collected.codes += [text] if line.is_unclear else []
@@ -497,8 +497,8 @@ def _find_reasons(
     reasons = [f"the command contains a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {source} cannot be read" for source in rules.broken[:1]]
     if line.is_unclear and (rules.of("deny") or rules.of("ask")):
-        shown = ", ".join([*line.doubts, *line.forms])
-        reasons.append(f"deny or ask rules exist, and the command cannot be fully parsed: {shown}")
+        unparsed = ", ".join([*line.doubts, *line.forms])
+        reasons.append(f"deny or ask rules exist, and the command cannot be fully parsed: {unparsed}")
     elif level != AUTO:
         reasons += [f"the command contains {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]

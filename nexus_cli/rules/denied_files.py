@@ -43,22 +43,28 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[
     never named, only what else it holds; a rule without a pattern names nothing.
     """
     strict = [rule for rule in rules.of("deny", Effect.READ) if rule.pattern]
-    here = _find_below(strict, [str(project), *map(str, added)], str(cwd))
+    own_files = _find_below(strict, [str(project), *map(str, added)], str(cwd))
     relative = [rule for rule in strict if rule.source and not rule.pattern.startswith(("/", "~"))]
-    there = _find_below(relative, [rule.source for rule in relative[:1]], str(cwd))
-    return DeniedFiles(tuple(dict.fromkeys((*here.paths, *there.paths))), here.is_whole and there.is_whole)
+    source_files = _find_below(relative, [rule.source for rule in relative[:1]], str(cwd))
+    return DeniedFiles(
+        tuple(dict.fromkeys((*own_files.paths, *source_files.paths))), own_files.is_whole and source_files.is_whole
+    )
 
 
 def _find_below(strict: Sequence[PermissionRule], roots: Sequence[str], cwd: str) -> DeniedFiles:
     """Return the files that the rules `strict` name below `roots`, and anywhere by absolute patterns."""
     exact, bases = _split_patterns([rule.pattern for rule in strict], roots)
     denied = dict.fromkeys(path for path in exact if not _is_in(cwd, path))
-    waiting, later, left = deque([*bases, *(path for path in exact if path not in denied)]), deque[str](), MOST_ENTRIES
+    waiting, later, remaining = (
+        deque([*bases, *(path for path in exact if path not in denied)]),
+        deque[str](),
+        MOST_ENTRIES,
+    )
     while waiting or later:
         folder = waiting.popleft() if waiting else later.popleft()
         for entry in _list_folder(folder):
-            left -= 1
-            if left < 0 or len(denied) >= MOST_FILES:
+            remaining -= 1
+            if remaining < 0 or len(denied) >= MOST_FILES:
                 return DeniedFiles(tuple(map(Path, denied)), is_whole=False)
             if not _is_in(cwd, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
                 denied[entry.path] = None

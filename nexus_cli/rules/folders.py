@@ -33,7 +33,7 @@ class Folders:
     start: str
     assumed: str
     """The folder if every `cd` succeeds."""
-    others: list[str]
+    alternatives: list[str]
     """The folders if one does not."""
     added: tuple[str, ...] = ()
     """Folders that count like the project."""
@@ -77,20 +77,25 @@ class Folders:
             raise NotReadOnly("nexus can only follow cd with exactly one literal path")
         if command.is_nested:
             raise NotReadOnly("nexus cannot follow cd in a loop or condition")
-        entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]
+        entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.alternatives)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
                 raise NotReadOnly("the path of cd contains a symbolic link")
         if not self.holds(entered[0]):
             raise NotReadOnly("cd leaves the project")
-        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
-        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
-        self.assumed, self.others = (
+        sure = (
+            command.is_certain
+            and not self.alternatives
+            and os.access(entered[0], os.X_OK)
+            and os.path.isdir(entered[0])
+        )
+        alternatives = [] if sure else [self.assumed, *self.alternatives, *entered[1:]]
+        self.assumed, self.alternatives = (
             entered[0],
-            list(dict.fromkeys(other_folder for other_folder in others if other_folder != entered[0])),
+            list(dict.fromkeys(other_folder for other_folder in alternatives if other_folder != entered[0])),
         )
         self.entered += entered
-        if len(self.others) > MOST_FOLDERS:
+        if len(self.alternatives) > MOST_FOLDERS:
             raise NotReadOnly("the line has too many cd commands to track")
 
 
@@ -103,7 +108,7 @@ def check_path(word: Word, folders: Folders) -> None:
         if text != "~" and not text.startswith("~/"):
             raise NotReadOnly(f"the value of {shorten(text)} is not known before the command runs")
         text = os.path.expanduser(text)
-    for folder in (folders.assumed, *folders.others):
+    for folder in (folders.assumed, *folders.alternatives):
         path = os.path.join(folder, text)
         if word.has_glob:
             check_glob(path, folders)

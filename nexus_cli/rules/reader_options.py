@@ -121,8 +121,8 @@ def find_verb(words: Sequence[Word]) -> int:
 
 def wants_to_write(name: str, words: Sequence[Word]) -> bool:
     """Return True if an option says that program `name` writes: it need not be tried first."""
-    wanted = _pattern(_OPTIONS[name].writes if name in _OPTIONS else "")
-    return any(wanted.match(word.text) for word in words[1:])
+    pattern = _pattern(_OPTIONS[name].writes if name in _OPTIONS else "")
+    return any(pattern.match(word.text) for word in words[1:])
 
 
 def can_write_nothing(command: SimpleCommand) -> bool:

@@ -65,7 +65,7 @@ _CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed
 """Readers whose first operand is a pattern or a script."""
 _SCRIPT = re.compile(r"-\w*e|--(?:expression|regexp)")
 """An option before a pattern or a script."""
-_SHOWN = frozenset({"HOME", "PWD", "USER", "?"})
+_PRINTABLE_VARIABLES = frozenset({"HOME", "PWD", "USER", "?"})
 """Variables that may be printed."""
 _DELIMITER = re.compile(r"-\w*[dtFs]")
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -208,7 +208,7 @@ def _check_repository(folders: Folders) -> None:
     """Raise `NotReadOnly` where git finds a repository outside the project, of which the sandbox shows nothing."""
     if folders.anywhere:
         return
-    for start in dict.fromkeys((folders.start, folders.assumed, *folders.others)):
+    for start in dict.fromkeys((folders.start, folders.assumed, *folders.alternatives)):
         place = start
         while not os.path.lexists(os.path.join(place, ".git")) and place != os.path.dirname(place):
             place = os.path.dirname(place)
@@ -233,7 +233,7 @@ def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folde
         simple_command.words and simple_command.words[0].text == "xargs" for simple_command in folders.line.commands
     )
     if not operands and name in _READS_FOLDER:
-        for folder in (folders.assumed, *folders.others):
+        for folder in (folders.assumed, *folders.alternatives):
             if not folders.holds(folder) and os.path.lexists(folder):
                 raise NotReadOnly("the folder may be outside the project")
     for before, word in pairwise(words):
@@ -307,7 +307,7 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
 def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` for a variable that the line does not set, or sets to a path outside the project."""
     bound = [binding for binding in folders.line.bindings if binding.name == name]
-    if not bound and name in _SHOWN and is_shown:
+    if not bound and name in _PRINTABLE_VARIABLES and is_shown:
         return
     if not any(binding.start <= command.place < binding.end for binding in bound):
         raise NotReadOnly(f"the value of ${name[:40]} is not known before the command runs")

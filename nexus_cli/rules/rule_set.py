@@ -108,7 +108,7 @@ class PermissionRule:
         return location or "this session"
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """Decision, text and origin for a person."""
         return f"{self.decision} {self.text} ({self.origin})"
 
@@ -122,8 +122,8 @@ class PermissionRule:
         allows has to spell in the same case."""
         fold = self.tool.startswith(SERVER_TOOLS) and self.decision != "allow"
         name = tool.name.casefold() if fold else tool.name
-        wanted = self.tool.casefold() if fold else self.tool
-        return name == wanted or (wanted.endswith("*") and name.startswith(wanted[:-1]))
+        tool_pattern = self.tool.casefold() if fold else self.tool
+        return name == tool_pattern or (tool_pattern.endswith("*") and name.startswith(tool_pattern[:-1]))
 
     @property
     def only_in(self) -> str | None:
@@ -158,8 +158,8 @@ class PermissionRule:
         edge of a word where it has no `*`."""
         begins, ends = _EDGES
         parts = (part for word in self.argv for part in f"{begins}{re.escape(word.casefold())}{ends}".split(_ANY))
-        shown = [re.search(part, text.casefold()) for part in parts if part not in ("", *_EDGES)]
-        return any(shown) if partly else all(shown)
+        occurrences = [re.search(part, text.casefold()) for part in parts if part not in ("", *_EDGES)]
+        return any(occurrences) if partly else all(occurrences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +234,9 @@ def name_matches(decision: str, pattern: str, name: str) -> bool:
     rules name one of a plugin also without `PLUGIN:`."""
     if decision == "allow":
         return fnmatch.fnmatchcase(name, pattern)
-    wanted, folded = pattern.casefold(), name.casefold()
+    folded_pattern, folded = pattern.casefold(), name.casefold()
     forms = (folded, folded.rpartition(":")[2])
-    return any(fnmatch.fnmatchcase(form, wanted) for form in forms)
+    return any(fnmatch.fnmatchcase(form, folded_pattern) for form in forms)
 
 
 def find_by_path(
@@ -270,8 +270,8 @@ def command_texts(words: Sequence[Word]) -> CommandTexts:
     bash computes; each text as it is written, and with the name of the program in lower case."""
     arguments = "".join(map(_shape, words[1:]))
     names = ("".join(_shape(word, is_program=is_program) for word in words[:1]) for is_program in (True, False))
-    short, whole = ([f"{form}{arguments}" for form in dict.fromkeys((name, name.casefold()))] for name in names)
-    return [_RUNS_OF_ANY.sub(_ANY, text) for text in short], [_RUNS_OF_ANY.sub(_ANY, text) for text in whole]
+    short, full = ([f"{form}{arguments}" for form in dict.fromkeys((name, name.casefold()))] for name in names)
+    return [_RUNS_OF_ANY.sub(_ANY, text) for text in short], [_RUNS_OF_ANY.sub(_ANY, text) for text in full]
 
 
 def _shape(word: Word, *, is_program: bool = False) -> str:
@@ -656,5 +656,5 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
 
 
 def _quote(text: str) -> str:
-    shown = mask_unprintable(text)
-    return f"`{clip_text(shown, 80, '...')}`"
+    printable = mask_unprintable(text)
+    return f"`{clip_text(printable, 80, '...')}`"

@@ -193,8 +193,8 @@ def _hides_code(name: str, words: Words) -> bool:
     if _VARIABLE.match(words[0].text):
         return True
     if name in _RUNS_LATER:
-        wanted = _RUNS_LATER[name]
-        return any(text.startswith(wanted) for text in texts) if wanted else bool(texts)
+        prefix = _RUNS_LATER[name]
+        return any(text.startswith(prefix) for text in texts) if prefix else bool(texts)
     if name in ("source", "."):
         return not words[1:2] or not words[1].is_known or texts[0].startswith("/dev/")
     return name in _EVALUATES and any(_SUBSCRIPT.search(text.removeprefix("[")) for text in texts)

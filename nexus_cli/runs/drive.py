@@ -424,7 +424,9 @@ class RunDriver:
             record = await asyncio.to_thread(describe_end, self.session, self.run)
             self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
         told = _last_told(self.session) if self.session is not None and state == DONE else None
-        if not self.ledger.runs.finish(self.run, state, utc_now(), report=report, error=error, cost=cost, told=told):
+        if not self.ledger.runs.finish(
+            self.run, state, utc_now(), report=report, error=error, cost=cost, last_signal=told
+        ):
             self.ledger.runs.put_back(self.run, utc_now())
 
 

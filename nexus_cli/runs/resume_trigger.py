@@ -31,7 +31,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
         await _load_replies(session, run.waits, signals, marked=not came)
     events = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
     if any(signal.kind == "timeout" for signal in signals):
-        events += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
+        events += _describe_missed(run, session.ledger.runs.signals(run.key, is_taken=True))
     waited = recorded_seconds(_wait_began(session, run), signals[-1].at) or 0.0
     facts: JsonObject = {
         "type": "resume",

@@ -237,7 +237,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
     """Record an event for the runs whose `match` it does not meet: their time-out tells of it."""
     for run, wanted in _find_waiting(ledger, service):
         unmet = _find_unmet(wanted["match"], event)
-        before = [signal.value for signal in ledger.runs.signals(run.key, taken=True) if signal.kind == MISSED]
+        before = [signal.value for signal in ledger.runs.signals(run.key, is_taken=True) if signal.kind == MISSED]
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
         if unmet and len(before) < MOST_MISSED and not (event.key and value in before):

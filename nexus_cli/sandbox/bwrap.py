@@ -50,11 +50,11 @@ def bwrap_arguments(
     line += [*_keep_read_only(read_only, profile), *_show_claude_home(profile)]
     covered: list[str] = []
     for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
-        if is_below(path, *covered) and not is_below(path, *profile.shown):
+        if is_below(path, *covered) and not is_below(path, *profile.revealed):
             continue
         if os.path.isdir(path):
             # Parents first: mounted later, a folder would cover what is below it.
-            inside = sorted(folder for folder in profile.shown if is_below(folder, path))
+            inside = sorted(folder for folder in profile.revealed if is_below(folder, path))
             line += ["--tmpfs", path, *_show(inside, profile)]
             # Kept read-only is what is shown in it: anything else would come back into sight.
             line += _keep_read_only([folder for folder in read_only if is_below(folder, *inside)], profile)
@@ -116,15 +116,15 @@ def _show_claude_home(profile: SandboxProfile) -> list[str]:
 def _show(paths: Sequence[Path], profile: SandboxProfile) -> list[str]:
     """Return the arguments that make `paths` appear in an empty folder; links stay links."""
     line: list[str] = []
-    shown: list[Path] = []
+    mounted: list[Path] = []
     for path in paths:
         is_link = path.is_symlink()
         if path in profile.roots and not is_link:
             line += ["--bind", str(path), str(path)]
             continue
-        if is_below(path, *shown):
+        if is_below(path, *mounted):
             continue
-        shown += [] if is_link else [path]
+        mounted += [] if is_link else [path]
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 

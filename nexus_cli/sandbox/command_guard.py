@@ -30,7 +30,7 @@ _PATIENCE = 60.0
 """Seconds to wait for the comparison of another command."""
 _MOST_KNOWN = 30
 """Most projects whose last snapshot is kept on disk between commands."""
-_KNOWN = ".known"
+_KNOWN_SUFFIX = ".known"
 _last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
 """By project: its last snapshot, and the identity of the file with it."""
 _told_of: set[tuple[str, str]] = set()
@@ -47,21 +47,21 @@ class CommandGuard:
         """
         assert profile.records is not None
         self._folder = records_folder(profile.records)
-        self._kept = profile.records / "put_back"
+        self._saved_folder = profile.records / "put_back"
         self._profile = profile
-        self.told: list[str] = []
+        self.notices: list[str] = []
         roots = guarded_roots(profile.project, profile.git_folder)
         with _writes(self._folder), FileLock.wait_for(private_dir(self._folder) / "lock", _PATIENCE):
-            running, self.told = _settle(self._folder, self._kept, roots)
+            running, self.notices = _settle(self._folder, self._saved_folder, roots)
             name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
-            self._known = self._folder / (name + _KNOWN)
-            known_state, is_there = _read_known(roots[0], self._known)
+            self._known_file = self._folder / (name + _KNOWN_SUFFIX)
+            known_state, is_there = _read_known(roots[0], self._known_file)
             self.snapshot = _look(profile, known_state, running)
             if self.snapshot != known_state or not is_there:
-                replace_private_file(self._known, self.snapshot.dumps())
+                replace_private_file(self._known_file, self.snapshot.dumps())
                 _prune(self._folder)
             self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
-            self._record = self._hold(self._known)
+            self._record = self._hold(self._known_file)
             running_guards.append(self.accept)
 
     def _hold(self, file: Path) -> int:
@@ -94,18 +94,18 @@ class CommandGuard:
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
                 running_guards.remove(self.accept)
                 restored_paths = restore_protected(self.snapshot, _since(self._path))
-                _keep_left(self._kept, restored_paths)
-                os.rename(self._path, self._known)
-                _last[self.snapshot.project] = self.snapshot, read_version(self._known)
+                _keep_left(self._saved_folder, restored_paths)
+                os.rename(self._path, self._known_file)
+                _last[self.snapshot.project] = self.snapshot, read_version(self._known_file)
         except Exception as error:  # whatever failed, the record stays for the next command to compare
-            paths = error.told if isinstance(error, NotCompared) else []
+            paths = error.handled if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
-            return [failure, *self.told, *self._lines(paths)]
+            return [failure, *self.notices, *self._lines(paths)]
         finally:
             if self.accept in running_guards:
                 running_guards.remove(self.accept)
             os.close(self._record)
-        return [*self.told, *self._lines(restored_paths), *self._describe_bounds()]
+        return [*self.notices, *self._lines(restored_paths), *self._describe_bounds()]
 
     def _lines(self, restored: Iterable[RestoredPath]) -> list[str]:
         """Return a line for each path, with the deny rule that keeps it."""
@@ -209,7 +209,7 @@ def _since(path: Path) -> int:
 
 def _prune(folder: Path) -> None:
     """Delete the oldest snapshots beyond `_MOST_KNOWN`."""
-    paths = sorted(folder.glob(f"*{_KNOWN}"), key=lambda path: path.stat().st_mtime_ns)
+    paths = sorted(folder.glob(f"*{_KNOWN_SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     for path in paths[:-_MOST_KNOWN]:
         path.unlink(missing_ok=True)
 
@@ -217,7 +217,7 @@ def _prune(folder: Path) -> None:
 def _keep_left(kept_folder: Path, restored: Iterable[RestoredPath]) -> bool:
     """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
     write failed."""
-    files = [(path, content) for restored_path in restored for path, content in restored_path.left.items()]
+    files = [(path, content) for restored_path in restored for path, content in restored_path.left_files.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"

@@ -52,9 +52,9 @@ load("nexus_cli.sandbox.confined_launch", {!r}).launch()
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
 
 
-def launch_arguments(interpreter: str, rules: int, program: int, others: Sequence[int]) -> list[str]:
-    """Return the head of a command line that restricts itself; it inherits and closes rules, filter, `others`."""
-    numbers = ",".join(map(str, (rules, program, *others)))
+def launch_arguments(interpreter: str, rules: int, program: int, descriptors: Sequence[int]) -> list[str]:
+    """Return the head of a command line that restricts itself; it inherits and closes all the descriptors."""
+    numbers = ",".join(map(str, (rules, program, *descriptors)))
     return [interpreter, "-I", "-S", "-c", _LAUNCHER, numbers]
 
 

@@ -173,14 +173,14 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
             return f"[sandbox: a deny rule hides {path}]"
         if rule := profile.find_rule(path):
             return f"[sandbox: deny {rule} makes {path} read-only]"
-        if is_below(path, *profile.hidden) and not is_below(path, *profile.shown):
+        if is_below(path, *profile.hidden) and not is_below(path, *profile.revealed):
             return f"[sandbox: {path} is hidden; {outside}]"
         if profile.name == "read" or "no such file" in match[0].lower():
             continue
         if not is_below(os.path.realpath(path), *profile.roots):
-            way = "write to $TMPDIR instead" if os.path.dirname(path) in _TEMPORARY else outside
+            advice = "write to $TMPDIR instead" if os.path.dirname(path) in _TEMPORARY else outside
             access = "access" if is_below(path, "/proc") else "write"  # there reading is refused too
-            return f"[sandbox: {access} to {path} refused; {way}]"
+            return f"[sandbox: {access} to {path} refused; {advice}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
         folder = os.path.dirname(path)

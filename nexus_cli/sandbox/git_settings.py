@@ -28,7 +28,7 @@ _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.igno
 class GitSettings:
     """The settings files to show, or the values to pass on if they are hidden."""
 
-    shown: Paths = ()
+    visible: Paths = ()
     is_hidden: bool = False
     """True if one of the files has a password, is a pipe or has a line that git refuses: commands get none of them."""
     safe_directories: tuple[str, ...] = ()
@@ -45,16 +45,16 @@ class GitSettings:
         return variables
 
 
-_kept: dict[tuple[str, ...], tuple[dict[Path, tuple[int, ...]], GitSettings]] = {}
+_cached: dict[tuple[str, ...], tuple[dict[Path, tuple[int, ...]], GitSettings]] = {}
 
 
 def read_git_settings(environ: Environ) -> GitSettings:
     """Return the git settings of the person with this `environ`."""
     key = tuple(environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"))
-    cached = _kept.get(key)
+    cached = _cached.get(key)
     if cached is None or any(read_version(path) != stamp for path, stamp in cached[0].items()):
         looked_at, settings = _list_settings(environ)
-        cached = _kept[key] = {path: read_version(path) for path in looked_at}, settings
+        cached = _cached[key] = {path: read_version(path) for path in looked_at}, settings
     return cached[1]
 
 
@@ -77,8 +77,8 @@ def _list_settings(environ: Environ) -> tuple[set[Path], GitSettings]:
     files = [path for path in origins if os.path.isfile(path)]
     is_hidden = is_hidden or len(origins) >= MOST_NAMED or any(map(holds_password, files))
     files = [*(() if is_hidden else files), *(further if is_hidden else listed)]
-    shown = tuple(dict.fromkeys(path for path in files if os.path.isfile(path) and not holds_password(path)))
-    return {*origins, *listed}, GitSettings(shown, is_hidden, tuple(safe))
+    visible = tuple(dict.fromkeys(path for path in files if os.path.isfile(path) and not holds_password(path)))
+    return {*origins, *listed}, GitSettings(visible, is_hidden, tuple(safe))
 
 
 def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tuple[Path, str, str, bool]]:

@@ -45,10 +45,10 @@ def find_walls(git: Path, project: Path, reads: Paths, writes: Paths) -> Walls:
     project = real_path(project)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
-    shown = read_git_settings(os.environ).shown
+    settings_files = read_git_settings(os.environ).visible
     program = real_path(git)
     of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
-    system = (*_SYSTEM, *map(str, (*shown, *of_git)))
+    system = (*_SYSTEM, *map(str, (*settings_files, *of_git)))
     return Walls(map(str, (project, *list_git_folders(project), *reads)), map(str, writes), system=system)
 
 

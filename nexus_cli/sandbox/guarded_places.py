@@ -42,7 +42,7 @@ _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROL = re.compile(
     "|".join(GIT_CONTROLS).replace(".", r"\.").replace("**/", "(.+/)?").replace("/*", "/[^/]+"), re.DOTALL
 )
-_WAY = re.compile("info|modules(/.+)?|worktrees(/[^/]+)?", re.DOTALL)
+_CONTROL_FOLDER = re.compile("info|modules(/.+)?|worktrees(/[^/]+)?", re.DOTALL)
 """The folders below a git folder in which one of `GIT_CONTROLS` may be."""
 _DEEPEST = 16
 """Levels below a git folder that are searched for them."""
@@ -71,10 +71,11 @@ class GuardedFolder:
 
 
 def find_folders(
-    tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
+    tree: RealTree, project: str, chain: Iterable[str], known_folders: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
-    """Return the guarded folders of `project`, those of `chain` and `known` in any case, and True if there are more."""
-    folders, has_more = look_again(tree, known), False
+    """Return the guarded folders of `project`, always with those of `chain` and `known_folders`, and True if there are
+    more."""
+    folders, has_more = look_again(tree, known_folders), False
     waiting = [(project, 0)]
     for path, depth in waiting:  # it grows
         if path not in folders:
@@ -154,9 +155,9 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
             for _ in range(_MOST_LINKS):
                 if not path.startswith(f"{folder}/") or path.startswith(f"{git}/"):
                     break
-                way = [*name_with_ways(folder, [path])]
-                yield from way
-                links = ((part, target) for part, _ in way if (target := tree.read_link(part)) is not None)
+                passages = [*name_with_ways(folder, [path])]
+                yield from passages
+                links = ((part, target) for part, _ in passages if (target := tree.read_link(part)) is not None)
                 link, target = next(links, ("", b""))
                 if not link:
                     break
@@ -214,7 +215,7 @@ def _controls(tree: RealTree, git: str, folder: str) -> Iterator[tuple[str, bool
         is_data = is_git and name in _DATA and inner.startswith("modules/")
         if _CONTROL.fullmatch(inner):
             yield path, False
-        elif _WAY.fullmatch(inner) and not is_data and (is_folder or tree.read_link(path) is not None):
+        elif _CONTROL_FOLDER.fullmatch(inner) and not is_data and (is_folder or tree.read_link(path) is not None):
             yield path, is_folder
             if inner.count("/") < _DEEPEST:
                 yield from _controls(tree, git, path)

@@ -23,12 +23,12 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
     names were compared. Skips git's folder, and what is in folders that tools install or build into."""
     if not patterns:
         return [], True
-    expressions, matches, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
+    expressions, matches, remaining = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
     waiting = [project]
     for folder in waiting:  # it grows
         for name, is_folder in tree.scan(folder):
-            left -= 1
-            if left < 0:
+            remaining -= 1
+            if remaining < 0:
                 return matches, False
             path, folded = f"{folder}/{name}", fold_name(name)
             if folded != GIT_FOLDER and any(expression.match(fold_path(path)) for expression in expressions):
@@ -46,5 +46,5 @@ def name_with_ways(project: str, paths: Iterable[str]) -> Iterator[tuple[str, bo
     """Yield each path behind the folders on the way to it, which have True, as `guarded_places.protected_roots` takes
     them."""
     for path in paths:
-        yield from ((way, True) for way in folders_above(path) if way.startswith(f"{project}/"))
+        yield from ((folder, True) for folder in folders_above(path) if folder.startswith(f"{project}/"))
         yield path, False

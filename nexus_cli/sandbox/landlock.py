@@ -100,7 +100,7 @@ class RuleCache:
     def _read_stamp(self) -> list[tuple[int, ...]]:
         """Return the identities of all paths with rules, with the mtime of folders that were expanded."""
         stamps: list[tuple[int, ...]] = []
-        for name in (*self._split, *map(str, (*self._profile.roots, *self._profile.shown))):
+        for name in (*self._split, *map(str, (*self._profile.roots, *self._profile.revealed))):
             try:
                 status = os.stat(name)
             except OSError:
@@ -142,8 +142,8 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
             allow(rules, path, READ & handled)
         for name in SYSTEM_FACTS if profile.name == "read" else ():
             allow(rules, f"/proc/{name}", READ & handled)
-        shown = list(map(str, profile.shown))
-        for path in (covered for place in shown for covered in cover(place, hidden, split)):
+        revealed = list(map(str, profile.revealed))
+        for path in (covered for place in revealed for covered in cover(place, hidden, split)):
             allow(rules, path, READ & handled)
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
@@ -151,7 +151,7 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
         secret = set(hidden) - set(map(os.path.realpath, profile.denied))
         for root in map(os.path.realpath, profile.roots):
             expanded: list[str] = []
-            is_hidden = is_below(root, *hidden) and root not in shown
+            is_hidden = is_below(root, *hidden) and root not in revealed
             for path in [] if is_hidden else cover(root, hidden, expanded):
                 allow(rules, path, WRITE & handled)
             for path in expanded:

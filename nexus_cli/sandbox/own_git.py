@@ -59,7 +59,7 @@ _REASONS = (
     (b"ermission denied", "git was denied access to a file, or the file is a link out of the project"),
 )
 """Phrases in git's errors, and what is told instead."""
-_NAMED = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
+_COMPLAINED_PATH = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
 _UNSEEN = (b"could not open directory", b"Ignoring path")
 """Git only warns about a folder that it cannot list and a name like `.Git`; we treat both as errors."""
 
@@ -71,9 +71,11 @@ class GitError(Exception):
 def explain(verb: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
     """Explain the failure of a run of git in our own words, with the name of a file of `cwd` that git complains of."""
     why = next((reason for words, reason in _REASONS if words in errors), "")
-    named_paths = [os.fsdecode(path) for path in _NAMED.findall(errors)] if cwd else []
-    shown = next((path for path in named_paths if os.path.lexists(os.path.join(cwd or "", path))), "")
-    return f"git {verb} failed: {why}{shown and f' ({shown})'}" if why else f"git {verb} exited with status {status}"
+    named_paths = [os.fsdecode(path) for path in _COMPLAINED_PATH.findall(errors)] if cwd else []
+    existing = next((path for path in named_paths if os.path.lexists(os.path.join(cwd or "", path))), "")
+    return (
+        f"git {verb} failed: {why}{existing and f' ({existing})'}" if why else f"git {verb} exited with status {status}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,9 @@ class Git:
         """Return the commit of HEAD, "" without one that can be read. Raises as `try_run`."""
         return os.fsdecode(self.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1]).strip()
 
-    def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
-        """Return the items that a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
-        return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
+    def items(self, *arguments: str, inputs: Iterable[bytes] = ()) -> list[bytes]:
+        """Return the items that a run with `-z` prints, and let it read `inputs`: paths or entries. Raises as `run`."""
+        return self.run(*arguments, stdin=_join(inputs)).split(b"\0")[:-1]
 
     def list_ignored(self, paths: Iterable[bytes]) -> list[bytes]:
         """Return those of `paths` that git ignores, as far as it comes. Raises as `try_run`."""
@@ -195,8 +197,8 @@ class Git:
         if not self.program.startswith(_SYSTEM_PROGRAMS) or self.variables or not os.path.isdir(root / ".git"):
             return True
         system = os.environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM_SETTINGS
-        shown = read_git_settings(os.environ).shown
-        for file in (*shown, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
+        settings_files = read_git_settings(os.environ).visible
+        for file in (*settings_files, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
             try:
                 data = read_regular(file, _MOST_SETTINGS).lower()
             except FileNotFoundError:
@@ -209,7 +211,9 @@ class Git:
 
 
 @lru_cache(16)
-def _find_environment(cwd: Path, _here: Path, _source: Path, passed: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _find_environment(
+    cwd: Path, _working_folder: Path, _source: Path, passed: tuple[tuple[str, str], ...]
+) -> dict[str, str]:
     """Return the environment of git in `cwd`; it also depends on our working folder and the project's source."""
     return git_environment(cwd, dict(passed))
 

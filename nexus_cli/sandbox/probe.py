@@ -149,7 +149,9 @@ def _have_readers_effect(candidate: BackendProbe, folder: Path) -> bool:
     """Return True if the attempts changed, saw or reached anything in the profile `read`."""
     inside = folder / "inside"
     (inside / "made").unlink(missing_ok=True)
-    result = _run_attempts(candidate, folder, SandboxProfile("read", inside, inside, hidden=(folder,), shown=(inside,)))
+    result = _run_attempts(
+        candidate, folder, SandboxProfile("read", inside, inside, hidden=(folder,), revealed=(inside,))
+    )
     results = {} if result.returncode else json.loads(result.stdout)
     return results != {wall: wall not in ("work inside", "read outside") for wall in WALLS}
 

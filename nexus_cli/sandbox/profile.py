@@ -95,13 +95,13 @@ class SandboxProfile:
     denied: Paths = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
-    kept: Mapping[str, str] = field(default_factory=dict)
+    kept_paths: Mapping[str, str] = field(default_factory=dict)
     """Whole paths that the person's deny rules keep from being written, existing or not, each with its rule."""
     kept_patterns: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions of further such paths, folded."""
     mounts_kept: bool = False
     """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
-    shown: Paths = ()
+    revealed: Paths = ()
     """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
     a worktree of nexus is in a hidden folder; its writable paths are in `writable` too."""
     guarded: Paths = ()
@@ -135,7 +135,7 @@ class SandboxProfile:
 
     def find_rule(self, path: str) -> str:
         """Return the deny rule that keeps a path from being written, "" if none does."""
-        exact_rule = next((rule for kept_path, rule in self.kept.items() if is_below(path, kept_path)), "")
+        exact_rule = next((rule for kept_path, rule in self.kept_paths.items() if is_below(path, kept_path)), "")
         matches = (rule for pattern, rule in self.kept_patterns.items() if re.match(pattern, fold_path(path)))
         return exact_rule or next(matches, "")
 
@@ -178,18 +178,18 @@ def make_profile(
     hidden = (*secret, *denied)
     if name == "none":
         return SandboxProfile(name, project, cwd, unix_sockets=True, network=True)
-    shown = _find_shown(project, own)
+    revealed = _find_shown(project, own)
     if name == "read":
-        hidden, shown = _narrow(project, cwd, own, environ, hidden, shown, tuple(added))
-        shown = (*shown, temp) if temp else shown
-        return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
+        hidden, revealed = _narrow(project, cwd, own, environ, hidden, revealed, tuple(added))
+        revealed = (*revealed, temp) if temp else revealed
+        return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, revealed=revealed, temp=temp)
     home = real_path(home_folder(environ))
     added = tuple(added)
-    wanted = (project, *added, *_personal_paths(write, home))
-    writable = [place for place in wanted if place.parent != place and not home.is_relative_to(place)]
+    candidates = (project, *added, *_personal_paths(write, home))
+    writable = [place for place in candidates if place.parent != place and not home.is_relative_to(place)]
     notes = [
         f"commands cannot write in {place}: it is or contains your home folder"
-        for place in wanted
+        for place in candidates
         if place not in writable
     ]
     if any(is_below(path, *writable) and os.path.exists(path) for path in secret):
@@ -212,7 +212,7 @@ def make_profile(
         writable=tuple(dict.fromkeys([*writable, *folder])),
         hidden=hidden,
         denied=denied,
-        shown=shown,
+        revealed=revealed,
         guarded=guarded if project in writable else (),
         added=tuple(place for place in added if place in writable),
         git_folder=git_folder,
@@ -226,7 +226,7 @@ def make_profile(
 
 
 def _narrow(
-    project: Path, cwd: Path, folders: Places, environ: Environ, secret: Paths, shown: Paths, added: Paths
+    project: Path, cwd: Path, folders: Places, environ: Environ, secret: Paths, revealed: Paths, added: Paths
 ) -> tuple[Paths, Paths]:
     """Return the hidden and shown paths of `read`: besides `secret`, it hides all but the project, system and tools."""
     closed = closed_places(project, environ)
@@ -236,8 +236,8 @@ def _narrow(
     places, secrets = set(map(str, closed)), set(map(str, secret))
     inside = (path for path in visible if str(path) not in places and has_above(str(path), places))
     kept_tools = tuple(path for path in inside if not has_above(str(path), secrets))
-    settings = hidden_in_tools(kept_tools, (project, cwd, *added, *([git] if git else []), *shown))
-    return (*secret, *closed, *settings), (*shown, *kept_tools)
+    settings = hidden_in_tools(kept_tools, (project, cwd, *added, *([git] if git else []), *revealed))
+    return (*secret, *closed, *settings), (*revealed, *kept_tools)
 
 
 def has_above(path: str, folders: Set[str]) -> bool:

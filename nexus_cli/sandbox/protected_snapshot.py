@@ -91,7 +91,7 @@ class ProtectedSnapshot:
     """Protected folders with more files than `MOST_FILES`."""
     gits: dict[str, str] = field(default_factory=dict)
     """Git folders, by work tree; the git folder of a worktree's repository has itself as key."""
-    named: tuple[tuple[str, bool], ...] = ()
+    named_places: tuple[tuple[str, bool], ...] = ()
     """Paths named in git configurations, as `protected_roots` takes them."""
     links: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """The repositories that the index of each git folder links to; None if it cannot be read."""
@@ -101,10 +101,10 @@ class ProtectedSnapshot:
     """True if the project has more folders than are guarded."""
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Device and inode of each git folder, by which a moved one is found."""
-    held: dict[str, Place] = field(default_factory=dict)
+    mounted: dict[str, Place] = field(default_factory=dict)
     """What deny rules keep from being written and a mount holds: its content is not compared, since only a person can
     have changed it."""
-    kept: tuple[str, ...] = ()
+    kept_paths: tuple[str, ...] = ()
     """Other such paths, existing or not, which are compared."""
     kept_patterns: tuple[str, ...] = ()
     """What else must not be there afterwards; () if too much is there to say what is new."""
@@ -117,7 +117,7 @@ class ProtectedSnapshot:
         tops = [path for path in closed if os.path.dirname(path) not in closed]
         paths = (path for path in tops if self.nodes[path].kind != stat.S_IFLNK and os.path.lexists(path))
         nearest = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_MOUNTS]
-        return list(map(Path, (*nearest, *self.held)))
+        return list(map(Path, (*nearest, *self.mounted)))
 
     def links_out(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
@@ -138,15 +138,18 @@ class ProtectedSnapshot:
         bare = {path for path, folder in self.folders.items() if folder.is_bare}
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
-        for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named):
+        for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named_places):
             paths = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
             if len(paths) > MOST_FILES:
                 partial[root] = True
-            left = MOST_BYTES
+            remaining_bytes = MOST_BYTES
             for path in paths[:MOST_FILES]:
-                if path not in nodes and (node := _save(tree, path, passage, known_nodes.get(path), left)) is not None:
+                if (
+                    path not in nodes
+                    and (node := _save(tree, path, passage, known_nodes.get(path), remaining_bytes)) is not None
+                ):
                     nodes[path] = node
-                    left -= len(node.content or b"")
+                    remaining_bytes -= len(node.content or b"")
         return dict(sorted(nodes.items())), partial
 
     def accept(self, path: str, before: str, after: str) -> bool:
@@ -169,9 +172,9 @@ class ProtectedSnapshot:
     def without_kept(self) -> ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
-        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.kept)}
-        named_places = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
-        return replace(self, nodes=nodes, named=named_places, held={}, kept=(), kept_patterns=())
+        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, *self.kept_paths)}
+        places = tuple(place for place in self.named_places if place[1] or place[0] not in self.kept_paths)
+        return replace(self, nodes=nodes, named_places=places, mounted={}, kept_paths=(), kept_patterns=())
 
     def dumps(self) -> bytes:
         """Serialize as two lines of JSON: the roots, and the whole snapshot."""
@@ -234,8 +237,8 @@ def take_snapshot(
     with closing(RealTree(roots)) as tree:
         snapshot.roots = find_places(tree, roots)
         guarded, snapshot.has_more = find_folders(tree, snapshot.project, snapshot.chain, earlier.folders)
-        for other in running:
-            _inherit(snapshot, other)
+        for running_snapshot in running:
+            _inherit(snapshot, running_snapshot)
         folders = {path: folder for path, folder in guarded.items() if path not in snapshot.folders}
         gits = {git: git for git in roots[1:] if git not in snapshot.gits.values()}
         gits |= _find_repositories(tree, folders, snapshot, earlier)
@@ -258,24 +261,24 @@ def find_places(tree: RealTree, paths: Iterable[str]) -> dict[str, tuple[int, in
 def _find_kept(tree: RealTree, profile: SandboxProfile, snapshot: ProtectedSnapshot) -> None:
     """Add what deny rules keep from being written."""
     matches, is_whole = find_matches(tree, snapshot.project, tuple(profile.kept_patterns))
-    kept_paths = [path for path in (*profile.kept, *matches) if path.startswith(f"{snapshot.project}/")]
+    kept_paths = [path for path in (*profile.kept_paths, *matches) if path.startswith(f"{snapshot.project}/")]
     statuses = ((path, tree.stat(path)) for path in (kept_paths if profile.mounts_kept else ()))
     places = ((path, place_of(status)) for path, status in statuses if status and not stat.S_ISLNK(status.st_mode))
-    snapshot.held = dict(islice(places, MOST_HELD))
-    snapshot.kept = tuple(path for path in kept_paths if path not in snapshot.held)
+    snapshot.mounted = dict(islice(places, MOST_HELD))
+    snapshot.kept_paths = tuple(path for path in kept_paths if path not in snapshot.mounted)
     snapshot.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
-    snapshot.named += tuple(name_with_ways(snapshot.project, snapshot.kept))
+    snapshot.named_places += tuple(name_with_ways(snapshot.project, snapshot.kept_paths))
 
 
-def _inherit(snapshot: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
-    """Copy the nodes of `other` below the roots of `snapshot`."""
+def _inherit(snapshot: ProtectedSnapshot, source: ProtectedSnapshot) -> None:
+    """Copy the nodes of `source` below the roots of `snapshot`."""
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
-        other_items = getattr(other, name).items()
+        other_items = getattr(source, name).items()
         getattr(snapshot, name).update(
             (path, kept_node) for path, kept_node in other_items if is_below(path, *snapshot.roots)
         )
-    snapshot.gits |= {path: git for path, git in other.gits.items() if is_below(git, *snapshot.roots)}
-    snapshot.named += tuple(place for place in other.named if is_below(place[0], *snapshot.roots))
+    snapshot.gits |= {path: git for path, git in source.gits.items() if is_below(git, *snapshot.roots)}
+    snapshot.named_places += tuple(place for place in source.named_places if is_below(place[0], *snapshot.roots))
 
 
 def _find_repositories(
@@ -289,7 +292,7 @@ def _find_repositories(
         if not git or git in snapshot.gits.values():
             continue
         gits[folder] = git
-        snapshot.named += tuple(named_by_git(tree, folder, git))
+        snapshot.named_places += tuple(named_by_git(tree, folder, git))
         snapshot.indexes[git], snapshot.links[git] = read_links(tree, git, earlier)
         paths = (f"{folder}/{name}" for name in snapshot.links[git] or ())
         new = (path for path in paths if path not in folders and path not in snapshot.folders)

@@ -35,7 +35,9 @@ from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
 REBASE = "`git rebase --continue` would run the programs of its exec lines; read them first"
-GONE = "no longer exists; nexus undo restores a deleted repository, but not a repository that was moved elsewhere"
+REPOSITORY_GONE = (
+    "no longer exists; nexus undo restores a deleted repository, but not a repository that was moved elsewhere"
+)
 UNREAD = "cannot be read: linked repositories were not checked"
 _MOST_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""
@@ -49,22 +51,22 @@ class RestoredPath:
     """A protected path that a command changed, or about which the person needs a warning."""
 
     path: str
-    what: str
+    outcome: str
     """`restored`, `removed`, `changed` if it could not be restored, or a warning."""
-    left: Mapping[str, bytes]
+    left_files: Mapping[str, bytes]
     """The files that the command had left there, by path."""
 
     def describe(self, project: str, rule: str) -> str:
         """Return the line about it for the person, with the deny rule that keeps it."""
-        return f"{self.path.removeprefix(f'{project}/')}: {self.what}{f' (deny {rule})' if rule else ''}"
+        return f"{self.path.removeprefix(f'{project}/')}: {self.outcome}{f' (deny {rule})' if rule else ''}"
 
 
 class NotCompared(OSError):
-    """A part of the project could not be compared; `told` has the paths that were handled."""
+    """A part of the project could not be compared; `handled` has the paths that were restored or reported."""
 
     def __init__(self, why: str, restored: list[RestoredPath]) -> None:
         super().__init__(errno.EIO, why)
-        self.told = restored
+        self.handled = restored
 
 
 def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
@@ -84,7 +86,9 @@ def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPat
             comparison.run()
         except Exception as error:  # whatever failed, the project was not fully compared
             comparison.failed.append(error)
-    restored_paths = sorted(comparison.told, key=lambda restored_path: restored_path.what in ("restored", "removed"))
+    restored_paths = sorted(
+        comparison.reported, key=lambda restored_path: restored_path.outcome in ("restored", "removed")
+    )
     if comparison.failed:
         raise NotCompared(str(comparison.failed[0]), restored_paths)
     return restored_paths
@@ -94,7 +98,7 @@ class _Comparison:
     """One comparison: the paths to report, and the errors."""
 
     def __init__(self, tree: RealTree, before: ProtectedSnapshot, since: int) -> None:
-        self.told: list[RestoredPath] = []
+        self.reported: list[RestoredPath] = []
         self.failed: list[Exception] = []
         self._tree, self._before, self._since = tree, before, since
         self._now: dict[str, SavedNode] = {}
@@ -106,7 +110,7 @@ class _Comparison:
         tree = self._tree
         for git in self._before.places:
             self._attempt(git, self._return_moved)
-        for path in self._before.held:
+        for path in self._before.mounted:
             self._attempt(path, self._return_held)
         before = self._before = self._with_new_matches()
         folders = self._open_folders()
@@ -135,8 +139,8 @@ class _Comparison:
             if is_new and runs_programs(tree.read(f"{git}/{_TODO}", MOST_CONFIGURATION) or b""):
                 self._tell(f"{git}/{_TODO}", REBASE)
 
-    def _tell(self, path: str, what: str, left: Mapping[str, bytes] | None = None) -> None:
-        self.told.append(RestoredPath(path, what, left or {}))
+    def _tell(self, path: str, outcome: str, left_files: Mapping[str, bytes] | None = None) -> None:
+        self.reported.append(RestoredPath(path, outcome, left_files or {}))
 
     def _attempt(self, path: str, act: Callable[[str], None]) -> None:
         """Call `act` on a path; report a `PermissionError` as `changed`, and note any other `OSError` as a failure."""
@@ -152,8 +156,10 @@ class _Comparison:
         it is guarded there. If its work tree was moved with it, restore it where it is."""
         tree, status = self._tree, self._tree.stat(git)
         moved = self._find_moved(git, self._before.places[git])
-        others = tuple(f"{other_git}/modules/" for other_git in self._before.gits.values() if other_git != git)
-        is_absorbed = moved.startswith(others) and read_git_file(tree, git) == moved  # `git submodule absorbgitdirs`
+        module_folders = tuple(f"{other_git}/modules/" for other_git in self._before.gits.values() if other_git != git)
+        is_absorbed = (
+            moved.startswith(module_folders) and read_git_file(tree, git) == moved
+        )  # `git submodule absorbgitdirs`
         # A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
         is_git = tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
         if not is_git or is_absorbed:
@@ -174,24 +180,26 @@ class _Comparison:
             return
         self._tell(git, f"was moved to {moved}")
         nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, git))
-        there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
-        other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
-        inner = _Comparison(tree, other, self._since)
+        moved_nodes = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
+        moved_snapshot = ProtectedSnapshot(
+            self._before.project, self._before.roots, nodes=moved_nodes, gits={moved: moved}
+        )
+        inner = _Comparison(tree, moved_snapshot, self._since)
         inner.run()
-        self.told += inner.told
+        self.reported += inner.reported
         self.failed += inner.failed
 
     def _return_held(self, path: str) -> None:
         """Move a path back that a deny rule keeps and that the command moved with the folders around it."""
-        tree, place = self._tree, self._before.held[path]
+        tree, place = self._tree, self._before.mounted[path]
         moved = self._find_moved(path, place[:2])
         status = tree.stat(moved)
         if status is None or place_of(status) != place:  # git or an editor of the person has replaced it
             return
         self._take_away(path)
-        for way, _ in name_with_ways(self._before.project, [path]):
-            if way != path and tree.stat(way) is None:
-                tree.put(way, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
+        for folder, _ in name_with_ways(self._before.project, [path]):
+            if folder != path and tree.stat(folder) is None:
+                tree.put(folder, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
         tree.move(moved, path)
         self._tell(path, f"restored from {moved}")
 
@@ -199,9 +207,13 @@ class _Comparison:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
         matches, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        known_paths = {*before.held, *before.kept}
+        known_paths = {*before.mounted, *before.kept_paths}
         new = [path for path in matches if not has_above(path, known_paths)]
-        return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
+        return (
+            replace(before, named_places=(*before.named_places, *name_with_ways(before.project, new)))
+            if new
+            else before
+        )
 
     def _find_moved(self, path: str, place: tuple[int, int]) -> str:
         """Return the new path, below the roots, of what was at `path` with this device and inode; "" if it is still
@@ -290,12 +302,12 @@ class _Comparison:
     def _take_away(self, path: str) -> None:
         """Remove `path` and report it; do nothing if it does not exist."""
         if self._tree.stat(path) is not None:
-            left = self._left(path)
+            left_files = self._read_files(path)
             self._tree.remove(path)
             self._now = {place: node for place, node in self._now.items() if not is_below(place, path)}
-            self._tell(path, "removed", left)
+            self._tell(path, "removed", left_files)
 
-    def _left(self, path: str) -> dict[str, bytes]:
+    def _read_files(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
         nodes = ((place, node) for place, node in self._now.items() if is_below(place, path))
         return {place: node.content for place, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
@@ -308,26 +320,26 @@ class _Comparison:
                 if self._leads_to_kept(path):
                     tree.put(path, node.mode, b"", node.owner)
                 if self._gits.get(folder) == path and tree.is_folder(folder):
-                    self._tell(path, GONE)
+                    self._tell(path, REPOSITORY_GONE)
             # `git submodule absorbgitdirs` leaves a file that names a known folder.
             elif now.kind != stat.S_IFDIR and name == GIT_FOLDER and not self._is_of_git(read_git_file(tree, path)):
                 self._take_away(path)
             return
         if not tree.is_folder(folder) or (now is not None and now.is_like(node)):
             return
-        left = self._left(path)
+        left_files = self._read_files(path)
         if node.content is None and node.kind != stat.S_IFDIR:
-            self._tell(path, "changed", left)
+            self._tell(path, "changed", left_files)
             return
         if now is not None and stat.S_IFDIR in (now.kind, node.kind):
             tree.remove(path)
         tree.put(path, node.mode, node.content or b"", node.owner)
-        self._tell(path, "restored", left)
+        self._tell(path, "restored", left_files)
 
     def _leads_to_kept(self, path: str) -> bool:
         """Return True for a folder on the way to what a deny rule keeps and was there: it is brought back."""
         before = self._before
-        return any(kept_path in before.nodes and kept_path.startswith(f"{path}/") for kept_path in before.kept)
+        return any(kept_path in before.nodes and kept_path.startswith(f"{path}/") for kept_path in before.kept_paths)
 
     def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
         """Report repositories in new folders whose configuration or hooks run programs."""

@@ -28,7 +28,7 @@ class RestrictedThread:
 
     def __init__(self, confine: Callable[[], object]) -> None:
         """Start the thread, which calls `confine` first; raise what `confine` raises."""
-        self._wanted: SimpleQueue[tuple[Callable[[], Any], _Answer] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Callable[[], Any], _Answer] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
         try:
             self._thread.start()
@@ -44,7 +44,7 @@ class RestrictedThread:
         """Call `act` in the thread; return its result or raise its exception. A call that a signal ends, as Ctrl+C
         does, leaves nothing to the next one."""
         answer: _Answer = SimpleQueue()
-        self._wanted.put((act, answer))
+        self._queue.put((act, answer))
         result, error = answer.get()
         if error is not None:
             raise error
@@ -52,17 +52,17 @@ class RestrictedThread:
         return returned
 
     def end(self) -> None:
-        self._wanted.put(None)
+        self._queue.put(None)
         self._thread.join()
 
     def _serve(self) -> None:
-        while (wanted := self._wanted.get()) is not None:
-            act, answer = wanted
+        while (job := self._queue.get()) is not None:
+            act, answer = job
             try:
                 answer.put((act(), None))
             except BaseException as error:  # raised again in the caller's thread
                 answer.put((None, error))
-            del wanted, act, answer
+            del job, act, answer
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def seatbelt_arguments(profile: SandboxProfile, argv: Sequence[str], read_only: 
     lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
     # Sorted, parents first: a hidden place may contain a shown one, and that a hidden one in turn.
     for path, is_shown in sorted(
-        [*((folder, False) for folder in profile.hidden), *((folder, True) for folder in profile.shown)]
+        [*((folder, False) for folder in profile.hidden), *((folder, True) for folder in profile.revealed)]
     ):
         if not is_shown:
             lines.append(f"(deny file-read* file-write* (subpath {name(path)}))\n")

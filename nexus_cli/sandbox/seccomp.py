@@ -238,11 +238,11 @@ def _set_id_rules(bits: int) -> list[_Rule]:
 
 
 def _rules_for_others() -> list[_Rule]:
-    other = _Test(0, (0,), negated=True)
-    rules = [_Rule(call, _REFUSED) for call in _OF_OTHERS] + [_Rule(call, _REFUSED, (other,)) for call in _OF_ONE]
+    not_own = _Test(0, (0,), negated=True)
+    rules = [_Rule(call, _REFUSED) for call in _OF_OTHERS] + [_Rule(call, _REFUSED, (not_own,)) for call in _OF_ONE]
     # A filter cannot tell own thread ids from those of other processes, and some programs fail without
     # sched_setaffinity. It is only a hint, so that ignoring it is safe.
-    rules.append(_Rule("sched_setaffinity", _PRETENDED, (other,)))
+    rules.append(_Rule("sched_setaffinity", _PRETENDED, (not_own,)))
     # Allow the caller and its group, not all processes of a user.
     for call, kinds in (("setpriority", (0, 1)), ("ioprio_set", (1, 2))):
         tests = (_Test(0, kinds, negated=True), _Test(1, (0,), negated=True))
@@ -264,8 +264,8 @@ def _compile(number: int, rule: _Rule) -> list[_Instruction]:
 def _branch(test: _Test, code: list[_Instruction]) -> list[_Instruction]:
     """Prepend jumps to `code`: into it if the loaded value passes `test`, else past its end."""
     after, jumps = len(code), []
-    for left in range(len(test.values) - 1, -1, -1):
-        met = left + after if test.negated else left
-        missed = 0 if test.negated or left else after
-        jumps.append((_JEQ, met, missed, test.values[len(test.values) - 1 - left]))
+    for remaining in range(len(test.values) - 1, -1, -1):
+        met = remaining + after if test.negated else remaining
+        missed = 0 if test.negated or remaining else after
+        jumps.append((_JEQ, met, missed, test.values[len(test.values) - 1 - remaining]))
     return [*jumps, *code]

@@ -39,8 +39,8 @@ class _FilterProgram(ctypes.Structure):
 def syscall(number: int, *arguments: object) -> int:
     """Make one system call and return its result."""
     # Pass every integer as a full register: a narrower one would leave its upper half undefined.
-    whole = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    return _checked(_LIBC.syscall(ctypes.c_long(number), *whole))
+    registers = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    return _checked(_LIBC.syscall(ctypes.c_long(number), *registers))
 
 
 def forbid_new_privileges() -> None:
@@ -84,8 +84,8 @@ def has_filter() -> bool:
 
 
 def _prctl(option: int, *arguments: object) -> int:
-    whole = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
-    padded = whole + [ctypes.c_ulong(0)] * (4 - len(whole))
+    registers = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
+    padded = registers + [ctypes.c_ulong(0)] * (4 - len(registers))
     return _checked(_LIBC.prctl(ctypes.c_int(option), *padded))
 
 

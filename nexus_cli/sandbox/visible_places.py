@@ -72,16 +72,16 @@ def shown_places(project: Path, cwd: Path, git: Path | None, folders: Places, en
     skills = folders.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
-    paths = [*tools, defaults_dir(), *read_git_settings(environ).shown]
+    paths = [*tools, defaults_dir(), *read_git_settings(environ).visible]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), real_path(folders.cache) / "bin"]
-    ways = (follow_links(str(path)) for path in paths if os.path.exists(path))
-    return tuple(dict.fromkeys([*always, *(Path(link) for way in ways for link in way)]))
+    chains = (follow_links(str(path)) for path in paths if os.path.exists(path))
+    return tuple(dict.fromkeys([*always, *(Path(link) for chain in chains for link in chain)]))
 
 
-def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
-    """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
+def hidden_in_tools(folders: Iterable[Path], always: Iterable[Path]) -> Paths:
+    """Return the settings files with passwords in `folders`, leaving out those in `always` and in nexus."""
     always_shown = (*always, PACKAGE)
-    tools = (path for path in shown if not os.path.islink(path) and os.path.isdir(path))
+    tools = (path for path in folders if not os.path.islink(path) and os.path.isdir(path))
     paths = hidden_settings(path for path in tools if not is_below(path, *always_shown))
     return tuple(path for path in paths if not is_below(path, *always_shown))

@@ -52,7 +52,7 @@ _PROCESSES = 8192
 _MOST_KEPT = 8
 """Most restricted threads that are kept."""
 
-_kept: dict[tuple[object, ...], RestrictedThread] = {}
+_threads: dict[tuple[object, ...], RestrictedThread] = {}
 """Threads that Landlock restricts, by what they allow: to restrict one takes longer than to start a program."""
 _lock = Lock()
 """Held while a kept thread is looked for and used."""
@@ -62,7 +62,7 @@ def _forget_threads() -> None:
     """Begin without threads in a forked process, which has none of its parent's."""
     global _lock
     _lock = Lock()
-    _kept.clear()
+    _threads.clear()
 
 
 os.register_at_fork(after_in_child=_forget_threads)
@@ -141,16 +141,16 @@ class Walls:
         hidden = self._hidden()
         key = (self._system, self._reads, self._writes, *map(_identity, (*self._reads, *self._writes)))
         with _lock, no_collection():
-            thread = (None if hidden else _kept.get(key)) or self._restrict(hidden)
+            thread = (None if hidden else _threads.get(key)) or self._restrict(hidden)
             try:
                 return thread.call(start)
             finally:
                 if hidden:  # new files beside a hidden place need a rule each
                     thread.end()
-                elif key not in _kept:
-                    if len(_kept) >= _MOST_KEPT:
-                        _kept.pop(next(iter(_kept))).end()
-                    _kept[key] = thread
+                elif key not in _threads:
+                    if len(_threads) >= _MOST_KEPT:
+                        _threads.pop(next(iter(_threads))).end()
+                    _threads[key] = thread
 
     def _restrict(self, hidden: list[str]) -> RestrictedThread:
         with landlock.open_ruleset(self._probe.abi, network=False) as (rules, handled):
@@ -214,8 +214,8 @@ class Walls:
         """Return the command line on macOS, where the system stays readable, but neither keys nor the home folder."""
         hidden = (Path(home_folder()), *map(Path, self._hidden()))
         writes = tuple(map(Path, self._writes))
-        shown = (*map(Path, (*self._reads, *self._system)), *writes)
-        profile = SandboxProfile("read", shown[0], shown[0], writable=writes, hidden=hidden, shown=shown)
+        readable = (*map(Path, (*self._reads, *self._system)), *writes)
+        profile = SandboxProfile("read", readable[0], readable[0], writable=writes, hidden=hidden, revealed=readable)
         return seatbelt_arguments(profile, argv, ())
 
 

@@ -207,8 +207,8 @@ class SectionCollector:
         if len(changed) > 1 and any(
             choice.section.id == NOTICES and choice.name == "pointer" for choice in section_plan.chosen
         ):
-            others = [section for section in changed if section.id != NOTICES]
-            return plan_sections(others, cap, self.view.count, self._multiplier)
+            without_notices = [section for section in changed if section.id != NOTICES]
+            return plan_sections(without_notices, cap, self.view.count, self._multiplier)
         return section_plan
 
     def mark_sent(self, changed: ChangedSections) -> None:
@@ -279,8 +279,8 @@ class SectionCollector:
 
     def _with_drop(self, choice: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
         drop = self.left_out.record(choice, later)
-        named = replace(choice, section=choice.section.with_drop_id(drop), drop=drop)
-        return replace(named, tokens=self.view.count(named.text)) if named.text else named
+        with_id = replace(choice, section=choice.section.with_drop_id(drop), drop=drop)
+        return replace(with_id, tokens=self.view.count(with_id.text)) if with_id.text else with_id
 
 
 def _explain_raise(plan: SectionPlan, cap: int, raised: int) -> SectionPlan:

@@ -27,7 +27,7 @@ NOT_TRUSTED: Mapping[State, str] = {
     "untrusted": "the recipe belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
-TAKEN = "has the same name as a recipe, and the recipe takes precedence"
+NAME_TAKEN = "has the same name as a recipe, and the recipe takes precedence"
 TRUST = "To review and enable it: nexus trust"
 
 
@@ -44,11 +44,11 @@ def own_recipe(name: str) -> Recipe:
 def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Recipe, tuple[str, ...]]:
     """Load the recipe `name` for `cwd`, with notices; that of a worker `with_agents`. Raises as `load_recipe`, also for
     one that is not trusted."""
-    here = project_recipes(cwd)
+    own_recipes = project_recipes(cwd)
     try:
-        recipe = load_recipe(name, folders(), here)
+        recipe = load_recipe(name, folders(), own_recipes)
     except NexusError as error:
-        if error.kind != "usage" or (here and name in here.names()):
+        if error.kind != "usage" or (own_recipes and name in own_recipes.names()):
             raise
         agents = find_agents(cwd) if with_agents else {}
         if agent := index_guides(agents.values()).get(name):
@@ -60,7 +60,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         hint = f"{agent_hint}. {error.hint}" if agents else error.hint
         hint = TRUST if untrusted or why.endswith(NEEDS_TRUST) else "Correct its file" if why else hint
         raise UsageError(error.what, untrusted or why or error.why, hint) from error
-    shadowed = here is not None and name in here.names() and name in recipe_names(folders())
+    shadowed = own_recipes is not None and name in own_recipes.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
     return recipe, (*(notice,) * shadowed, *_unknown_tools(recipe))
 
@@ -93,10 +93,10 @@ def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None)
     """Return the agents of a folder, and how many are not trusted; `plugins` as for `find_guides`. An agent with the
     name of a recipe, which comes first, has this problem. Blocks; raises nothing."""
     agents, untrusted = find_guides(cwd, GuideKind.AGENT, plugins)
-    here = project_recipes(cwd) if agents else None
-    used_names = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
+    own_recipes = project_recipes(cwd) if agents else None
+    used_names = {*recipe_names(folders()), *(own_recipes.names() if own_recipes else ())} if agents else ()
     return [
-        replace(agent, problem=agent.problem or TAKEN) if agent.name in used_names else agent for agent in agents
+        replace(agent, problem=agent.problem or NAME_TAKEN) if agent.name in used_names else agent for agent in agents
     ], untrusted
 
 
@@ -122,8 +122,8 @@ def project_recipes(cwd: Path) -> ProjectRecipes | None:
 
 def list_recipes(cwd: Path) -> list[str]:
     """Return the names of the recipes for a run in `cwd`, without those that nexus uses internally."""
-    here = project_recipes(cwd)
-    return sorted({*FRONTS, *recipe_names(folders()[:1]), *(here.names() if here else ())})
+    own_recipes = project_recipes(cwd)
+    return sorted({*FRONTS, *recipe_names(folders()[:1]), *(own_recipes.names() if own_recipes else ())})
 
 
 def describe_recipe_problems(configuration: Configuration) -> list[str]:
@@ -147,11 +147,11 @@ def _trust_of(name: str, cwd: Path) -> State:
     """Return the trust state of the project that contains `cwd` if it has a recipe `name`, else `nothing`."""
     root = project_root(cwd)
     configuration = read_configuration(root)
-    here = _recipes_in(root, configuration)
-    return trust_state(root, configuration) if here and name in here.names() else "nothing"
+    own_recipes = _recipes_in(root, configuration)
+    return trust_state(root, configuration) if own_recipes and name in own_recipes.names() else "nothing"
 
 
 def _recipes_in(root: Path, configuration: Configuration) -> ProjectRecipes | None:
     files = {name.removeprefix(INSIDE): data for name, data in configuration.files.items() if name.startswith(INSIDE)}
-    here = {name: data for name, data in files.items() if "/" not in name}
-    return ProjectRecipes(root / FOLDER / "recipes", here) if files else None
+    recipe_files = {name: data for name, data in files.items() if "/" not in name}
+    return ProjectRecipes(root / FOLDER / "recipes", recipe_files) if files else None

@@ -113,15 +113,15 @@ def shrink_forms(forms: Sequence[str], count: Count) -> tuple[str, ...]:
     """Return the first and last of `forms`, and those between them that get smaller; the last only if it is smaller
     than the first."""
     first, *between, last = forms if len(forms) > 1 else (*forms, *forms)
-    kept, sizes, least = [first], [count(first)], _size(last, count)
+    shrinking, sizes, least = [first], [count(first)], _size(last, count)
     if least >= sizes[0]:
         return (first,)
     for form in between:
         size = _size(form, count)
         if form.strip() and least < size < sizes[-1]:
-            kept.append(form)
+            shrinking.append(form)
             sizes.append(size)
-    return (*kept, last)
+    return (*shrinking, last)
 
 
 def _size(form: str, count: Count) -> int:

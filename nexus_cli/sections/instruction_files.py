@@ -58,7 +58,7 @@ LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
-NAMED = 5
+MOST_NAMED = 5
 """Most imports of one file that its notice names."""
 _SKILLS = tuple(f"{name}/{GuideKind.SKILL.place}" for name in GuideKind.SKILL.folders)
 """The folders of skills."""
@@ -102,11 +102,11 @@ def layers_below(
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, which has the `gate`,
     outermost first, without those of `instruction_layers`, which `known_layers` returns. Folders that tools install or
     build into have none, nor have other repositories. No skill for which `find_denial` returns a rule is named."""
-    here = real_path(cwd)
-    gate = gate or UnaskedFiles(project_root(here))
+    real_cwd = real_path(cwd)
+    gate = gate or UnaskedFiles(project_root(real_cwd))
     below = os.path.join(gate.project, "")
     inside = [path for path in paths if path.startswith(below)]
-    folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
+    folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (real_cwd, *real_cwd.parents)}
     candidates = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
     layers = [load_folder(folder, gate) for folder in islice(candidates, MOST_FOLDERS) if _is_own(folder, gate.project)]
     reader = _ImportReader(
@@ -200,7 +200,7 @@ _unchanged: VersionMemo[tuple[dict[str, str], str]] = VersionMemo(MOST_FOLDERS, 
 class _ImportReader:
     """Reads imported files, each once in a session."""
 
-    seen: set[str]
+    read_paths: set[str]
     """Real paths of the instruction files, and of what was imported."""
     count: int = 0
     looked_for: int = 0
@@ -208,8 +208,8 @@ class _ImportReader:
     def is_new(self, path: Path) -> bool:
         """Return True, once, for a rule that no file has imported."""
         real = os.path.realpath(path)
-        is_new = real not in self.seen
-        self.seen.add(real)
+        is_new = real not in self.read_paths
+        self.read_paths.add(real)
         return is_new
 
     def with_rules(self, layer: ContextLayer, gate: UnaskedFiles, paths: Sequence[str] = ()) -> list[ContextLayer]:
@@ -273,7 +273,7 @@ class _ImportReader:
             layer = replace(layer, text=trim_text(drop_comments(layer.text)))
         if not problems:
             return [layer, *parts]
-        reasons = name_first(list(problems), NAMED, "; ")
+        reasons = name_first(list(problems), MOST_NAMED, "; ")
         notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {reasons}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
@@ -284,7 +284,7 @@ class _ImportReader:
         real = os.path.realpath(path)
         if real in chain:
             return None, "is a circular import"
-        if real in self.seen:
+        if real in self.read_paths:
             return None, ""
         if not os.path.isfile(real):
             return None, "is not there" if looks_like_file(name) and not os.path.isdir(real) else ""
@@ -300,7 +300,7 @@ class _ImportReader:
             return None, one_line(error.why)
         if file_text is None:
             return None, "is not a file"
-        self.seen.add(real)
+        self.read_paths.add(real)
         self.count += 1
         part = replace_surrogates(os.path.relpath(path, layer.folder) if gate else str(path))
         text = trim_text(file_text.text)

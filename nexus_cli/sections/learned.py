@@ -20,7 +20,7 @@ Misses = Mapping[str, tuple[int, int]]
 """By section id: how often it was missed, and how often of these it was wanted."""
 
 
-def learned_multiplier(missed: int, wanted: int) -> float:
+def learned_multiplier(missed: int, recalled: int) -> float:
     """Return the factor of the score of a section; 1 without an event, 2 and 0.5 are never exceeded."""
-    share = (wanted + INERTIA / 2) / (missed + INERTIA)
+    share = (recalled + INERTIA / 2) / (missed + INERTIA)
     return round(LEAST * math.pow(MOST / LEAST, share), 3)

@@ -132,7 +132,7 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
     except OSError:
         return
     except FileRefused as refused:
-        yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}; skipped")
+        yield PathRule(place, folder, (), "", f"{_format_path(place)} {refused}; skipped")
         return
     for path in sorted(paths)[:MOST]:
         try:
@@ -145,7 +145,7 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
         except OSError:
             continue
         except FileRefused as refused:
-            rule = PathRule(path, folder, (), "", f"{_shown(path)} {refused}; skipped")
+            rule = PathRule(path, folder, (), "", f"{_format_path(path)} {refused}; skipped")
         yield rule
 
 
@@ -155,7 +155,7 @@ _unchanged: VersionMemo[PathRule] = VersionMemo(2 * MOST, 2 * MOST * LIMIT)
 
 def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
     """Return the rule of a file. Raises `FileRefused`."""
-    shown = _shown(path)
+    place = _format_path(path)
     try:
         file_text = read_unasked(gate, path, LIMIT, by_name=True)
     except NexusError as error:
@@ -167,12 +167,12 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
     if len(paths) > 1 and paths.startswith("[") and "]" not in paths:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
-    notice = file_text.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
+    notice = file_text.notice or (f"{place} {problem}; the rule always applies" if problem else "")
     text = replace_surrogates(trim_text(drop_comments(front.text)))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, file_text.beyond)
 
 
-def _shown(path: Path) -> str:
+def _format_path(path: Path) -> str:
     return one_line(replace_surrogates(str(path)))
 
 

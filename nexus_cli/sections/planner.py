@@ -21,7 +21,7 @@ SHARE = 0.25
 """Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
 """From nothing to everything. A section's shortest form counts as its pointer, whatever its name."""
-NAMED = 20
+MOST_NAMED = 20
 """Most sections that the line for the model names."""
 
 
@@ -270,10 +270,10 @@ def left_out_line(left_out: Mapping[str, str], room: int, count: Count) -> str:
     Sections without room are counted.
     """
     names = [f"{section} ({drop})" for section, drop in left_out.items()]
-    for shown in range(min(len(names), NAMED), -1, -1):
-        listed = names[:shown] + ([f"{len(names) - shown} more"] if shown < len(names) else [])
-        named, counted = f"left out for space: {', '.join(listed)}", f"{len(names)} sections left out"
-        line = f"[nexus: {named if shown else counted}]"
+    for shown_count in range(min(len(names), MOST_NAMED), -1, -1):
+        listed = names[:shown_count] + ([f"{len(names) - shown_count} more"] if shown_count < len(names) else [])
+        text, counted = f"left out for space: {', '.join(listed)}", f"{len(names)} sections left out"
+        line = f"[nexus: {text if shown_count else counted}]"
         if names and count(line) <= room:
             return line
     return ""

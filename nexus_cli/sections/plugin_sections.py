@@ -18,9 +18,9 @@ MOST_LINES, LONGEST_LINE = 20, 500
 _ID = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
-def plugin_contributors(taken: Collection[str]) -> Mapping[str, Contributor]:
-    """Return the contributors by id, without those whose id is `taken`. Their text is never taken for ours."""
-    admitted = admit_objects("contributors", _is_valid, lambda contributor: (contributor.id,), taken)
+def plugin_contributors(reserved_ids: Collection[str]) -> Mapping[str, Contributor]:
+    """Return the contributors by id, without those whose id is `reserved_ids`. Their text is never taken for ours."""
+    admitted = admit_objects("contributors", _is_valid, lambda contributor: (contributor.id,), reserved_ids)
     contributors = {name: replace(contributor, verbatim=False) for name, (contributor, _) in admitted.items()}
     for plugin in python_plugins():
         if plugin.has("nexus_recall"):

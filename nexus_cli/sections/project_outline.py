@@ -107,8 +107,8 @@ def outline_project(cwd: Path) -> Outline:
     """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
     root = project_root(cwd)
     listed = _list_project(root) if repository_root(cwd) else ()
-    files, whole = (listed, True) if listed else walk_files(root)
-    return outline_files(files, whole=whole)
+    files, is_whole = (listed, True) if listed else walk_files(root)
+    return outline_files(files, whole=is_whole)
 
 
 def _list_project(root: Path) -> Sequence[str]:

@@ -177,9 +177,9 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
 def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
     """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of it."""
     cap = min(view.instruction_cap, budget)
-    wanted = [section for section in others if recipe.multiplier(section.phase.label, section.id) > 0]
-    left = budget - sum(view.count(section.full) + JOINT for section in wanted)
-    return replace(view, instruction_cap=max(cap // 2, min(cap, left)))
+    included = [section for section in others if recipe.multiplier(section.phase.label, section.id) > 0]
+    remaining = budget - sum(view.count(section.full) + JOINT for section in included)
+    return replace(view, instruction_cap=max(cap // 2, min(cap, remaining)))
 
 
 def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: Recipe) -> Sections:

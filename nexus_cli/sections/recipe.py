@@ -100,8 +100,8 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             return Recipe(name, source=location, **recipe_file.read_project_recipe(text, location))
     if odd:
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
-    there = sorted({*recipe_names(folders), *(project.names() if project else ())})
-    hint = f"{suggest_name(name, there, '')} There are: {', '.join(there)}".lstrip()
+    names = sorted({*recipe_names(folders), *(project.names() if project else ())})
+    hint = f"{suggest_name(name, names, '')} There are: {', '.join(names)}".lstrip()
     raise UsageError(f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 

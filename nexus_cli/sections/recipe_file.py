@@ -20,7 +20,7 @@ Beside: TypeAlias = "Callable[[str], str | None]"
 """Returns the text of a file beside the recipe, None if it does not exist."""
 
 KEYS = ("description", "contributors", "multipliers", "overrides", "section_budget", "limits", "signals")
-WHOLE = ("max_steps", "max_total_tokens", "max_iterations")
+INTEGER_LIMITS = ("max_steps", "max_total_tokens", "max_iterations")
 CHOICES = {"allow": LEVELS, "mode": MODES}
 MOST_BYTES = 64 * 1024
 """Most bytes of a text beside a recipe."""
@@ -28,7 +28,7 @@ FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
 WIDENING = ("contributors", "overrides")
 """Keys with which a project could remove or replace instructions of the person or of nexus."""
 KEPT_PHASES = ("constraint", "persona", "event")
-KEPT = (
+PROTECTED_PHASES = (
     *KEPT_PHASES,
     "contract",
     "identity",
@@ -43,7 +43,7 @@ KEPT = (
 )
 """Phases, and their contributors, that a project may not shrink."""
 LEAST_BUDGET = 8_192
-"""Least tokens that a project must leave for the static sections, so that those in `KEPT` fit."""
+"""Least tokens that a project must leave for the static sections, so that those in `PROTECTED_PHASES` fit."""
 LARGEST = 100
 """Largest factor of a score."""
 
@@ -71,8 +71,8 @@ def read_recipe(text: str, location: str, beside: Beside) -> JsonDict:
 
 
 def read_project_recipe(text: str, location: str) -> JsonDict:
-    """Return the fields of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
-    and puts nothing before it."""
+    """Return the fields of a project's recipe, which can only tighten: it replaces no text, takes no room from
+    `PROTECTED_PHASES`, and puts nothing before them."""
     table = _toml(text, location)
     _only(location, "", table, KEYS)
     for key in WIDENING:
@@ -80,7 +80,7 @@ def read_project_recipe(text: str, location: str) -> JsonDict:
             raise NexusError("config", location, f"a project's recipe cannot set {key}", "Remove it")
     recipe = read_recipe(text, location, lambda name: None)
     for key, factor in recipe["multipliers"].items():
-        is_kept = key.partition(".")[0] in KEPT
+        is_kept = key.partition(".")[0] in PROTECTED_PHASES
         if factor < 1 if is_kept else factor > 1:
             verb = "lower" if is_kept else "raise"
             why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
@@ -167,8 +167,8 @@ def _limits(location: str, table: JsonObject) -> Limits:
         elif key in BINDS_WHEN:
             good, form = isinstance(value, bool), "true or false"
         else:
-            good = _number(value, (int,) if key in WHOLE else (int, float))
-            form = "a whole number above 0" if key in WHOLE else "a number above 0"
+            good = _number(value, (int,) if key in INTEGER_LIMITS else (int, float))
+            form = "a whole number above 0" if key in INTEGER_LIMITS else "a number above 0"
         _expect(location, f"limits.{key}", good, form)
     _only(location, "limits.categories: ", table.get("categories", ()), CATEGORIES)
     values: JsonDict = {key: frozenset(value) if key in SETS else value for key, value in table.items()}

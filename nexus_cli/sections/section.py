@@ -130,8 +130,8 @@ class Section:
 
     def in_form(self, form: str) -> str:
         """Return the text in the given form, or in the next fuller one that it has."""
-        wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
-        return [text for name, text in zip(self.names, self.forms, strict=True) if name in wanted][-1]
+        names = LADDERS[4][: LADDERS[4].index(form) + 1]
+        return [text for name, text in zip(self.names, self.forms, strict=True) if name in names][-1]
 
     def sizes(self, count: Count) -> tuple[int, ...]:
         """Return the tokens of each form, with a stand-in for the id of a drop."""

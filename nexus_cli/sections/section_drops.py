@@ -22,7 +22,7 @@ class SectionDrops:
 
     log: Log
     clock: Clock
-    told: Callable[[Drop], None]
+    show_drop: Callable[[Drop], None]
     """Receives each new drop."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
@@ -53,7 +53,7 @@ class SectionDrops:
         self.log.record_drop(drop)
         self.log.record_memo(Memo(LEFT_OUT_SECTION, now, self.log.last_id(), note[1]))
         names[key] = name
-        self.told(drop)
+        self.show_drop(drop)
         return name
 
     def drop_id_of(self, section: Section) -> str:

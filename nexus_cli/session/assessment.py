@@ -18,7 +18,7 @@ from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.text.untrusted_text import neutralize
 
-SHOWN = 4_000
+LONGEST_TASK = 4_000
 """Most characters of the task that are sent."""
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
@@ -31,7 +31,9 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         await prepare_request(engine)
     try:
         model = engine.other_model(name)
-        answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
+        answer = await run_separately(
+            engine, dispatcher, own_recipe("assess"), neutralize(words[:LONGEST_TASK]), model=model
+        )
     except NexusError as error:
         engine.control.emit_notice(f"{name} could not assess the task: {error.message}", warning=False)
         return Limits()

@@ -36,12 +36,12 @@ class AttachedTexts:
         `attached`."""
         if run := CommandRun.read(command, output):
             line = f"!{one_line(command)}: {run.describe_end('no exit status')}"
-            shown, memos = {"shown": clip_text(line, LONGEST)}, {COMMAND: run.noted}
+            line_memo, memos = {"shown": clip_text(line, LONGEST)}, {COMMAND: run.noted}
             if self.session.conversation.last:
                 with suppress(NexusError):  # a ledger that fails says so by the next commit that matters
-                    self.session.conversation.memo(SHELL_LINE, shown)
+                    self.session.conversation.memo(SHELL_LINE, line_memo)
             else:  # a session without messages is not kept
-                memos[SHELL_LINE] = shown
+                memos[SHELL_LINE] = line_memo
             self.session.engine.control.attachment_memos[attached] = memos
 
     def note_recall(self, attached: str, drop_id: str) -> None:
@@ -66,11 +66,11 @@ class AttachedTexts:
             conversation.memo(WAITING_TEXTS, now)
         return True
 
-    def add(self, text: str, what: str) -> None:
+    def add(self, text: str, label: str) -> None:
         """Store one more text that waits, for a front end that stores none: a client of a server may leave. The newest
         `MOST_ATTACHED` wait, since a client may never send any."""
         stored = self.load()
-        self.store([*stored["texts"], {"text": text, "what": what}][-MOST_ATTACHED:], stored["queued"])
+        self.store([*stored["texts"], {"text": text, "what": label}][-MOST_ATTACHED:], stored["queued"])
 
     def remove(self, text: str) -> None:
         """Store that a text waits no longer."""

@@ -102,7 +102,7 @@ class BaseSession:
     ) -> None:
         """Take the parts of the factory's `opening`, or make those of provider, context, logger and registry."""
         self._opening = opening
-        self.resumed = opening is not None and not opening.record.known.is_new
+        self.resumed = opening is not None and not opening.record.lane_state.is_new
         """True if an earlier opening began the session."""
         if opening is not None:
             self.engine, self.dispatcher = opening.engine, opening.dispatcher
@@ -114,7 +114,7 @@ class BaseSession:
             self.id = str(getattr(getattr(logger, "session", None), "id", ""))
         self.shares = False
         """True if other sessions share ledger and provider, so that `aclose` leaves them open."""
-        self.told = set[str]()
+        self.shown_lines = set[str]()
         """Lines that are shown once in a session, and were."""
 
     @property

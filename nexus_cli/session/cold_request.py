@@ -33,9 +33,9 @@ async def warn_of_cold_request(session: BaseSession) -> str:
     if price is None or last is None or price.cost_usd is None or price.cost_usd < session.engine.settings.warn_cost:
         return ""
     key = f"cold {last.epoch.id} {last.last}"
-    if key in session.told:
+    if key in session.shown_lines:
         return ""
-    session.told.add(key)
+    session.shown_lines.add(key)
     text = f"the next request misses the cache: about {price.input:,} tokens for {dollars(price.cost_usd)}"
     return f"{text}. {await _describe_compaction(session, price.input)}"
 

@@ -43,15 +43,15 @@ class ContextToolService:
         drop = str(row.get("drop") or "")
         if not drop:
             return "", ""
-        whole = self.log.original(drop)
-        if not whole:
+        original = self.log.original(drop)
+        if not original:
             return None
         self.log.count_recall(drop)
         if form == "full":
-            return whole, drop
+            return original, drop
         now = await self.collector.render_again(row)
-        if now is None or now.full != whole:
-            return whole, drop
+        if now is None or now.full != original:
+            return original, drop
         return now.with_drop_id(drop).in_form(form), drop
 
     def _sections(self) -> list[JsonObject]:

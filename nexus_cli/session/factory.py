@@ -381,7 +381,7 @@ class SessionFactory:
 
     ledger: Ledger
     """The ledger of the session."""
-    known: Ledger
+    facts_ledger: Ledger
     """The ledger with the person's facts: the same one, or theirs if the session's is in memory."""
     options: Options
     settings: Settings
@@ -389,7 +389,7 @@ class SessionFactory:
     notices: list[str]
     recipe: Recipe
     info: ModelInfo
-    made: SessionInfo
+    session_info: SessionInfo
     log: SessionLog
     provider: Provider
     services: ServiceMakers
@@ -398,11 +398,11 @@ class SessionFactory:
     @property
     def resumed(self) -> bool:
         """True if the session was begun by an earlier opening."""
-        return not self.log.known.is_new
+        return not self.log.lane_state.is_new
 
     def session(self, approver: Approver | None) -> Session:
         """Build the session. Records, sends and locks nothing."""
-        services = offered_services(self.services, self.known, self.options, lambda: session)
+        services = offered_services(self.services, self.facts_ledger, self.options, lambda: session)
         session = Session(self.provider, opening=self._open(approver, services))
         return session
 
@@ -414,11 +414,11 @@ class SessionFactory:
         log, root = self.log, self._root()
         model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         context = self._context(model)
-        facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
+        facts = SessionFacts.of(self.facts_ledger, self.session_info.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, limits, bounds, approver, services)
-        is_worker = bool(self.made.spawner)
-        dispatcher.use_hooks(self.settings.hook, self.made.id, context, self.control, is_worker=is_worker)
+        is_worker = bool(self.session_info.spawner)
+        dispatcher.use_hooks(self.settings.hook, self.session_info.id, context, self.control, is_worker=is_worker)
         offer = self._make_offer(dispatcher, facts, context)
         notices, away = list[str](), list[Mapping[str, str]]()
         run_facts = (lambda: services[RunFacts].facts()) if RunFacts in services else None
@@ -454,13 +454,13 @@ class SessionFactory:
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
             contract=options.contract,
             saves=options.save,
-            step=log.known.step,
+            step=log.lane_state.step,
         )
         engine.readings.notices, engine.readings.away = notices, away
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)
-        folder = _last_folder(log, self.made.folder)
+        folder = _last_folder(log, self.session_info.folder)
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
@@ -521,7 +521,7 @@ class SessionFactory:
             self.recipe,
             self.recipe.signals,
             call_changes=CallChanges(
-                self.made.id if options.save and self.ledger.writes else "",
+                self.session_info.id if options.save and self.ledger.writes else "",
                 self.log.count_turns,
                 added=lambda: permission.added,
                 max_mb=self.settings.undo.max_mb,
@@ -544,7 +544,7 @@ class SessionFactory:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
             context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.known.cursor, *log.read_window(epoch)
+                log, self.clock, context.measure, epoch, log.lane_state.cursor, *log.read_window(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
@@ -552,7 +552,7 @@ class SessionFactory:
 
     def _root(self) -> SessionInfo:
         """Return the oldest existing ancestor of the session: its forks share its cache key and start time."""
-        session = self.made
+        session = self.session_info
         try:
             while session.parent:
                 session = self.ledger.session(session.parent)

@@ -109,7 +109,7 @@ class JobPorts:
         self.session = session
         self._ports: dict[tuple[str, int], JobPort] = {}
         """By job and port."""
-        self._seen: dict[str, frozenset[str]] = {}
+        self._sockets: dict[str, frozenset[str]] = {}
         """The listening sockets in the network of each job at the last look."""
         self._is_allowed = False
         """True if the person allowed all forwards of this session."""
@@ -122,9 +122,9 @@ class JobPorts:
         async with self._lock:
             for job, process in jobs.items():
                 sockets = await asyncio.to_thread(process.list_listening)
-                if sockets != self._seen.get(job):
+                if sockets != self._sockets.get(job):
                     ports = await asyncio.to_thread(process.find_listeners)
-                    self._seen[job] = sockets
+                    self._sockets[job] = sockets
                     self._update(job, ports[:MOST_PORTS])
             for (job, _), port in list(self._ports.items()):
                 if not port.url and not port.why:
@@ -178,15 +178,15 @@ class JobPorts:
 
     def close(self, job: str) -> None:
         """End the forwards of a job that has ended."""
-        self._seen.pop(job, None)
+        self._sockets.pop(job, None)
         self._update(job, ())
 
     def _update(self, job: str, ports: Iterable[ListeningPort]) -> None:
         now = {(job, listening_port.port): listening_port for listening_port in ports}
         for key in [key for key in self._ports if key[0] == job and key not in now]:
-            gone = self._ports.pop(key)
-            if gone.server is not None:
-                gone.server.close()
+            closed = self._ports.pop(key)
+            if closed.server is not None:
+                closed.server.close()
         for key, listener in now.items():
             self._ports.setdefault(key, JobPort(listener))
 
@@ -271,14 +271,14 @@ class JobPorts:
             outgoing.setblocking(False)
             async with asyncio.timeout(_SECONDS):
                 await loop.sock_connect(outgoing, (listener.address, listener.port))
-            there, back = await asyncio.open_connection(sock=outgoing)
+            incoming, back = await asyncio.open_connection(sock=outgoing)
         except OSError:  # a time-out is one too
             if outgoing is not None:
                 outgoing.close()
             writer.transport.abort()
             return
         try:
-            await asyncio.gather(_copy(reader, back), _copy(there, writer))
+            await asyncio.gather(_copy(reader, back), _copy(incoming, writer))
         finally:
             back.close()
             writer.close()

@@ -86,8 +86,8 @@ def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:
     """Return the recorded limits without those of signals."""
     limits = Limits()
     for row in noted:
-        name, said = str(row["name"]), row.get("said") or {"": row["value"]}
-        for value in (its for layer, its in said.items() if layer != SIGNALS):
+        name, by_layer = str(row["name"]), row.get("said") or {"": row["value"]}
+        for value in (its for layer, its in by_layer.items() if layer != SIGNALS):
             limits &= Limits.from_json({name: value})
     return limits
 
@@ -147,5 +147,5 @@ def _last(log: LaneLog, info: SessionInfo, why: str) -> NextLimits:
 def _bound(row: JsonObject) -> Bound:
     """Restore a limit from its JSON form."""
     name = str(row["name"])
-    said = {layer: read_value(name, value) for layer, value in row.get("said", {}).items()}
-    return Bound(name, read_value(name, row["value"]), str(row["bound_by"]), said)
+    by_layer = {layer: read_value(name, value) for layer, value in row.get("said", {}).items()}
+    return Bound(name, read_value(name, row["value"]), str(row["bound_by"]), by_layer)

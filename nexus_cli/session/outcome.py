@@ -104,5 +104,7 @@ def _hint(row: JsonObject, bound: Bound | None, by: Sequence[str], recipe: str) 
     layer_texts = {
         layer: _LAYERS[layer] for layer in by if layer in _LAYERS and (limit == "tools" or layer != COMMAND_LINE)
     }
-    ways = (f"{who.format(recipe=recipe, limit=limit)} {says}: {again}{way}" for who, way in layer_texts.values())
-    return "; ".join(ways)
+    hints = (
+        f"{who.format(recipe=recipe, limit=limit)} {says}: {again}{advice}" for who, advice in layer_texts.values()
+    )
+    return "; ".join(hints)

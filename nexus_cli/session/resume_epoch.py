@@ -27,9 +27,11 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     drop_id = earlier_drop or conversation.log.next_drop()
     message = Message(Role.USER, recap_text(engine.compactor, subjects, list(came), drop_id))
     item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
-    gone = sum_tokens(conversation.items)
+    replaced_tokens = sum_tokens(conversation.items)
     what = f"messages 1 to {last} of the conversation, replaced by a timeline"
-    drops = [] if earlier_drop else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
+    drops = (
+        [] if earlier_drop else [Drop(drop_id, what, replaced_tokens, Cause.COMPACTION, conversation.now(), (1, last))]
+    )
     planned = await engine.prompt.draft_epoch(engine.context)
     epoch = conversation.make_epoch([item], RESUME, planned.frame)
     note = RECAP, {"epoch": epoch.id, "drop": drop_id}

@@ -127,7 +127,7 @@ class SessionSources:
     """Reads data of one running session. The methods block and may be called in a thread."""
 
     context: ContextManager
-    seen: Callable[[], Sequence[SeenFile]]
+    read_seen_files: Callable[[], Sequence[SeenFile]]
     """Returns the files that the session read or changed, newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
@@ -141,7 +141,7 @@ class SessionSources:
     """Real paths of files that this process notes for the session, as it does; None where nobody keeps them."""
     _looked: JsonDict = field(default_factory=lambda: {"head": "", "subjects": []})
     """The newest state of the repository; {} once git has not answered."""
-    _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
+    _comparisons: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
     """Footprint of the present epoch, by its id."""
@@ -153,7 +153,7 @@ class SessionSources:
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""
         try:
-            seen_files = self.seen()
+            seen_files = self.read_seen_files()
         except NexusError:
             return ()
         remaining, looked = MOST, []
@@ -172,7 +172,7 @@ class SessionSources:
         newest = max((item.entry for item in conversation.items if item.is_request), default=0)
         try:
             if self._earlier is None or self.noted is None:
-                self._earlier = _real_paths(self.folder, (seen_file.path for seen_file in self.seen()))
+                self._earlier = _real_paths(self.folder, (seen_file.path for seen_file in self.read_seen_files()))
             if self._attached[0] != newest:
                 memos = conversation.memos(ATTACHMENTS)
                 paths = (os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])
@@ -221,8 +221,8 @@ class SessionSources:
         counts = Counter[tuple[Kind, str]]()
         for kind, actor, count in conversation.count_entries(last):
             counts[kind, actor] += count
-        shown = (item.entry for item in self.context.conversation.items if item.shows_entry and item.entry <= last)
-        for first, end in ranges_of(shown):
+        visible = (item.entry for item in self.context.conversation.items if item.shows_entry and item.entry <= last)
+        for first, end in ranges_of(visible):
             counts.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))
         return +counts
 
@@ -267,22 +267,22 @@ class SessionSources:
             return "gone", "", 0
         key = (seen_file.path, seen_file.digest, status.st_ctime_ns, status.st_size)
         used = 0
-        if key not in self._known:
+        if key not in self._comparisons:
             small = status.st_size <= min(LARGEST, remaining)
             used = status.st_size if small else 0
-            self._known[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
-        disk = self._known[key]
+            self._comparisons[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
+        disk = self._comparisons[key]
         return disk, _format_moment(status.st_mtime) if disk == "changed" else "", used
 
 
 def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
     """Return the real paths of files; the folder of several is resolved once."""
-    resolve, found = cache(os.path.realpath), set[str]()
+    resolve, real_paths = cache(os.path.realpath), set[str]()
     for path in (os.path.join(cwd, relative) for relative in paths):
         folder, name = os.path.split(path)
         is_plain = name.strip(".") and not os.path.islink(path)
-        found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
-    return found
+        real_paths.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
+    return real_paths
 
 
 def _format_moment(timestamp: float) -> str:

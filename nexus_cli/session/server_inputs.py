@@ -135,15 +135,15 @@ def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:
         words = text.split()
     names = [name for name, _ in prompt.arguments]
     values: dict[str, str] = {}
-    rest: list[str] = []
+    unnamed: list[str] = []
     for word in words:
         name, has_value, value = word.partition("=")
         if has_value and name in names:
             values[name] = value
         else:
-            rest.append(word)
+            unnamed.append(word)
     free = [name for name in names if name not in values]
     for place, name in enumerate(free):
-        if rest:
-            values[name] = " ".join(rest) if place == len(free) - 1 else rest.pop(0)
+        if unnamed:
+            values[name] = " ".join(unnamed) if place == len(free) - 1 else unnamed.pop(0)
     return values

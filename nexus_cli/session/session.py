@@ -117,36 +117,36 @@ class Session(BaseSession):
             why = f"leaving would stop {', '.join(jobs)}"
             raise UsageError("cannot leave the session", why, f"To stop a job: /jobs stop {jobs[0]}")
 
-    def is_copied_to(self, other: str) -> bool:
-        """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
-        return bool(other) and self.ledger.session(other).parent == self.id
+    def is_copied_to(self, other_id: str) -> bool:
+        """Return True if the session with the id `other_id`, "" for none yet, was forked from this one."""
+        return bool(other_id) and self.ledger.session(other_id).parent == self.id
 
-    async def end_hooks(self, other: str) -> None:
-        """Run the hooks for the end of this session before `other`, "" for a new one, is opened in its place."""
-        if (hooks := self.dispatcher.hooks) and other != self.id:
-            await hooks.end("resume" if other and not self.is_copied_to(other) else "clear")
+    async def end_hooks(self, next_id: str) -> None:
+        """Run the hooks for the end of this session before `next_id`, "" for a new one, is opened in its place."""
+        if (hooks := self.dispatcher.hooks) and next_id != self.id:
+            await hooks.end("resume" if next_id and not self.is_copied_to(next_id) else "clear")
 
-    def inherit_from(self, other: Session) -> None:
+    def inherit_from(self, previous: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
-        self.tell_away(other.engine.readings.away)
-        self.dispatcher.permission.share_probe(other.dispatcher.permission)
-        self._control.attachment_memos |= other._control.attachment_memos
+        self.tell_away(previous.engine.readings.away)
+        self.dispatcher.permission.share_probe(previous.dispatcher.permission)
+        self._control.attachment_memos |= previous._control.attachment_memos
 
-    def continue_from(self, other: Session) -> None:
-        """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
-        self.dispatcher.always |= other.dispatcher.always
-        self.dispatcher.permission.continue_from(other.dispatcher.permission)
-        mine, theirs = self.engine.readings, other.engine.readings
+    def continue_from(self, previous: Session) -> None:
+        """Take over allowances, pending notices and messages, and workers of `previous`, the same session until now."""
+        self.dispatcher.always |= previous.dispatcher.always
+        self.dispatcher.permission.continue_from(previous.dispatcher.permission)
+        mine, theirs = self.engine.readings, previous.engine.readings
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
         mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):
-            self.services.continue_from(kind, other.services)
+            self.services.continue_from(kind, previous.services)
         if self.workers is not None:
             self.workers.work_for(self)
         if self.jobs is not None:
             self.jobs.work_for(self)
-        self._control.steering.extend(other._control.steering)
-        other._control.steering.clear()
+        self._control.steering.extend(previous._control.steering)
+        previous._control.steering.clear()
 
     def tell_away(self, notices: Sequence[Mapping[str, str]]) -> None:
         """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
@@ -284,7 +284,7 @@ class Session(BaseSession):
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         ahead = [task for task in self._work_tasks if not task.done()]
         task = asyncio.create_task(self._in_turn(ahead, events, work))
-        task.add_done_callback(lambda done: events.put_nowait(None))
+        task.add_done_callback(lambda ended: events.put_nowait(None))
         self._work_tasks = [*ahead, task]
         if not ahead:  # so that `cancel` reaches it before its first step
             self._control.task = task
@@ -618,16 +618,16 @@ class Session(BaseSession):
         await self._end_saving()
         return ended
 
-    def _record_event(self, first: int, seen: event.RecordedEvent) -> None:
-        """Record `seen` if a person saw it. `first` is the entry with which its turn begins, 0 for one that goes on. A
-        ledger that fails says so by the next commit that matters."""
-        if isinstance(seen, event.CacheResult) and not seen.why:
+    def _record_event(self, first: int, recorded: event.RecordedEvent) -> None:
+        """Record an event if a person saw it. `first` is the entry with which its turn begins, 0 for one that goes on.
+        A ledger that fails is reported by the next commit that matters."""
+        if isinstance(recorded, event.CacheResult) and not recorded.why:
             return
-        if isinstance(seen, event.Retry) and seen.cut:  # it is recorded with the cut text
+        if isinstance(recorded, event.Retry) and recorded.cut:  # it is recorded with the cut text
             return
-        if isinstance(seen, event.TurnEnd) and self.conversation.last < first:  # its message was not recorded
+        if isinstance(recorded, event.TurnEnd) and self.conversation.last < first:  # its message was not recorded
             return
-        kind, fields = event_value(seen)
+        kind, fields = event_value(recorded)
         with suppress(NexusError):
             self.conversation.memo(EVENT, {"type": kind, **fields}, max(first, self.conversation.last))
 

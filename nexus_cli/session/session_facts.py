@@ -117,9 +117,9 @@ class SessionFacts(Facts):
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         along = *self.ledger.memory_queries(self.project), self.ledger.episodes_query(self.project, self.session)
-        kept = self.ledger.facts.kept(self.project, *along)
-        if not kept or not text.strip():
-            return [fact for fact in kept if not slots or fact.slot in slots][:limit]
+        kept_facts = self.ledger.facts.read_kept(self.project, *along)
+        if not kept_facts or not text.strip():
+            return [fact for fact in kept_facts if not slots or fact.slot in slots][:limit]
         if _FACT_ID.fullmatch(text.strip()):
             fact = self._find_visible(text)
             return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
@@ -128,26 +128,26 @@ class SessionFacts(Facts):
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """See `Facts`. A fact of the person about how to answer is relevant for every message."""
         try:
-            visible = self.ledger.facts.kept(self.project, self.ledger.episodes_query(self.project, self.session))
-            kept = [fact for fact in visible if fact.slot is slot]
+            visible = self.ledger.facts.read_kept(self.project, self.ledger.episodes_query(self.project, self.session))
+            kept_facts = [fact for fact in visible if fact.slot is slot]
         except NexusError:
             return ()
-        if not kept or not about.strip():
+        if not kept_facts or not about.strip():
             return ()
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no facts)
 
         message = typed_text(about) or about[:LONGEST_TOPIC]
-        best = rank_relevant([fact.text for fact in kept], message, allow_common=True)
-        facts = [kept[index] for index in best[:limit]]
+        best = rank_relevant([fact.text for fact in kept_facts], message, allow_common=True)
+        facts = [kept_facts[index] for index in best[:limit]]
         if slot is MemorySlot.USER:
-            facts += [fact for fact in kept if _ANSWERS.search(fact.statement)]
+            facts += [fact for fact in kept_facts if _ANSWERS.search(fact.statement)]
         standing = {fact.id: fact for fact in facts if fact.statement}
         return list(standing.values())[:limit]
 
-    def _require_saving(self, done: str) -> None:
+    def _require_saving(self, action: str) -> None:
         """Raise `NexusError("ledger", ...)` if the session is not saved."""
         if not self.saves:
-            raise NexusError("ledger", f"not {done}", "this session is not saved")
+            raise NexusError("ledger", f"not {action}", "this session is not saved")
 
     def _find_visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)

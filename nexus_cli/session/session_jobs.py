@@ -47,7 +47,7 @@ _LOOK = 1.0
 """Seconds between two looks at the ports of jobs."""
 _LINES, _CHARACTERS = 5, 400
 """Most last lines of output in the report of an end, and their characters."""
-_SHOWN = 100
+_MOST_LINES = 100
 """Most lines of output that the person is shown."""
 _NAME = 60
 """Most characters of a command in a list or a report."""
@@ -335,7 +335,7 @@ class SessionJobs(Jobs):
         found_job = self._find(job)
         if isinstance(found_job, ToolResult) or found_job.process is None:
             return found_job if isinstance(found_job, ToolResult) else ToolResult("")
-        lines = await asyncio.to_thread(found_job.process.last_lines, _SHOWN, _SHOWN * 200)
+        lines = await asyncio.to_thread(found_job.process.last_lines, _MOST_LINES, _MOST_LINES * 200)
         return ToolResult("\n".join([*lines, f"[job {found_job.id} {found_job.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
@@ -360,8 +360,8 @@ class SessionJobs(Jobs):
             return ToolResult(error=f"job {name} ({row['name']}) {row['how']}; its output is not kept", ran=False)
         if job := self._jobs.get(name):
             return job
-        there = ", ".join(self._jobs) or "none"
-        why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the job id is missing. Jobs: {there}"
+        ids = ", ".join(self._jobs) or "none"
+        why = f"there is no job {name[:40]!r}. Jobs: {ids}" if name else f"the job id is missing. Jobs: {ids}"
         return ToolResult(error=why, ran=False)
 
     def find_command(self, action: str, job: str = "", text: str = "") -> JsonObject | None:
@@ -423,8 +423,8 @@ class SessionJobs(Jobs):
             if not job.waiting:
                 control.emit_aside(Notice(line, warning=bool(job.status)))
                 last = job.process.last_lines(_LINES, _CHARACTERS) if job.process is not None else []
-                for shown in last if job.status else ():
-                    control.emit_aside(Notice(f"| {shown}"))
+                for output_line in last if job.status else ():
+                    control.emit_aside(Notice(f"| {output_line}"))
                 job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
                 self._engine.tell_model(job.notice)
 

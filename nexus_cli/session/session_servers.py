@@ -89,8 +89,8 @@ class SessionServers(ServerTools):
         """Why a server did not list its tools, by hash of the entry."""
         self._listed: dict[str, str] = {}
         """The revisions of the tools that were listed in this process, by hash of the entry."""
-        self._told: set[str] = set()
-        self._known: dict[str, str] | None = None
+        self._shown_lines: set[str] = set()
+        self._entry_hashes: dict[str, str] | None = None
         """Hashes of the entries at the last turn, by name."""
         self._has_waited = False
         self._project = str(project_root(session.folder))
@@ -119,8 +119,8 @@ class SessionServers(ServerTools):
             await asyncio.wait(waiting, timeout=PATIENCE)
         self._has_waited = True
         await self._offer()
-        before, self._known = (
-            self._known,
+        before, self._entry_hashes = (
+            self._entry_hashes,
             {name: entry.sha256 for name, entry in self._catalogue.entries.items()},
         )
         self._announce_changes(before)
@@ -269,16 +269,16 @@ class SessionServers(ServerTools):
     async def _tell_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
         """Tell what a server offers or says differently `now` and `since` an earlier catalogue: the person with the
         lines that differ, the model without them."""
-        known, current = since.lists.get(server), now.lists[server]
+        former, current = since.lists.get(server), now.lists[server]
         for line in current.left_out:
-            if known is None or line not in known.left_out:
+            if former is None or line not in former.left_out:
                 self._tell(f"MCP server {server}: {line}")
         before, after = (
-            {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (known, current)
+            {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (former, current)
         )
-        if known is None or before != after:
+        if former is None or before != after:
             self._announce(server)
-        if known is None or known == current:
+        if former is None or former == current:
             return
         for how, names in (("added", after - before), ("removed", before - after)):
             if names:
@@ -297,13 +297,13 @@ class SessionServers(ServerTools):
             return
         tools = self._session.conversation.epoch.tools
         descriptions = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
-        for name, sha256 in (self._known or {}).items():
+        for name, sha256 in (self._entry_hashes or {}).items():
             is_new = before is not None and before.get(name) != sha256
             if name in self._catalogue.lists and (is_new or not self._is_told(name, descriptions)):
                 self._announce(name)
                 offered = plural(len(self._names(name)), "tool")
                 self._tell(f"MCP server {name}: {offered} to be sent after the next compaction")
-        for name in (before or {}).keys() - (self._known or {}).keys():
+        for name in (before or {}).keys() - (self._entry_hashes or {}).keys():
             self._announce(name)
 
     def _is_told(self, server: str, descriptions: Mapping[str, str]) -> bool:
@@ -316,7 +316,7 @@ class SessionServers(ServerTools):
         return self._session.record.current_epoch() is not None
 
     def _names(self, server: str) -> list[str]:
-        return [name for name, owner, _ in self._catalogue.named() if owner == server]
+        return [name for name, owner, _ in self._catalogue.named_tools() if owner == server]
 
     def _announce(self, server: str) -> None:
         """Tell the model with the next request what a server offers now, if a request was sent before."""
@@ -343,9 +343,9 @@ class SessionServers(ServerTools):
 
     def _tell(self, line: str, *, again: bool = False) -> None:
         """Tell the person a line, once unless `again`: at once during a turn, else with the next one."""
-        if line in self._told and not again:
+        if line in self._shown_lines and not again:
             return
-        self._told.add(line)
+        self._shown_lines.add(line)
         engine = self._session.engine
         if engine.control.running:
             engine.control.emit_notice(line)

@@ -69,8 +69,8 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     if file:
         return chosen.read_file(file)
     files = chosen.list_files()
-    others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
-    return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{chosen.read()}"
+    files_hint = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
+    return f"[skill {chosen.name} of {chosen.path}{one_line(files_hint) if files else ''}]\n{chosen.read()}"
 
 
 async def expand_guides(session: BaseSession, trigger: Trigger) -> Trigger:
@@ -260,27 +260,27 @@ class _Expansion:
         cannot pose as ours."""
         dispatcher = self._session.dispatcher
         tool = find_governing(dispatcher.registry.tools(), effect)
-        shown = one_line(next(iter(arguments.values())))
+        label = one_line(next(iter(arguments.values())))
         if tool is None:
-            return f"[not run: {shown}: this session has no tool with the effect {effect}]"
+            return f"[not run: {label}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
         if refusal := dispatcher.begin_own_call(self._session.engine, call, tool):
-            return f"[not run: {shown}: {refusal.why}]"
-        return await self._shown(await dispatcher.execute_own(call, tool, shown), shown)
+            return f"[not run: {label}: {refusal.why}]"
+        return await self._clip_output(await dispatcher.execute_own(call, tool, label), label)
 
-    async def _shown(self, result: ToolResult, shown: str) -> str:
+    async def _clip_output(self, result: ToolResult, subject: str) -> str:
         if not result.ran:
-            return f"[not run: {shown}: {one_line(result.error)}]"
+            return f"[not run: {subject}: {one_line(result.error)}]"
         context, control = self._session.engine.context, self._session.engine.control
         # The status of a success would stand in the middle of a sentence.
         text = neutralize(result.text if result.warning else _SUCCESS.sub("", result.text))
-        cap, label = context.budget.output_cap, f"output of {shown[:80]}"
+        cap, label = context.budget.output_cap, f"output of {subject[:80]}"
         return (await clip_to_cap(context, control, text, cap, label, Cause.OUTPUT_CAP)).text.rstrip("\n")
 
     def _tell_once(self, line: str) -> None:
-        told = self._session.told
-        if line not in told:
-            told.add(line)
+        shown_lines = self._session.shown_lines
+        if line not in shown_lines:
+            shown_lines.add(line)
             self._session.engine.control.emit_notice(line, warning=False)
 
 

@@ -40,7 +40,7 @@ from nexus_cli.tools.pipe_statuses import describe_failed_part
 TOOL = "bash"
 MOST_TOKENS = 1500
 """Most tokens of the command's output in one message to the model; the rest is a drop."""
-SHOWN = 8
+MOST_LINES = 8
 """Last lines of the command that the person is shown when the work stops."""
 STALE = 2
 """Rounds in a row without anything new after which the work stops."""
@@ -65,7 +65,7 @@ class UntilRounds(Continuation):
         self._last: ToolResult | None = None
         self._agreed: CallDecision | None = None
         """The decision on the command that the person has approved."""
-        self._seen: set[str] = set()
+        self._digests: set[str] = set()
         """Digests of what the rounds brought."""
         self._stale = 0
         self._own: set[str] = set()
@@ -82,13 +82,13 @@ class UntilRounds(Continuation):
         call, tool = self._call()
         spending = self._engine.spending
         limits = describe_limits(self._dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
-        line = f"working until {self._named} exits 0: {limits}"
+        line = f"working until {self._command_label} exits 0: {limits}"
         self._engine.control.emit_notice(line, warning=False)
         decision = await self._dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
-        goal = f"this turn continues until {self._named} exits 0"
+        goal = f"this turn continues until {self._command_label} exits 0"
         self._engine.tell_model(f"{goal}; nexus runs that command each time you stop")
 
     async def next_message(self) -> str:
@@ -107,14 +107,17 @@ class UntilRounds(Continuation):
             self._finish(work.get("goal", ""))
             return ""
         if result.status is None:
-            raise self._refused(result) if result.denied else NexusError("limit", self._named, result.error)
+            raise self._refused(result) if result.denied else NexusError("limit", self._command_label, result.error)
         digest = await asyncio.to_thread(self._digest, result)
-        self._stale = self._stale + 1 if digest in self._seen else 0
-        self._seen.add(digest)
+        self._stale = self._stale + 1 if digest in self._digests else 0
+        self._digests.add(digest)
         if self._stale >= STALE:
             why = f"the command {self._describe_end(result)}, and {STALE} rounds in a row repeated earlier results"
             raise NexusError(
-                "limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Tell the model what to try next"
+                "limit",
+                f"stopped after {self._rounds} rounds of {self._command_label}",
+                why,
+                "Tell the model what to try next",
             )
         return await self._message(result)
 
@@ -123,10 +126,12 @@ class UntilRounds(Continuation):
         left if it failed."""
         last = self._last
         has_left = last and not (ended.ok or self._is_done or last.denied)
-        last_lines = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
+        last_lines = (
+            [line for line in last.text.splitlines() if line.strip()][-MOST_LINES:] if last and has_left else []
+        )
         has_seen = self._session.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if last_lines and not has_seen:
-            for line in (f"last output of {self._named}:", *(f"| {line}" for line in last_lines)):
+            for line in (f"last output of {self._command_label}:", *(f"| {line}" for line in last_lines)):
                 self._engine.control.emit_notice(line, warning=False)
         status = last.status if last else None
         report: UntilObject = {
@@ -151,7 +156,7 @@ class UntilRounds(Continuation):
         return f"exits {result.status}" + (f", but {part}" if part else "")
 
     @property
-    def _named(self) -> str:
+    def _command_label(self) -> str:
         return f"`{one_line(self._command)}`"
 
     def _call(self) -> tuple[ToolCall, Tool]:
@@ -159,7 +164,7 @@ class UntilRounds(Continuation):
         tool = self._dispatcher.registry.get(TOOL)
         if tool is None:
             raise UsageError(
-                f"--until {self._named}",
+                f"--until {self._command_label}",
                 f"this session has no tool {TOOL}",
                 "Omit --no-tools, or choose a model that supports tool calls",
             )
@@ -167,7 +172,7 @@ class UntilRounds(Continuation):
         if refusal := self._dispatcher.begin_own_call(self._engine, call, tool, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
-            raise UsageError(f"--until {self._named}", refusal.why, hint)
+            raise UsageError(f"--until {self._command_label}", refusal.why, hint)
         return call, tool
 
     async def _run(self) -> ToolResult:
@@ -184,19 +189,19 @@ class UntilRounds(Continuation):
         if goal:
             finish_goal(self._engine.conversation, goal)
         rounds = plural(self._rounds, "round")
-        self._engine.control.emit_notice(f"{self._named} exited 0 after {rounds}", warning=False)
+        self._engine.control.emit_notice(f"{self._command_label} exited 0 after {rounds}", warning=False)
 
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
         self._end_in_chat()
         hint = "Allow it, or use another command"
         for decision in self._dispatcher.denied[-1:]:
-            rule = decision.way.rule
-            ways = [decision.way.option] if decision.way.option else []
-            ways += [f"nexus rules add --here {shlex.quote(f'allow {rule}')}"] if rule else []
-            ways += [f"--allow {decision.allow}"] if decision.allow else []
-            hint = f"Allow it: {', or '.join(ways)}" if ways else hint
-        return NexusError("denied", f"--until {self._named} is not allowed to run", result.error, hint)
+            rule = decision.narrow_way.rule
+            commands = [decision.narrow_way.option] if decision.narrow_way.option else []
+            commands += [f"nexus rules add --here {shlex.quote(f'allow {rule}')}"] if rule else []
+            commands += [f"--allow {decision.allow}"] if decision.allow else []
+            hint = f"Allow it: {', or '.join(commands)}" if commands else hint
+        return NexusError("denied", f"--until {self._command_label} is not allowed to run", result.error, hint)
 
     def _end_in_chat(self) -> None:
         """End work whose command may not run, or each further message of a chat would fail."""
@@ -214,13 +219,13 @@ class UntilRounds(Continuation):
         context, control = self._engine.context, self._engine.control
         label = f"result of {TOOL} {self._command[:80]}"
         text = await leave_out_repeats(context, control, result.text, label)
-        shown = BLOCK_END.sub("< /shell", neutralize(text))
+        neutral = BLOCK_END.sub("< /shell", neutralize(text))
         cap = min(MOST_TOKENS, context.budget.output_cap)
         clipped = await clip_to_cap(
-            context, control, shown, cap, label, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+            context, control, neutral, cap, label, Cause.OUTPUT_CAP, full_text=text, uncounted=result.uncounted
         )
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
-        return f"{NOT_DONE}{self._named} {self._describe_end(result)}. Work on until it exits 0.\n{block}"
+        return f"{NOT_DONE}{self._command_label} {self._describe_end(result)}. Work on until it exits 0.\n{block}"
 
 
 def describe_limits(limits: Limits, *, is_chat: bool) -> str:
@@ -237,8 +242,8 @@ def describe_limits(limits: Limits, *, is_chat: bool) -> str:
         if value is not None:
             parts.append(form.format(value))
         elif key:
-            shown = option.format(key if is_chat else key.replace("_", "-"))
-            parts.append(f"no {name} limit ({shown})")
+            setting = option.format(key if is_chat else key.replace("_", "-"))
+            parts.append(f"no {name} limit ({setting})")
     return ", ".join(parts)
 
 

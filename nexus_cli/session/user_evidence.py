@@ -37,17 +37,17 @@ class Origin:
 def find_origin(log: LaneLog, quote: str) -> Origin:
     """Return the newest entry in which the person typed `quote`, else another with it, else the last of the
     conversation."""
-    other = None
+    fallback = None
     for entry, typed, source in with_sources(log.memos, log.user_messages(members=False), typed_text):
         if words := enclosing_words(typed, quote):
             if source == PERSON:
                 return Origin(PERSON, entry, words)
-            other = other or Origin(source, entry)
+            fallback = fallback or Origin(source, entry)
     last = log.last_id()
-    if other is None:
+    if fallback is None:
         for recent_entry in reversed(log.read(max(1, last - RECENT + 1), last)):
             if (recent_entry.actor.startswith("tool:") or members_of(recent_entry.actor)) and enclosing_words(
                 recent_entry.message.content, quote
             ):
                 return Origin(recent_entry.actor, recent_entry.id)
-    return other or Origin("agent", last)
+    return fallback or Origin("agent", last)

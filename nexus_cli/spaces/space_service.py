@@ -205,7 +205,7 @@ class SpaceService(Spaces):
             return None
         replies = [
             signal.value["message"]
-            for signal in self.ledger.runs.signals(run.key, taken=True)
+            for signal in self.ledger.runs.signals(run.key, is_taken=True)
             if signal.kind == "reply"
         ]
         key = replies[-1] if replies else run.message

@@ -59,8 +59,8 @@ def cut(line: str, width: int, sign: str = "") -> str:
         return line
     sign = sign if cells(sign) <= width else ""
     room = width - cells(sign)
-    kept = line[: _fits(line, 0, room)].rstrip(_JOINERS) if room > 0 else ""
-    return (kept if cells(kept) <= room else "") + sign
+    prefix = line[: _fits(line, 0, room)].rstrip(_JOINERS) if room > 0 else ""
+    return (prefix if cells(prefix) <= room else "") + sign
 
 
 def cut_start(text: str, width: int, sign: str = "") -> str:
@@ -113,8 +113,8 @@ def _wrapped(line: str, width: int) -> Iterator[str]:
             word = word.lstrip()
             size = cells(word)
         if used + size > width:
-            *whole, word = fold(row + word, width)
-            yield from whole
+            *rows, word = fold(row + word, width)
+            yield from rows
             row, used, size = "", 0, cells(word)
         row += word
         used += size
@@ -129,11 +129,11 @@ def _fits(line: str, start: int, width: int) -> int:
     while end < len(line) and used + char_cells(line[end]) <= width:
         used += char_cells(line[end])
         end += 1
-    whole = end
-    while start < whole < len(line) and _joined(line, whole):
-        whole -= 1
-    if whole > start:
-        return whole
+    boundary = end
+    while start < boundary < len(line) and _joined(line, boundary):
+        boundary -= 1
+    if boundary > start:
+        return boundary
     return max(end, min(start + 1, len(line)))
 
 

@@ -62,9 +62,9 @@ def describe_changes(text: str) -> str:
     return describe_counts(*count_lines(parse_diff(text)), new=text.startswith("--- /dev/null\n"))
 
 
-def describe_counts(added: int, removed: int, *, new: bool = False, gone: bool = False) -> str:
-    """Describe the size of a change of a `new` file, of one that is `gone`, or of another one."""
-    kind = "new, " if new else "deleted, " if gone else ""
+def describe_counts(added: int, removed: int, *, new: bool = False, deleted: bool = False) -> str:
+    """Describe the size of a change of a `new` file, of one that is `deleted`, or of another one."""
+    kind = "new, " if new else "deleted, " if deleted else ""
     signed = [f"+{added:,}"] * bool(added or not removed) + [f"-{removed:,}"] * bool(removed)
     return kind + " ".join(signed)
 

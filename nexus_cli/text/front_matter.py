@@ -107,8 +107,10 @@ def _read_yaml(inner: str, body: str) -> FrontMatter:
         if isinstance(table, dict):
             fields = {str(key).lower(): _as_text(value) for key, value in table.items()}
             written = {match[1][:-1].lower(): match[2] for match in map(_KEYED.fullmatch, inner.splitlines()) if match}
-            kept = {key: written[key] for key in _AS_WRITTEN if key in fields and written.get(key, "").startswith("[")}
-            return FrontMatter({**fields, **kept}, body)
+            as_written = {
+                key: written[key] for key in _AS_WRITTEN if key in fields and written.get(key, "").startswith("[")
+            }
+            return FrontMatter({**fields, **as_written}, body)
         problem = "has front matter without keys"
     return FrontMatter({}, body, problem)
 

@@ -53,20 +53,20 @@ class StreamSanitizer:
 
     def __init__(self) -> None:
         self._before = "\n"
-        self._held = ""
+        self._withheld = ""
 
     def feed(self, text: str) -> str:
         """Return `text` made harmless, but for a last character whose meaning depends on the next one."""
-        text = self._held + text
-        self._held = ""
+        text = self._withheld + text
+        self._withheld = ""
         if text.endswith(_OPEN):
-            text, self._held = text[:-1], text[-1]
+            text, self._withheld = text[:-1], text[-1]
         return self._pass(text) if text else ""
 
     def flush(self) -> str:
         """Return the withheld character."""
-        held, self._held = self._held, ""
-        return self._pass(held) if held else ""
+        withheld, self._withheld = self._withheld, ""
+        return self._pass(withheld) if withheld else ""
 
     def _pass(self, text: str) -> str:
         # Two characters of context before, taken off again: only joiners and selectors look at them.
@@ -76,8 +76,8 @@ class StreamSanitizer:
             return text
         if before.endswith("\r") and text[0] == "\n":
             before = f"{before[:-1]}\n"
-        shown = _suspect().sub(_visible, before + text)
-        return shown[len(_suspect().sub(_visible, before)) :]
+        visible = _suspect().sub(_visible, before + text)
+        return visible[len(_suspect().sub(_visible, before)) :]
 
 
 def sanitize(text: str) -> str:

@@ -82,7 +82,7 @@ def read_pdf(
         text = "\n".join(f"{page['page']}: {page['text'] or '(no text)'}" for page in pages)
     else:
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
-    wanted, stopped = min(total, first + limit - 1) if limit else total, ""
+    final_cell, stopped = min(total, first + limit - 1) if limit else total, ""
     if last < wanted:
         why = (
             "reading took too long or too much memory"
@@ -140,9 +140,9 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
     total = len(cells)
     if first > max(1, total):
         raise ToolError(f"has only {plural(total, 'cell')}")
-    wanted = min(total, first + limit - 1) if limit else total
+    final_cell = min(total, first + limit - 1) if limit else total
     rows, written, last = list[str](), 0, first - 1
-    for last in range(first, wanted + 1):
+    for last in range(first, final_cell + 1):
         cell = cells[last - 1]
         head = f"{last} {_kind(cell)}: {_source(cell).strip().partition(chr(10))[0][:_HEAD]}"
         rows.append(head if limit == 0 else _show_cell(last, cell))
@@ -182,14 +182,14 @@ def _joined(value: Any) -> str:
 
 def _show_cell(number: int, cell: JsonObject) -> str:
     outputs = cell.get("outputs")
-    shown, written = list[str](), 0
+    rendered, written = list[str](), 0
     for output in outputs if isinstance(outputs, list) else ():
         if written > _MOST_TEXT:
-            shown.append("[more output]")
+            rendered.append("[more output]")
             break
-        shown.append(_show_output(output) if isinstance(output, dict) else "")
-        written += len(shown[-1])
-    text = "\n".join(filter(None, shown))
+        rendered.append(_show_output(output) if isinstance(output, dict) else "")
+        written += len(rendered[-1])
+    text = "\n".join(filter(None, rendered))
     return f"[cell {number}, {_kind(cell)}]\n{_source(cell)}" + (f"\n[output]\n{text}" if text else "")
 
 
@@ -211,5 +211,5 @@ def _show_output(output: JsonObject) -> str:
 def _shorten(text: str) -> str:
     lines = text.split("\n", _OUTPUT_LINES)[:_OUTPUT_LINES]
     kept_lines = [line[:_OUTPUT_LINE] + ("..." if len(line) > _OUTPUT_LINE else "") for line in lines]
-    left = text.count("\n") + 1 - len(kept_lines)
-    return "\n".join([*kept_lines, *([f"[{plural(left, 'more line', 'more lines')}]"] if left else [])])
+    omitted = text.count("\n") + 1 - len(kept_lines)
+    return "\n".join([*kept_lines, *([f"[{plural(omitted, 'more line', 'more lines')}]"] if omitted else [])])

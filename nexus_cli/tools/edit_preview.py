@@ -37,7 +37,7 @@ _COMPARED = 4_000_000
 """Most lines before times lines after that are compared directly: more are first split at unique lines."""
 _CONTEXT = 3
 """Unchanged lines around each change."""
-_MOST_NAMED, _NAMED = 100, 60
+_MOST_NAMED, _LONGEST_NAMED = 100, 60
 """Most changes that are named to the model, and characters of each."""
 
 
@@ -91,8 +91,8 @@ def _name_change(change: _Change, new: list[str]) -> str:
         return f"-{plural(change.old_end - change.old_start, 'line')} after {last}"
     first = next((index for index in range(first, last) if new[index].strip()), first)
     line = new[first].strip()
-    omission = f"...[{len(line) - _NAMED:,} more characters]" * (len(line) > _NAMED)
-    return f"{first + 1}{f'-{last}' * (last > first + 1)} {line[:_NAMED]}{omission}".rstrip()
+    omission = f"...[{len(line) - _LONGEST_NAMED:,} more characters]" * (len(line) > _LONGEST_NAMED)
+    return f"{first + 1}{f'-{last}' * (last > first + 1)} {line[:_LONGEST_NAMED]}{omission}".rstrip()
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
@@ -162,11 +162,11 @@ def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
     anchors = [(last, end)]
     if (last - first) * (end - first) > _COMPARED:
         anchors = [*_unique_pairs(old[first:last], new[first:end], first), (last, end)]
-    low, start, left = first, first, _COMPARED
+    low, start, remaining = first, first, _COMPARED
     for high, stop in anchors:
         size = (high - low) * (stop - start)
-        if 0 < size <= left:
-            left -= size
+        if 0 < size <= remaining:
+            remaining -= size
             for tag, i, j, k, m in difflib.SequenceMatcher(None, old[low:high], new[start:stop]).get_opcodes():
                 if tag != "equal":
                     yield _Change(low + i, low + j, start + k, start + m)

@@ -163,11 +163,11 @@ def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None
     if text is None:
         return None
     editor.unsaved.pop(path, None)
-    digest, shown = editor.compared.get(path, (disk.digest, text))
+    digest, compared_text = editor.compared.get(path, (disk.digest, text))
     if _is_same(text, form.text):
         editor.compared[path] = disk.digest, text
         return form.text
-    if digest != disk.digest and shown in (None, text):
+    if digest != disk.digest and compared_text in (None, text):
         editor.compared[path] = "", text
         return None
     if read_real_file(path) != disk:  # also if a link was put there, which the editor has followed

@@ -85,13 +85,13 @@ def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> Edited
     """
     notes: list[str] = []
     skipped = [_describe_no_change(edit.old, edit.new) for edit in edits]
-    for number, (edit, same) in enumerate(zip(edits, skipped, strict=True), 1):
+    for number, (edit, no_change) in enumerate(zip(edits, skipped, strict=True), 1):
         which = f"edit {number} of {len(edits)}" if len(edits) > 1 else ""
         try:
-            if same and all(skipped):
-                raise ToolError(same)
-            if same:
-                notes.append(f"{which} skipped: {same}")
+            if no_change and all(skipped):
+                raise ToolError(no_change)
+            if no_change:
+                notes.append(f"{which} skipped: {no_change}")
                 continue
             text, places = _apply_edit(text, edit.old, edit.new, edit.all, stop)
         except ToolError as refused:
@@ -246,13 +246,13 @@ def _join_blanks(text: str) -> str:
     return re.sub(r"[ \t]+", " ", text)
 
 
-def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
+def _diff_lines(old: Sequence[str], actual: Sequence[str], first: int) -> str:
     """Return the lines of `old` that differ from those in the file, whose first number is `first`, each with its own
     instead."""
     rows, before = list[str](), -2
-    for index, (one, other) in enumerate(zip(old, found, strict=True)):
-        if one != other:
-            rows += [f"@@ line {first + index} @@"] * (index != before + 1) + [f"-{one}", f"+{other}"]
+    for index, (expected_line, actual_line) in enumerate(zip(old, actual, strict=True)):
+        if expected_line != actual_line:
+            rows += [f"@@ line {first + index} @@"] * (index != before + 1) + [f"-{expected_line}", f"+{actual_line}"]
             before = index
     return "\n".join(rows)
 
@@ -272,8 +272,8 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
     lines = to_lf(text[:_LARGEST]).split("\n")
     keys = [_spell(line) for line in lines]
     for parts, differs in (
-        (wanted, ""),
-        (_without_numbers(wanted), "its lines begin with line numbers, which the file does not have"),
+        (old_lines, ""),
+        (_without_numbers(old_lines), "its lines begin with line numbers, which the file does not have"),
     ):
         stop.raise_if_pressed()
         keys_of_part = [_spell(part) for part in parts]
@@ -290,9 +290,9 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
     return None
 
 
-def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag) -> list[int]:
-    """Return the indexes of the first two places of the lines `wanted` in `lines`, with overlaps."""
-    joined, part = "\n".join(["", *lines, ""]), "\n".join(["", *wanted, ""])
+def find_lines(lines: Sequence[str], passage: Sequence[str], stop: StopFlag) -> list[int]:
+    """Return the indexes of the first two places of the lines `passage` in `lines`, with overlaps."""
+    joined, part = "\n".join(["", *lines, ""]), "\n".join(["", *passage, ""])
     return [line - 1 for line in _line_numbers(joined, find_all(joined, part, stop, 2))]
 
 
@@ -312,30 +312,30 @@ def _without_numbers(lines: Sequence[str]) -> list[str]:
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:
     """Return True if only white space differs, and the most similar passages, disjoint: first line, and lines."""
-    wanted = to_lf(old).strip("\n").split("\n")
+    old_lines = to_lf(old).strip("\n").split("\n")
     lines = to_lf(text).split("\n", _MOST_LINES)[:_MOST_LINES]
-    anchor = max(range(len(wanted)), key=lambda i: len(wanted[i].strip()))
-    key = wanted[anchor].strip()
+    anchor = max(range(len(old_lines)), key=lambda i: len(old_lines[i].strip()))
+    key = old_lines[anchor].strip()
     if not key:
         return False, []
     scored = []
     for _, negative in sorted(_find_similar(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
         first = max(0, -negative - anchor)
-        block = lines[first : first + len(wanted)]
+        block = lines[first : first + len(old_lines)]
         stop.raise_if_pressed()
         cut = [*block]  # the first and the last line of `old` may be a part of one
-        cut[0] = cut[0][-len(wanted[0]) :] if len(wanted) > 1 else cut[0]
-        cut[-1] = cut[-1][: len(wanted[-1])] if len(block) == len(wanted) > 1 else cut[-1]
-        actual, meant = "\n".join(cut)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
-        scored.append((difflib.SequenceMatcher(None, actual, meant, False).ratio(), -first, block))
+        cut[0] = cut[0][-len(old_lines[0]) :] if len(old_lines) > 1 else cut[0]
+        cut[-1] = cut[-1][: len(old_lines[-1])] if len(block) == len(old_lines) > 1 else cut[-1]
+        actual, expected = "\n".join(cut)[:_COMPARED], "\n".join(old_lines)[:_COMPARED]
+        scored.append((difflib.SequenceMatcher(None, actual, expected, False).ratio(), -first, block))
     scored.sort(key=lambda entry: entry[:2], reverse=True)
     best: list[tuple[int, list[str]]] = []
     for ratio, negative, block in scored:
-        apart = all(abs(-negative - first) >= len(wanted) for first, _ in best)
+        apart = all(abs(-negative - first) >= len(old_lines) for first, _ in best)
         if apart and ratio > 0.5 and ratio > scored[0][0] - 0.15:
             best.append((-negative, block))
-    same = bool(best) and [part.split() for part in wanted] == [part.split() for part in best[0][1]]
-    return same, best[:_CANDIDATES]
+    is_only_space = bool(best) and [part.split() for part in old_lines] == [part.split() for part in best[0][1]]
+    return is_only_space, best[:_CANDIDATES]
 
 
 def _find_similar(lines: Sequence[str], key: str, stop: StopFlag) -> list[tuple[float, int]]:

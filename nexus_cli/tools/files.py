@@ -126,12 +126,12 @@ def _read_descriptor(descriptor: int, limit: int) -> FileContent:
         status = os.fstat(file.fileno())
         check_regular(status.st_mode)
         parts: list[bytes] = []
-        left = limit
-        while left > 0 and (part := _read_ready(file, min(left, 1 << 20))):
+        remaining = limit
+        while remaining > 0 and (part := _read_ready(file, min(remaining, 1 << 20))):
             parts.append(part)
-            left -= len(part)
+            remaining -= len(part)
         excess = 0
-        if left == 0:
+        if remaining == 0:
             excess = max(status.st_size - limit, len(_read_ready(file, 1)))
     return FileContent(b"".join(parts), excess)
 

@@ -131,10 +131,10 @@ def _invert(template: JsonObject, arguments: JsonObject) -> JsonDict:
 
 
 def _fill_row(row: JsonObject, arguments: JsonObject) -> JsonDict:
-    wanted = row.get("if", {})
-    if any(arguments.get(name) != value for name, value in wanted.items()):
+    conditions = row.get("if", {})
+    if any(arguments.get(name) != value for name, value in conditions.items()):
         raise _Inexact
-    filled: JsonDict = _fill_object(row["arguments"], arguments, {*wanted, *row.get("ignored", ())})
+    filled: JsonDict = _fill_object(row["arguments"], arguments, {*conditions, *row.get("ignored", ())})
     return filled
 
 

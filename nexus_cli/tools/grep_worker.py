@@ -224,12 +224,12 @@ def search(job: SearchJob, paths: Sequence[bytes], counts: SearchCounts | None =
 def _search_files(
     job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern, counts: SearchCounts
 ) -> Iterator[str]:
-    shown = unread = 0
+    matches = unread = 0
     has_more = binary = False
     for number, path in enumerate(paths):
-        hits = FileHits(job.context, job.limit - shown)
+        hits = FileHits(job.context, job.limit - matches)
         # The name comes above the first row, once there is one.
-        before = ("\n\n" if shown else "") + _display_path(job, path)
+        before = ("\n\n" if matches else "") + _display_path(job, path)
         try:
             for row in hits.rows(lines_of(path), regex):
                 yield f"{before}\n{row}"
@@ -238,9 +238,9 @@ def _search_files(
             unread += 1
         except BinaryFileError:
             binary = True
-        shown += hits.matches
+        matches += hits.matches
         has_more = hits.more
-        counts.matches, counts.more = shown, has_more
+        counts.matches, counts.more = matches, has_more
         counts.files += hits.matches > 0
         if has_more:
             total, is_all = _count_matches(paths[number:], regex)
@@ -250,14 +250,14 @@ def _search_files(
         counts.unknown = True
         yield f"[{_display_path(job, paths[0])} {why}]"
         return
-    if not shown:
+    if not matches:
         yield "no matches"
     if has_more:
-        first = "match" if shown == 1 else f"{shown} matches"
-        left = max(1, total - hits.matches)
+        first = "match" if matches == 1 else f"{matches} matches"
+        remaining = max(1, total - hits.matches)
         least = "" if is_all else "at least "
-        verb = "is" if left == 1 else "are"
-        yield f"\n[the first {first}; there {verb} {least}{left:,} more: narrow the search or raise `limit`]"
+        verb = "is" if remaining == 1 else "are"
+        yield f"\n[the first {first}; there {verb} {least}{remaining:,} more: narrow the search or raise `limit`]"
     if unread:
         least = "at least " if has_more else ""
         yield f"\n[{least}{unread} file{'s' * (unread != 1)} could not be searched: unreadable, or over 64 MiB]"

@@ -32,19 +32,19 @@ def to_markdown(body: bytes, charset: str, ends: float) -> str:
     soup = BeautifulSoup(body, "html.parser", from_encoding=charset or None)
     for tag in soup(_UNSHOWN):
         tag.decompose()
-    shown = soup.find("main") or soup.body or soup
+    main_part = soup.find("main") or soup.body or soup
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    if len(shown(_CELLS)) > MANY_CELLS:
-        for table in shown("table"):
+    if len(main_part(_CELLS)) > MANY_CELLS:
+        for table in main_part("table"):
             _write_rows(soup, table)
     signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, max(0.001, ends - time.monotonic()))
     try:
-        text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(shown))
+        text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(main_part))
         signal.setitimer(signal.ITIMER_REAL, 0)
     except (RecursionError, TimeoutError):
         signal.setitimer(signal.ITIMER_REAL, 0)
-        text = shown.get_text("\n")
+        text = main_part.get_text("\n")
     lines = [line.rstrip() for line in text.splitlines()]
     kept_lines = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
     return "\n".join([*([f"Title: {title}", ""] if title else []), *kept_lines]).strip()

@@ -98,12 +98,12 @@ def is_own_address(url_host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def free_port(wanted: int, taken: Iterable[int]) -> socket.socket:
-    """Return a socket that is bound on 127.0.0.1: to `wanted`, else to one of the next `_TRIES` ports that is not
-    `taken`, else to any. Raises `OSError`."""
-    refused = set(taken)
+def free_port(preferred: int, used_ports: Iterable[int]) -> socket.socket:
+    """Return a socket that is bound on 127.0.0.1: to `preferred`, else to one of the next `_TRIES` ports that is not in
+    `used_ports`, else to any. Raises `OSError`."""
+    refused = set(used_ports)
     for port in (
-        *(candidate for candidate in range(wanted, min(wanted + _TRIES, 65_536)) if candidate not in refused),
+        *(candidate for candidate in range(preferred, min(preferred + _TRIES, 65_536)) if candidate not in refused),
         0,
     ):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -94,9 +94,9 @@ def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, options: tuple
     if depth > _SUBMODULES:
         return []
     try:
-        here = replace(git, cwd=_handle_path(root))
+        git_in_root = replace(git, cwd=_handle_path(root))
         outcome = process.run_git(
-            here, *options, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS
+            git_in_root, *options, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS
         )
     except OSError:
         return []
@@ -107,9 +107,9 @@ def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, options: tuple
         return []
     files = []
     tagged = [os.fsdecode(part) for part in outcome.output.split(b"\0") if part]
-    others, _ = split_environments(path[2:] for path in tagged if path.startswith("?"))
+    untracked, _ = split_environments(path[2:] for path in tagged if path.startswith("?"))
     changed = (entry[2:] for entry in tagged if not entry.startswith("?"))
-    paths = {path.rstrip("/") for path in (*others, *changed)}
+    paths = {path.rstrip("/") for path in (*untracked, *changed)}
     folders = group_pairs((parent, last) for parent, _, last in (path.rpartition("/") for path in paths))
     for parent, names in folders.items():
         # git may have followed a new link: only files in the real folder count.

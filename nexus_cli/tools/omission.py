@@ -17,23 +17,23 @@ _NOUN = (
     r"(?:\w+ ){0,2}(?:code|file|methods?|functions?|class(?:es)?|implementations?|contents?|imports?|logic|tests?"
     r"|definitions?|body|component|module|script|document|page|template|markup|configuration)"
 )
-_KEPT = (
+_UNCHANGED = (
     r"(?:(?:is|are|was|were|remains?|stays?|left|kept) )*"
     r"(?:unchanged|omitted|elided|snipped|not shown|continues|(?:the )?same|as is|as before|as above)"
     r"(?: as before| here)?(?: for brevity)?"
 )
-_STATE = rf"(?:here|goes here|{_KEPT})"
-_REST = rf"{_LEAD}(?:rest|remainder) {_LEAD}{_NOUN}"
+_STATE = rf"(?:here|goes here|{_UNCHANGED})"
+_REMAINDER = rf"{_LEAD}(?:rest|remainder) {_LEAD}{_NOUN}"
 _PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|omitted) {_LEAD}{_NOUN}"
 _PLAIN = re.compile(
-    rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
+    rf"{_REMAINDER}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
 )
 """An omission by itself."""
-_DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
+_DOTTED = re.compile(rf"(?:{_REMAINDER}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
 """An omission with an ellipsis on either side."""
 _APART = re.compile(
     rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
-    rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_KEPT}|snip"
+    rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_UNCHANGED}|snip"
 )
 """An omission in a comment, with an ellipsis before the words or separated from them (not a sentence's end)."""
 _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")

@@ -68,8 +68,8 @@ def outline_text(name: str, text: str) -> str:
         level = max(depth for depth, _, _ in kept_rows)
         kept_rows = [row for row in kept_rows if row[0] < level] or kept_rows[:MOST_ROWS]
     kept_rows = kept_rows[:MOST_ROWS]
-    left = [f"[{len(rows) - len(kept_rows):,} more]"] if len(kept_rows) < len(rows) else []
-    return "\n".join([*(f"{number}: {line}" for _, number, line in kept_rows), *left])
+    more_line = [f"[{len(rows) - len(kept_rows):,} more]"] if len(kept_rows) < len(rows) else []
+    return "\n".join([*(f"{number}: {line}" for _, number, line in kept_rows), *more_line])
 
 
 def _find_rows(name: str, text: str) -> Iterator[tuple[int, int, str]]:

@@ -38,7 +38,7 @@ class PathPattern:
             raise ToolError("the pattern must not be empty")
         if "\0" in pattern:
             raise ToolError("the pattern must not contain a NUL: no path does")
-        self._whole = _PatternChoice(pattern)
+        self._undivided = _PatternChoice(pattern)
         if len(parts) > _MOST:
             raise ToolError(f"the list has more than {_MOST} patterns")
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
@@ -50,10 +50,10 @@ class PathPattern:
 
         `step` is called repeatedly and may raise. Raises `ToolError` if the pattern cannot match any name.
         """
-        matching = self._whole.select(paths, step) or {
+        matching = self._undivided.select(paths, step) or {
             path for part in self._parts for path in part.select(paths, step)
         }
-        if not matching and all(reading.impossible for reading in self._parts or [self._whole]):
+        if not matching and all(reading.impossible for reading in self._parts or [self._undivided]):
             raise ToolError("the pattern can match no name: a range in its brackets is empty")
         return [path for path in paths if path in matching]
 
@@ -76,9 +76,9 @@ class _PatternChoice:
         """Return the path equal to the pattern, else the matching ones; for each choice literal matches come first."""
         step()
         names = {path: unicodedata.normalize("NFC", path) for path in paths}
-        same = {path for path in paths if names[path] == self._exact}
-        if same and "*" not in self._exact:
-            return same
+        exact = {path for path in paths if names[path] == self._exact}
+        if exact and "*" not in self._exact:
+            return exact
         matching = _find_matching(names, self._literal)
         for literal, loose in self.choices:
             step()

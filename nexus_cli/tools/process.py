@@ -90,7 +90,7 @@ class ProcessResult:
     uncounted: int
     """Bytes of output that were counted but not kept."""
     timed_out: bool
-    left: int
+    killed: int
     """Number of processes that were still running after the child and were killed."""
     restored: tuple[str, ...] = ()
     """A line for each protected place that the child had changed, with the outcome."""
@@ -189,7 +189,7 @@ class _Pipe:
     """The read end of a child's output."""
 
     def __init__(self, file: IO[bytes], output: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
-        self._file, self._kept, self._show = file, output, show
+        self._file, self._output, self._show = file, output, show
         self._selector = selectors.DefaultSelector()
         self.is_open = True
 
@@ -219,7 +219,7 @@ class _Pipe:
             self.is_open = False
             self._selector.unregister(self._file)
             return False
-        self._kept.add(data)
+        self._output.add(data)
         if self._show is not None:
             self._show(data)
         return True

@@ -94,7 +94,7 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
     """
     if find_group(pid):
         end_group(pid, number)
-    for process in sorted(processes, key=lambda each: each.pid != pid):
+    for process in sorted(processes, key=lambda candidate: candidate.pid != pid):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
 
@@ -115,13 +115,13 @@ def _find_marked(mark: str, first: int = 0) -> set[int]:
     with suppress(OSError, ValueError, IndexError):  # a /proc that shows processes alone does not have it
         newest = int((_PROC / "loadavg").read_text().split()[-1]) if first else 0
     first = first if newest >= first else 0  # else the numbers have begun again, or may have
-    wanted = mark.encode()
+    mark_bytes = mark.encode()
     for name in filter(str.isdigit, os.listdir(_PROC)):
         if int(name) < first:
             continue
         try:
             with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
-                if wanted in file.read():
+                if mark_bytes in file.read():
                     processes.add(int(name))
         except OSError:
             continue

@@ -199,14 +199,14 @@ class ToolRegistry:
     def nearest(self, name: str) -> str | None:
         """Return the name most similar to a misspelt one, or None."""
         plain = {_letters(known_name): known_name for known_name in self._tools}
-        wanted = _letters(name)
-        if wanted in plain:
-            return plain[wanted]
-        close = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.55)
+        letters = _letters(name)
+        if letters in plain:
+            return plain[letters]
+        close = difflib.get_close_matches(letters, plain, n=1, cutoff=0.55)
         if close:
             return plain[close[0]]
         inside = [
-            known_name for key, known_name in plain.items() if len(wanted) > 2 and (wanted in key or key in wanted)
+            known_name for key, known_name in plain.items() if len(letters) > 2 and (letters in key or key in letters)
         ]
         return inside[0] if inside else None
 
@@ -225,9 +225,9 @@ class ToolRegistry:
     def search(self, words: str) -> str:
         """Return a line for each tool behind `use_tool` or of a server that has one of `words`, those with the most
         first; "" if none has."""
-        wanted = set(_WORD.findall(words.lower()))
+        search_words = set(_WORD.findall(words.lower()))
         scored = [
-            (sum((word in tool.name.lower()) * 2 + (word in tool.description.lower()) for word in wanted), tool)
+            (sum((word in tool.name.lower()) * 2 + (word in tool.description.lower()) for word in search_words), tool)
             for tool in self._tools.values()
             if tool.behind or tool.server
         ]

@@ -43,7 +43,7 @@ UNSAID = ("additionalProperties", "minimum")
 _LIKE = 0.4
 """Least similarity of an unknown argument with one that takes its value."""
 _LONGEST_QUOTE = 60
-_SHOWN = 120
+_EXCERPT_LENGTH = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
 
 
@@ -59,8 +59,8 @@ def check_arguments(value: Any, schema: JsonObject, path: str = "") -> tuple[Any
     if allowed and not any(_has_type(value, kind) for kind in allowed):
         value = _cast(value, allowed)
         if not any(_has_type(value, kind) for kind in allowed):
-            wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
-            return value, [f"{label} must be {wanted}, not {_quote(value)}"]
+            expected = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
+            return value, [f"{label} must be {expected}, not {_quote(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
         faults.append(f"{label} must be one of {', '.join(map(_quote, schema['enum']))}, not {_quote(value)}")
@@ -148,12 +148,12 @@ def describe_unreadable(raw: str) -> str:
             lead += (
                 f"cut off after {len(raw):,} characters. Nothing ran: send the whole call again, long text in parts."
             )
-            return f"{lead} They end in: {raw[-_SHOWN:]}"
-        around = raw[max(0, position - _SHOWN) : position + _SHOWN]
+            return f"{lead} They end in: {raw[-_EXCERPT_LENGTH:]}"
+        around = raw[max(0, position - _EXCERPT_LENGTH) : position + _EXCERPT_LENGTH]
         return f"{lead}{error.msg} at character {position + 1}: {around}"
     except ValueError as error:  # a number that is too long: Python adds how to lift its limit
         return f"{lead}{str(error).partition(';')[0]}"
-    return f"{lead}{raw[: 2 * _SHOWN]}"
+    return f"{lead}{raw[: 2 * _EXCERPT_LENGTH]}"
 
 
 def _has_type(value: Any, kind: str) -> bool:
@@ -186,13 +186,13 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _instead(name: str, value: Any, known: JsonObject, arguments: JsonObject) -> str:
+def _instead(name: str, value: Any, properties: JsonObject, arguments: JsonObject) -> str:
     """Return the argument for which an unknown one may stand, first of those that are not given and take `value`."""
-    free = [key for key, schema in known.items() if key not in arguments and _takes(schema, value)]
-    parts = (key for key in known if key in name.casefold() or name.casefold() in key)
-    if near := nearest_name(name, free, _LIKE) or nearest_name(name, known) or next(parts, ""):
+    free = [key for key, schema in properties.items() if key not in arguments and _takes(schema, value)]
+    parts = (key for key in properties if key in name.casefold() or name.casefold() in key)
+    if near := nearest_name(name, free, _LIKE) or nearest_name(name, properties) or next(parts, ""):
         return f"; did you mean `{near}`?"
-    return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
+    return f"; known: {', '.join(f'`{key}`' for key in properties)}" if properties else ""
 
 
 def _takes(schema: Any, value: Any) -> bool:

@@ -70,9 +70,9 @@ def _look_at_page(value: JsonObject, connect: Connect | None) -> JsonObject | No
     return {"url": value["url"], "status": status, "match": list(match)}
 
 
-def fits_status(status: int, wanted: int | str) -> bool:
-    """Return True if a status is `wanted`: a number, or a class such as `2xx`."""
-    return fnmatch.fnmatchcase(str(status), str(wanted).lower().replace("x", "?"))
+def fits_status(status: int, expected: int | str) -> bool:
+    """Return True if a status is `expected`: a number, or a class such as `2xx`."""
+    return fnmatch.fnmatchcase(str(status), str(expected).lower().replace("x", "?"))
 
 
 def matches(match: Iterable[str], text: str) -> bool:
@@ -112,10 +112,10 @@ def glob_states(path: Path) -> dict[str, list[int] | None]:
     names: list[str] = []
     with suppress(OSError):
         names = fnmatch.filter(list_folder(path.parent), path.name)
-    shown = (name for name in names if path.name.startswith(".") or not name.startswith("."))
+    visible_names = (name for name in names if path.name.startswith(".") or not name.startswith("."))
     return {
         file_path: file_state(Path(file_path))
-        for file_path in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))
+        for file_path in sorted(f"{path.parent}/{name}" for name in islice(visible_names, MOST_FILES))
     }
 
 

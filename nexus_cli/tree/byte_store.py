@@ -31,7 +31,7 @@ class ByteStore:
         self.objects = data / "undo" / "objects"
         self.written = 0
         """Bytes that this process has added."""
-        self._made: set[Path] = set()
+        self._made_folders: set[Path] = set()
 
     def put(self, source: bytes | IO[bytes], *, synced: bool = True, most: int | None = None) -> str:
         """Keep the bytes of `source` (a file: from its position on) and return their content, `sha256:HEX`.
@@ -120,9 +120,9 @@ class ByteStore:
 
     def _make(self, folder: Path) -> None:
         """Make a folder of the store, unless it was found before and still is there."""
-        if folder not in self._made or not os.path.isdir(folder):
+        if folder not in self._made_folders or not os.path.isdir(folder):
             private_dir(folder)
-            self._made.add(folder)
+            self._made_folders.add(folder)
 
     def _find_object(self, content: str) -> Path:
         name = content.partition(":")[2]
@@ -171,10 +171,10 @@ def used_bytes(objects: Iterable[os.stat_result]) -> int:
 
 def _copy(source: bytes | IO[bytes], file: IO[bytes] | None, most: int | None) -> str:
     """Write `source` to `file`, if there is one, and return the SHA-256 of its bytes."""
-    digest, left = hashlib.sha256(), most
+    digest, remaining = hashlib.sha256(), most
     pieces = (source,) if isinstance(source, bytes) else iter(lambda: source.read(_PIECE), b"")
     for piece in pieces:
-        if left is not None and (left := left - len(piece)) < 0:
+        if remaining is not None and (remaining := remaining - len(piece)) < 0:
             raise ValueError("the file has grown")
         digest.update(piece)
         if file is not None:

@@ -37,7 +37,7 @@ _ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StampedState:
     """The state of a path, and the stamp of its file."""
 
     state: FileState
@@ -51,7 +51,7 @@ class Seen:
         return not self.is_settled and self.state.content.startswith(HARD_LINK)
 
 
-NOTHING = Seen(ABSENT_STATE, (0, 0, 0, 0, 0))
+NOTHING = StampedState(ABSENT_STATE, (0, 0, 0, 0, 0))
 """The state of a path without a file or link."""
 
 
@@ -77,7 +77,7 @@ class StateReader:
         self.chain = FolderChain(root)
         self._store = store
         self._most = most
-        self._left = max(MOST_COPIED_AT_ONCE, most)
+        self._copy_allowance = max(MOST_COPIED_AT_ONCE, most)
         self._copies = 0
         self._seconds = seconds
         self.begin()
@@ -87,7 +87,7 @@ class StateReader:
         self._end = time.monotonic() + self._seconds
         self._last_link = self._end + self._seconds
 
-    def read(self, path: str, earlier: Seen | None = None) -> Seen:
+    def read(self, path: str, earlier: StampedState | None = None) -> StampedState:
         """Return the state of `path`, that of `earlier` if its stamp is; `NOTHING` if nothing is there."""
         parent, _, name = path.rpartition("/")
         try:
@@ -102,7 +102,9 @@ class StateReader:
         except (OSError, ValueError):
             return NOTHING
 
-    def complete(self, path: str, record: Seen, earlier: Seen | None = None, oid: str = "") -> Seen:
+    def complete(
+        self, path: str, record: StampedState, earlier: StampedState | None = None, oid: str = ""
+    ) -> StampedState:
         """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
 
         `earlier` is its earlier state, `oid` the blob that it probably equals. A file that there is no time to read
@@ -111,11 +113,11 @@ class StateReader:
         parent, _, name = path.rpartition("/")
         earlier = earlier or NOTHING
         is_late = self.is_late
-        is_unread = (is_late or record.state.size > self._left) and record.state.size <= self._most
+        is_unread = (is_late or record.state.size > self._copy_allowance) and record.state.size <= self._most
         if is_unread and earlier.state.content and earlier.stamp[:3] == record.stamp[:3]:
-            return Seen(replace(record.state, content=earlier.state.content), record.stamp, is_settled=False)
+            return StampedState(replace(record.state, content=earlier.state.content), record.stamp, is_settled=False)
         if time.monotonic() > self._last_link:
-            return Seen(record.state, record.stamp, is_settled=False)
+            return StampedState(record.state, record.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
@@ -133,7 +135,7 @@ class StateReader:
         if record.state.kind != FILE:
             return record
         is_settled = is_whole and record.is_settled and not is_unread
-        return Seen(replace(record.state, content=content), record.stamp, is_settled)
+        return StampedState(replace(record.state, content=content), record.stamp, is_settled)
 
     @property
     def is_late(self) -> bool:
@@ -145,7 +147,7 @@ class StateReader:
         if self._store is None:
             return ""
         size, oid = stamp[0], earlier.removeprefix(GIT) if earlier.startswith(GIT) else oid
-        is_small = size <= min(self._most, self._left) and not is_late
+        is_small = size <= min(self._most, self._copy_allowance) and not is_late
         with open_regular(folder, name) as file:
             status = os.fstat(file.fileno())
             if status.st_size != size:
@@ -158,15 +160,15 @@ class StateReader:
                 try:
                     return self._store.link(folder, name, status)
                 except OSError as error:
-                    if error.errno not in NO_LINKS or size > min(self._most, self._left):
+                    if error.errno not in NO_LINKS or size > min(self._most, self._copy_allowance):
                         raise
             file.seek(0)
-            self._left -= size
+            self._copy_allowance -= size
             self._copies += 1
             return self._store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
 
 
-def describe(folder: int, name: str, status: os.stat_result) -> Seen:
+def describe(folder: int, name: str, status: os.stat_result) -> StampedState:
     """Return the state of what is at `name` of an open folder, of the status `status`; that of a file without content.
 
     Raises `OSError` if a link cannot be read.
@@ -176,12 +178,12 @@ def describe(folder: int, name: str, status: os.stat_result) -> Seen:
     owner = f"{status.st_uid}:{status.st_gid}" if os.geteuid() == 0 and (status.st_uid or status.st_gid) else ""
     if kind == LINK:
         state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)
-        return Seen(state, make_stamp(status), is_settled)
+        return StampedState(state, make_stamp(status), is_settled)
     size = status.st_size if kind == FILE else 0
     has_some = kind in (FILE, FOLDER)
     attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()
     state = FileState(kind, stat.S_IMODE(status.st_mode), size=size, owner=owner, attributes=attributes)
-    return Seen(state, make_stamp(status), is_settled)
+    return StampedState(state, make_stamp(status), is_settled)
 
 
 def is_attribute(name: str) -> bool:

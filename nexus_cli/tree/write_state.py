@@ -63,9 +63,9 @@ class ChangedMeanwhileError(Exception):
     """The path is not as it was seen."""
 
 
-def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False) -> PresentState:
+def look_at(root: int, path: str, compared: Iterable[str], *, lists: bool = False) -> PresentState:
     """Return the present state of `path` below the open folder `root`, with the content of a file in the forms of
-    `wanted` (see `FileState.content`), and the names in a folder if it `lists` them. Raises `OSError` if it cannot be
+    `compared` (see `FileState.content`), and the names in a folder if it `lists` them. Raises `OSError` if it cannot be
     read."""
     try:
         with open_parent(path, inside=root) as (folder, name):
@@ -73,7 +73,7 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
             state = describe(folder, name, status).state
             contents = frozenset[str]()
             if state.kind == FILE:
-                contents = _read_contents(folder, name, status, wanted)
+                contents = _read_contents(folder, name, status, compared)
             elif lists and state.kind == FOLDER:
                 contents = frozenset(list_folder(name, inside=folder))
             return PresentState(state, contents, _stamp(status))
@@ -267,9 +267,9 @@ def _open_place(folder: int, name: str) -> Iterator[str | int]:
         os.close(descriptor)
 
 
-def _read_contents(folder: int, name: str, status: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
+def _read_contents(folder: int, name: str, status: os.stat_result, compared: Iterable[str]) -> frozenset[str]:
     """Return the content of a file in all forms; none if it may not be read."""
-    lengths = {len(content) - len(GIT) for content in wanted if content.startswith(GIT)}
+    lengths = {len(content) - len(GIT) for content in compared if content.startswith(GIT)}
     blobs = [blob_hash(status.st_size, length) for length in lengths if length in HASHES]
     plain = hashlib.sha256()
     try:
@@ -362,22 +362,22 @@ def _set_owner(place: str | int, state: FileState, folder: int | None = None) ->
     return []
 
 
-def _set_attributes(place: str | int, wanted: dict[str, str]) -> list[str]:
+def _set_attributes(place: str | int, attributes: dict[str, str]) -> list[str]:
     """Set the extended attributes, and remove others that undo restores; return why not."""
     present = dict(read_attributes(place))
     try:
-        for name in present.keys() - wanted.keys():
+        for name in present.keys() - attributes.keys():
             os.removexattr(place, name)
-        for name in filter(is_attribute, sorted(wanted)):
-            if present.get(name) != wanted[name]:
-                os.setxattr(place, name, base64.b64decode(wanted[name]))
+        for name in filter(is_attribute, sorted(attributes)):
+            if present.get(name) != attributes[name]:
+                os.setxattr(place, name, base64.b64decode(attributes[name]))
     except (OSError, ValueError, AttributeError) as error:
         return [_explain("attributes", error)]
     return []
 
 
-def _explain(what: str, error: Exception) -> str:
-    return f"{what} ({reason_of(error)})".lower()
+def _explain(subject: str, error: Exception) -> str:
+    return f"{subject} ({reason_of(error)})".lower()
 
 
 def _rename(folder: int, draft: str, name: str, *, is_new: bool) -> None:

@@ -15,7 +15,7 @@ from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
 REBUILT = "build or install tools fill this folder again, so undo keeps no copy of its content"
-WHOLE = "."
+PROJECT_ITSELF = "."
 """The path of the project itself, where a look at it failed."""
 OUTSIDE = "undo will not cover changes outside the project and added folders"
 _OUTSIDE = re.compile(r"(?:^|[\s=>'\"(])((?:~|\$HOME|\.\.|/(?!dev/|usr/|bin/|opt/|proc/|sys/|nix/))[^\s'\"]*)")
@@ -27,7 +27,7 @@ _SECONDS = 2.0
 def describe_uncovered(not_covered: Mapping[str, str]) -> str:
     """Return in a few words what undo does not cover, "" for nothing but folders that a tool fills again."""
     lines = [
-        f"{'all of the project' if path == WHOLE else ' '.join(path.split())} ({why})"
+        f"{'all of the project' if path == PROJECT_ITSELF else ' '.join(path.split())} ({why})"
         for path, why in not_covered.items()
         if why != REBUILT
     ]
@@ -45,18 +45,18 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
     """Return the absolute paths, inside `paths` if there are any, that `steps` did not cover and that may have changed
     since, each with the reason. Blocks."""
     uncovered: dict[str, str] = {}
-    wanted, end = list(paths), time.monotonic() + _SECONDS
+    searched, end = list(paths), time.monotonic() + _SECONDS
     for step in steps:
         since = 0.0
         with suppress(ValueError):
             since = datetime.fromisoformat(step.began).timestamp() + 0.001  # it has whole milliseconds
         for path, why in step.not_covered:
-            place = step.root if path == WHOLE else f"{step.root}/{path}"
-            if place in uncovered or not is_inside(place, wanted):
+            place = step.root if path == PROJECT_ITSELF else f"{step.root}/{path}"
+            if place in uncovered or not is_inside(place, searched):
                 continue
             try:
                 with open_folder(step.root) as root, open_parent(path, inside=root) as (folder, name):
-                    is_changed = path == WHOLE or _has_changed(folder, name, since, end)
+                    is_changed = path == PROJECT_ITSELF or _has_changed(folder, name, since, end)
             except (OSError, RecursionError):  # it is gone, or too deep
                 is_changed = True
             if is_changed:

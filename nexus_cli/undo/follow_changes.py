@@ -29,9 +29,9 @@ from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, make_stamp, open_states
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, StampedState, make_stamp, open_states
 from nexus_cli.undo import unsure_changes
-from nexus_cli.undo.coverage import WHOLE
+from nexus_cli.undo.coverage import PROJECT_ITSELF
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
@@ -50,9 +50,9 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     old = {change.path for change in changes if _is_older(change, before, after)}
     if not old:
         return changes
-    known_contents = {_find_content(entry.state) for entry in before.seen.values()} - {(FILE, "")}
+    known_contents = {_find_content(entry.state) for entry in before.states.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
-    for record in before.seen.values():
+    for record in before.states.values():
         if record.state.content.startswith(GIT):
             blobs.setdefault(record.state.size, set()).add(record.state.content.removeprefix(GIT))
 
@@ -72,14 +72,17 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     ]
 
 
-def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step], shared: set[str]) -> list[FileChange]:
-    """Return `changes` without those that `others` recorded, but for unsure ones in `shared` (see `_drop_of_others`).
+def drop_recorded(
+    changes: list[FileChange], step: Step, other_steps: Sequence[Step], shared: set[str]
+) -> list[FileChange]:
+    """Return `changes` without those that `other_steps` recorded, but for unsure ones in `shared`, see
+    `_drop_of_others`.
 
     Where the command changed a path before or after them, or both, these parts are left.
     """
     recorded: dict[str, list[FileState]] = {}
-    for other in others:
-        for file_change in other.changes:
+    for other_step in other_steps:
+        for file_change in other_step.changes:
             if file_change.is_unsure and file_change.place in shared:
                 continue
             recorded_states = recorded.setdefault(file_change.place, [])
@@ -103,7 +106,7 @@ def _is_same(file_state: FileState, other: FileState) -> bool:
 
 
 def _is_older(change: FileChange, before: Look, after: Look) -> bool:
-    new = after.seen.get(change.path)
+    new = after.states.get(change.path)
     slack = RACY if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
     return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - slack
 
@@ -116,11 +119,11 @@ def _find_content(state: FileState) -> tuple[str, str]:
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
     """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
-    differing = [path for path, record in after.seen.items() if before.seen.get(path) is not record]
-    differing += before.seen.keys() - after.seen.keys()
+    differing = [path for path, record in after.states.items() if before.states.get(path) is not record]
+    differing += before.states.keys() - after.states.keys()
     for path in sorted(differing):
-        old, new = before.seen.get(path, NOTHING), after.seen.get(path, NOTHING)
-        if path not in before.seen and (not before.is_whole or _is_left_out(path, before.skipped)):
+        old, new = before.states.get(path, NOTHING), after.states.get(path, NOTHING)
+        if path not in before.states and (not before.is_whole or _is_left_out(path, before.skipped)):
             continue  # it may have been there
         kinds = {old.state.kind, new.state.kind}
         if old.stamp == new.stamp or kinds == {SPECIAL}:
@@ -132,20 +135,20 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
     return changes, names
 
 
-def _compare(path: str, old: Seen, new: Seen) -> FileChange | None:
+def _compare(path: str, old: StampedState, new: StampedState) -> FileChange | None:
     """Return the change of a path between two states, None if there is none."""
     if old.state == new.state and (old.state.kind != FILE or old.state.content):
         return None
     return FileChange(path, old.state, new.state, new.stamp[:3] if new.is_settled else (0, 0, 0))
 
 
-def _identify(root: str, change: FileChange, seen: Seen) -> FileChange:
+def _identify(root: str, change: FileChange, stamped: StampedState) -> FileChange:
     """Return a change with the digest of a file that could not be copied, as on a full disk: without it an undo cannot
-    tell that nobody has changed the file since. A file that is not as it was `seen` has none. Blocks."""
+    tell that nobody has changed the file since. A file that differs from `stamped` has none. Blocks."""
     after = change.after
     if after.kind == FILE and not (after.content or change.is_earlier) and after.size <= MOST_COPIED:
         with suppress(OSError), open_real(Path(root, change.path)) as file:
-            if make_stamp(os.fstat(file.fileno()))[:3] == seen.stamp[:3]:
+            if make_stamp(os.fstat(file.fileno()))[:3] == stamped.stamp[:3]:
                 return replace(change, after=replace(after, content=hash_file(file)))
     return change
 
@@ -229,14 +232,14 @@ class ChangeJournal:
         self._store = ByteStore(self.data) if self.keeps else None
 
     def begin(
-        self, owner: StepOwner, what: str, call: str, root: Path, added: Sequence[Path] = (), *, beside: bool = False
+        self, owner: StepOwner, label: str, call: str, root: Path, added: Sequence[Path] = (), *, beside: bool = False
     ) -> BegunStep:
         """Look at a project and added folders before a call that may change them, or before jobs that run `beside` the
         calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
         begun = list[BegunStep]()
         for folder in (root, *added):
             place = real_path(folder)
-            step = replace(self._make_step(owner, what, call, place), is_unsure=beside)
+            step = replace(self._make_step(owner, label, call, place), is_unsure=beside)
             self._settle(owner.session)
             project, look, repositories = self._look(place)
             begun.append(BegunStep(step, project, look, self._not_covered[place], repositories))
@@ -247,7 +250,7 @@ class ChangeJournal:
                     begin_step(self.data, step)
                 except (OSError, ValueError) as error:  # as on a full disk
                     why = f"{NOT_NOTED}: {reason_of(error)}"
-                    begun[-1].not_covered = {**self._not_covered[place], WHOLE: why}
+                    begun[-1].not_covered = {**self._not_covered[place], PROJECT_ITSELF: why}
         begun[0].beside = begun[1:]
         return begun[0]
 
@@ -278,9 +281,11 @@ class ChangeJournal:
                     followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
                     states = followed.begin(look.repositories)
                     look.not_covered |= followed.not_covered
-                self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+                self._not_covered[root] = (
+                    look.not_covered if look.is_whole else {**look.not_covered, PROJECT_ITSELF: TOO_MANY}
+                )
             except (NotFollowed, OSError, ValueError) as error:
-                self._not_covered[root] = {WHOLE: str(error)}
+                self._not_covered[root] = {PROJECT_ITSELF: str(error)}
             return project, look, states
 
     def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
@@ -291,16 +296,18 @@ class ChangeJournal:
         """
         changes, names, notices = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone, shared, seen = time.monotonic() - begun.started, True, set[str](), dict[str, Seen]()
-        lost = list[FileChange]()
+        seconds, is_alone, shared = time.monotonic() - begun.started, True, set[str]()
+        lost, states = list[FileChange](), dict[str, StampedState]()
         try:
             if look is not None:
                 after = begun.project.end(look)
-                seen = after.seen
+                states = after.states
                 changes, names = compare_looks(look, after)
                 excluded = begun.project.find_made(names)
                 names = [name for name in names if name not in excluded]
-                same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
+                unchanged = {
+                    path for path in not_covered if look.states.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)
+                }
                 if self._store is not None:
                     repository_changes = self._repositories[begun.project.root].end(begun.repositories)
                     lost = repository_changes.lost
@@ -316,8 +323,8 @@ class ChangeJournal:
                         }
                         names = [name for name in names if name not in dropped]
                         changes = mark_moved_in(own_changes, look, after, self._store)
-                    notices = repository_changes.told
-                    same |= repository_changes.same
+                    notices = repository_changes.notices
+                    unchanged |= repository_changes.unchanged
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     step = _doubt_references(step, lost, command)
                     work = set(names)
@@ -335,15 +342,15 @@ class ChangeJournal:
                     for file_change in changes
                 ]
                 why = "; ".join(filter(None, (*notices, _name_new(look, after))))
-                same -= {change.path for change in changes}
-                differing = {path: reason for path, reason in not_covered.items() if path not in same}
+                unchanged -= {change.path for change in changes}
+                differing = {path: reason for path, reason in not_covered.items() if path not in unchanged}
                 not_covered = {path: reason for path, reason in differing.items() if not reason.startswith(NOT_NOTED)}
                 not_covered |= {path: reason for path, reason in after.not_covered.items() if reason == TOO_DEEP}
-                not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
+                not_covered |= {} if after.is_whole else {PROJECT_ITSELF: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
-            not_covered[WHOLE] = str(error)
+            not_covered[PROJECT_ITSELF] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
-        self._record(replace(step, began=step.at, at=utc_now()), seen)
+        self._record(replace(step, began=step.at, at=utc_now()), states)
         self._note_running(step.id, ended=True)
         beside = [
             f"{begun_step.step.root}/{name}"
@@ -352,7 +359,7 @@ class ChangeJournal:
         ]
         return names + beside
 
-    def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
+    def read_targets(self, targets: Sequence[Path]) -> dict[Path, StampedState]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
         Blocks; never raises `OSError`."""
         states = {}
@@ -363,7 +370,7 @@ class ChangeJournal:
                 states[target] = reader.read(target.name)
         return states
 
-    def find_unkept(self, before: dict[Path, Seen]) -> str:
+    def find_unkept(self, before: dict[Path, StampedState]) -> str:
         """Return the reason to refuse an edit of the files of `before`: no room to keep one; else "". Blocks."""
         for target, record in before.items():
             if self._store is not None and record.state.kind == FILE and not record.state.content:
@@ -377,16 +384,16 @@ class ChangeJournal:
         return ""
 
     def begin_edit(
-        self, owner: StepOwner, what: str, call: str, project: Path, before: Mapping[Path, Seen]
+        self, owner: StepOwner, label: str, call: str, project: Path, before: Mapping[Path, StampedState]
     ) -> list[Step]:
         """Return a step for each root of the files of `before`, which an edit may change, and note it, so that another
         process finds its changes if this one is killed. Blocks; never raises `OSError`."""
         self._settle(owner.session)
         roots: dict[Path, list[FileChange]] = {}
-        for target, seen in before.items():
+        for target, stamped in before.items():
             root = project if target.is_relative_to(project) else target.parent
-            roots.setdefault(root, []).append(FileChange(str(target.relative_to(root)), seen.state, seen.state))
-        steps = [replace(self._make_step(owner, what, call, root), changes=tuple(roots[root])) for root in roots]
+            roots.setdefault(root, []).append(FileChange(str(target.relative_to(root)), stamped.state, stamped.state))
+        steps = [replace(self._make_step(owner, label, call, root), changes=tuple(roots[root])) for root in roots]
         for step in steps if self.keeps else ():
             with suppress(OSError, ValueError):
                 self._note_running(step.id)
@@ -424,12 +431,12 @@ class ChangeJournal:
             with suppress(OSError, ValueError):
                 settle_killed(self.data, session)
 
-    def _make_step(self, owner: StepOwner, what: str, call: str, root: Path) -> Step:
+    def _make_step(self, owner: StepOwner, label: str, call: str, root: Path) -> Step:
         self._count += 1
         name = f"{self._name}-{self._count}"
-        what = f"{owner.prefix}{what}"
+        label = f"{owner.prefix}{label}"
         return Step(
-            id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=utc_now(), root=str(root)
+            id=name, session=owner.session, turn=owner.turn, call=call, what=label[:500], at=utc_now(), root=str(root)
         )
 
     def _note_running(self, step: str, place: tuple[str, str] | None = None, *, ended: bool = False) -> None:
@@ -444,13 +451,13 @@ class ChangeJournal:
             if self._lock is not None:
                 self._lock.write(json.dumps(list(self._running.values())))
 
-    def _record(self, step: Step, seen: Mapping[str, Seen]) -> None:
-        """Put a step in the journal, if it changed something; `seen` are the states after it by path."""
+    def _record(self, step: Step, states: Mapping[str, StampedState]) -> None:
+        """Put a step in the journal, if it changed something; `states` are those after it, by path."""
         if self._store is None:
             return
         end = time.monotonic() + _IDENTIFYING
         changes = tuple(
-            _identify(step.root, change, seen.get(change.path, NOTHING)) if time.monotonic() < end else change
+            _identify(step.root, change, states.get(change.path, NOTHING)) if time.monotonic() < end else change
             for change in step.changes
         )
         self._waiting.append(replace(step, changes=changes))
@@ -531,7 +538,7 @@ def _find_killed_edit(data: Path, step: Step) -> Step:
     return replace(ended, unfollowed=KILLED_SINCE if ended.changes else "")
 
 
-def _end_edit(step: Step, after: Mapping[Path, Seen]) -> Step:
+def _end_edit(step: Step, after: Mapping[Path, StampedState]) -> Step:
     """Return the step of an edit with what it changed: its files are in the states of `after` now."""
     compared = (
         _compare(change.path, replace(NOTHING, state=change.before), after[place])
@@ -588,21 +595,23 @@ def _drop_of_others(
     What other calls, of any session, recorded since it began is theirs. What jobs do to references is not told from
     what the person does. Blocks; raises `OSError`.
     """
-    others = [other_step for other_step in read_steps_since(data, step.at) if other_step.id != step.id]
+    recorded_steps = [other_step for other_step in read_steps_since(data, step.at) if other_step.id != step.id]
     shared = {
         change.place
-        for other_step in others
+        for other_step in recorded_steps
         if command and other_step.session != step.session
         for change in other_step.changes
         if change.is_unsure
     }
-    known_references = {(other.root, reference) for other in others for reference in other.references}
+    known_references = {
+        (recorded_step.root, reference) for recorded_step in recorded_steps for reference in recorded_step.references
+    }
     own_references = (
         ()
         if step.is_unsure
         else tuple(reference for reference in references if (step.root, reference) not in known_references)
     )
-    return replace(step, references=own_references), drop_recorded(changes, step, others, shared), shared
+    return replace(step, references=own_references), drop_recorded(changes, step, recorded_steps, shared), shared
 
 
 def _is_another_running(step: Step, data: Path) -> bool:

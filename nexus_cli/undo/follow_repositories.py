@@ -49,9 +49,9 @@ class RepositoryChanges:
 
     lost: list[FileChange] = field(default_factory=list)
     references: list[ReferenceChange] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     """What undo cannot bring back."""
-    same: set[str] = field(default_factory=set)
+    unchanged: set[str] = field(default_factory=set)
     """Paths of the folders of git of which a copy would not be needed: nothing changed."""
 
 
@@ -64,7 +64,7 @@ class Repositories:
     def __init__(self, root: Path, data: Path, store: ByteStore) -> None:
         self.root, self._data, self._store = root, data, store
         self._lock = threading.Lock()
-        self._known: dict[str, RepositoryState] = {}
+        self._states: dict[str, RepositoryState] = {}
         self._copied: dict[str, object] = {}
         """By path: the stamp of a repository as it was last copied whole."""
         self.not_covered: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Repositories:
                     folders = find_git_folders(self.root / path)
                     if folders is None:
                         raise OSError("its git folder could not be found in the project")
-                    state = states[path] = read_state(folders, self._store, self._known.get(path))
+                    state = states[path] = read_state(folders, self._store, self._states.get(path))
                     state.is_whole = not is_lost(*folders)
                     above = next((folder for folder in kept_folders if folders.common.is_relative_to(folder)), None)
                     self._keep(path, state, bounds, above)
@@ -91,7 +91,7 @@ class Repositories:
                     continue
                 except OSError as error:
                     self.not_covered[git_folder(path)] = reason_of(error)
-            self._known = dict(states)
+            self._states = dict(states)
             return states
 
     def _keep(self, path: str, state: RepositoryState, bounds: CopyBounds, above: Path | None) -> None:
@@ -118,29 +118,29 @@ class Repositories:
                 with suppress(OSError):
                     if known_copy and (written := drop_written(known_copy)):
                         file_names = name_first([f"{name}/{file}" for file in written], 3)
-                        repository_changes.told.append(f"{file_names}: {WRITTEN}")
+                        repository_changes.notices.append(f"{file_names}: {WRITTEN}")
                 copy = None if name in uncovered else known_copy
                 if old.is_whole and is_lost(*old.folders):
-                    self._known.pop(path, None)
+                    self._states.pop(path, None)
                     repository_changes.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
-                    repository_changes.told += [] if copy else [NO_REPOSITORY]
+                    repository_changes.notices += [] if copy else [NO_REPOSITORY]
                     if old.folders.git_dir == old.folders.common:  # else its references are those of another
-                        left = dict[str, str]()
+                        remaining = dict[str, str]()
                         with suppress(OSError):
-                            left = read_state(old.folders, self._store, old).values
+                            remaining = read_state(old.folders, self._store, old).values
                         # If another repository is made in its place, the copy has the references of that one.
-                        repository_changes.references += _compare(path, old.values, left, self._store)
+                        repository_changes.references += _compare(path, old.values, remaining, self._store)
                     continue
                 with suppress(OSError):
-                    new = self._known[path] = read_state(old.folders, self._store, old)
+                    new = self._states[path] = read_state(old.folders, self._store, old)
                     if old.log and not new.log:
                         kept_note = f", but its commits are kept in {copy}" if copy else ""
-                        repository_changes.told.append(f"{name}: {EMPTIED_LOG}{kept_note}")
+                        repository_changes.notices.append(f"{name}: {EMPTIED_LOG}{kept_note}")
                     pushed = name_first(_find_pushed(old, new), 3)
-                    repository_changes.told += [f"{pushed} {PUSHED}"] if pushed else []
+                    repository_changes.notices += [f"{pushed} {PUSHED}"] if pushed else []
                     changes = _compare(path, old.values, new.values, self._store)
                     repository_changes.references += changes
-                    repository_changes.same |= (
+                    repository_changes.unchanged |= (
                         {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
                     )
             return repository_changes

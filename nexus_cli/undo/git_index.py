@@ -97,7 +97,7 @@ def _find_different(
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     different = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
-        words = git.items("check-attr", "-z", "--stdin", *_CHECKED, given=map(os.fsencode, oids))
+        words = git.items("check-attr", "-z", "--stdin", *_CHECKED, inputs=map(os.fsencode, oids))
         told_of = zip(words[::3], words[2::3], strict=True)
         different |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
     return different

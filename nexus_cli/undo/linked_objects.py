@@ -87,11 +87,11 @@ def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = No
             size, name = os.fstat(file.fileno()).st_size, place.name
             is_loose = len(place.parent.name) == 2 and len(name) in (38, 62)
             is_summed = name.endswith(_SUMMED)
-            wanted = f"{place.parent.name}{name}" if is_loose else name
+            expected = f"{place.parent.name}{name}" if is_loose else name
             digests = [hashlib.sha1(usedforsecurity=False), hashlib.sha256()]
-            inflate, left = zlib.decompressobj(), size - 32 if is_summed else size
-            while left > 0 and (piece := file.read(min(_PIECE, left))):
-                left -= len(piece)
+            inflate, remaining = zlib.decompressobj(), size - 32 if is_summed else size
+            while remaining > 0 and (piece := file.read(min(_PIECE, remaining))):
+                remaining -= len(piece)
                 while piece:  # a small object may be one of terabytes
                     data = inflate.decompress(piece, _PIECE) if is_loose else piece
                     for digest in digests:
@@ -100,7 +100,7 @@ def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = No
                     if time.monotonic() > end:
                         return False
             if not is_summed:
-                return wanted in (candidate.hexdigest() for candidate in digests) and (not is_loose or inflate.eof)
+                return expected in (candidate.hexdigest() for candidate in digests) and (not is_loose or inflate.eof)
             tail = file.read(32)
             digests[0].update(tail[:12])
             return tail[12:] == digests[0].digest() or tail == digests[1].digest()

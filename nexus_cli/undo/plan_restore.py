@@ -142,10 +142,10 @@ def _note_links(plan: list[Action], look: Callable[[FileChange], PresentState]) 
     for group in shared.values():
         action = plan[group[0]]
         pair = min(plan[index].change.path for index in group) if group[1:] else ""
-        other = replace(action.change, path=action.change.after.pair)
-        if action.now.stamp[-1] > len(group) and other.place not in paths and not why_refused(other):
+        linked = replace(action.change, path=action.change.after.pair)
+        if action.now.stamp[-1] > len(group) and linked.place not in paths and not why_refused(linked):
             with suppress(OSError):
-                pair = other.path if look(other).file == action.now.file else pair
+                pair = linked.path if look(linked).file == action.now.file else pair
         for index in group if pair else ():
             now = plan[index].now
             plan[index] = _decide(plan[index].change, replace(now, state=replace(now.state, pair=pair)))
@@ -225,12 +225,12 @@ def _decide(change: FileChange, now: PresentState) -> Action:
 
 def _find_goal(change: FileChange, now: PresentState) -> FileState:
     """Return the state before the turn; a mode, owner, attributes and hard links that the person set since stay."""
-    before, after, here = change.before, change.after, now.state
-    if not before.kind == after.kind == here.kind:
+    before, after, present = change.before, change.after, now.state
+    if not before.kind == after.kind == present.kind:
         return before
     names = ("mode", "owner", "attributes", "pair")
     return replace(
-        before, **{name: own_value for name in names if (own_value := getattr(here, name)) != getattr(after, name)}
+        before, **{name: own_value for name in names if (own_value := getattr(present, name)) != getattr(after, name)}
     )
 
 

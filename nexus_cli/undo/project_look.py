@@ -25,8 +25,8 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states
-from nexus_cli.undo.coverage import REBUILT, WHOLE
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, StampedState, StateReader, describe, open_states
+from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT
 from nexus_cli.undo.git_index import find_tracked
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
@@ -65,7 +65,7 @@ class NotFollowed(Exception):
 class Look:
     """The files of a project at one moment."""
 
-    seen: dict[str, Seen] = field(default_factory=dict)
+    states: dict[str, StampedState] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     """Folders that were left out: what is below them later is not new."""
     repositories: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class LookedProject:
         """Save a look and the rows of its repositories, for the process that finds out what a killed one changed.
         Raises `OSError`."""
         values = {"root": str(self.root), "is_whole": look.is_whole, "at": look.at, "skipped": sorted(look.skipped)}
-        self._saved.save(look.seen, {**values, "repositories": repositories})
+        self._saved.save(look.states, {**values, "repositories": repositories})
 
     def remove(self) -> None:
         """Remove the saved look."""
@@ -197,9 +197,9 @@ class LookedProject:
             if self._store is not None:
                 self._check_blobs(look, reader)
             for path in sorted(self._uncovered):
-                record = look.seen.get(path, NOTHING)
+                record = look.states.get(path, NOTHING)
                 if self._store is not None and record.is_late and not reader.is_late:
-                    record = look.seen[path] = reader.read(path)
+                    record = look.states[path] = reader.read(path)
                 if why := _explain_uncovered(record.state):
                     uncovered[path] = why
         self._uncovered = set(uncovered)
@@ -213,13 +213,13 @@ class LookedProject:
         end = time.monotonic() + _CHECKED_SECONDS
         while self._unchecked and time.monotonic() < end:
             path = self._unchecked.pop()
-            record = look.seen.get(path, NOTHING)
+            record = look.states.get(path, NOTHING)
             if (oid := record.state.content).startswith(GIT):
                 completed = reader.complete(path, record, oid=oid.removeprefix(GIT))
                 if completed is NOTHING:
-                    del look.seen[path]
+                    del look.states[path]
                 elif completed.state != record.state:
-                    look.seen[path] = completed
+                    look.states[path] = completed
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
@@ -236,15 +236,15 @@ class LookedProject:
 
     def _look_again(self, before: Look) -> Look:
         if not self.root.exists():
-            return Look(dict.fromkeys(before.seen, NOTHING))
+            return Look(dict.fromkeys(before.states, NOTHING))
         self._find_git()
-        return self._look(before.seen)
+        return self._look(before.states)
 
-    def _look(self, before: Mapping[str, Seen]) -> Look:
+    def _look(self, before: Mapping[str, StampedState]) -> Look:
         """Look at the project; what was there in `before` is looked at even where the walk does not come."""
         look = Look()
         with open_states(self.root, self._store, self._seconds, self._most) as reader:
-            walk = _Walk(reader, self._last.seen, look, self._own)
+            walk = _Walk(reader, self._last.states, look, self._own)
             waiting = [""]
             while waiting:
                 walk.run(waiting)
@@ -254,9 +254,9 @@ class LookedProject:
             self._read_files(walk.unread, look, reader)
             self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
-                for path in sorted(before.keys() - look.seen.keys()):
+                for path in sorted(before.keys() - look.states.keys()):
                     if (state := reader.read(path, before[path])) is not NOTHING:
-                        look.seen[path] = state
+                        look.states[path] = state
         return look
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
@@ -275,12 +275,12 @@ class LookedProject:
             tool_paths = {f"{path}/" if is_named_by_tool(path) else path: path for path in new}
             ignored = {tool_paths[path] for path in self._ask(tool_paths, Git.list_ignored)}
             ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
-            filled = {path.rpartition("/")[0] for path in self._last.seen}
+            filled = {path.rpartition("/")[0] for path in self._last.states}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
         left_out = {path for path, inode in deferred.items() if self._tool_folders[path, inode]}
         look.skipped |= left_out
         for path in left_out:
-            del look.seen[path]
+            del look.states[path]
         return [path for path in deferred if path not in left_out]
 
     def _read_files(self, unread: Mapping[str, os.stat_result], look: Look, reader: StateReader) -> None:
@@ -289,7 +289,7 @@ class LookedProject:
             return
         tracked = {}
         if self._git is not None and self._git_dir is not None and len(unread) > _FEW:
-            attributes = any(path.endswith(".gitattributes") for path in look.seen)
+            attributes = any(path.endswith(".gitattributes") for path in look.states)
             with suppress(GitError, OSError, ValueError):
                 tracked = find_tracked(self._git, self._git_dir, unread, attributes)
         clean = [
@@ -299,21 +299,21 @@ class LookedProject:
         ]
         self._unchecked += sorted(clean, key=lambda path: unread[path].st_ctime_ns)
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
-            record, entry = look.seen[path], tracked.get(path)
+            record, entry = look.states[path], tracked.get(path)
             if entry is not None and entry.is_clean:
-                look.seen[path] = replace(record, state=replace(record.state, content=f"{GIT}{entry.oid}"))
+                look.states[path] = replace(record, state=replace(record.state, content=f"{GIT}{entry.oid}"))
                 continue
-            earlier = self._last.seen.get(path)
+            earlier = self._last.states.get(path)
             if (state := reader.complete(path, record, earlier, entry.oid if entry else "")) is NOTHING:
-                del look.seen[path]
+                del look.states[path]
             else:
-                look.seen[path] = state
+                look.states[path] = state
 
 
 class _Walk:
     """One walk over the folders below the root of a reader."""
 
-    def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own_folder: str) -> None:
+    def __init__(self, reader: StateReader, last: Mapping[str, StampedState], look: Look, own_folder: str) -> None:
         self._reader, self._last, self._look, self._own = reader, last, look, own_folder
         self._end = time.monotonic() + WALK_SECONDS
         self._linked: dict[tuple[int, int], str] = {}
@@ -347,7 +347,7 @@ class _Walk:
 
     def _leave_out(self, folder: str, why: str) -> None:
         self._look.skipped.add(folder)
-        self._look.not_covered[folder or WHOLE] = why
+        self._look.not_covered[folder or PROJECT_ITSELF] = why
 
     def _walk_folder(
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool
@@ -357,7 +357,7 @@ class _Walk:
         if folder and not is_chosen and is_filled_by_tool(folder_name, names, self._names.get(above, set())):
             self.deferred[folder] = os.fstat(handle).st_ino
             return
-        base, seen, inner, find_known = f"{folder}/" if folder else "", self._look.seen, [], self._last.get
+        base, states, inner, find_known = f"{folder}/" if folder else "", self._look.states, [], self._last.get
         for entry in entries:
             name = entry.name
             path = base + name
@@ -395,22 +395,22 @@ class _Walk:
                     self.special.append(path)
             elif record.state.pair:
                 self._paired.append(path)
-            seen[path] = record
+            states[path] = record
         if inner and folder.count("/") + 2 > MOST_LEVELS:
             for path in inner:
                 self._leave_out(path, TOO_DEEP)
         elif inner:
             self._names[folder] = names
             waiting += inner
-        self._look.is_whole = len(seen) <= MOST and time.monotonic() < self._end
+        self._look.is_whole = len(states) <= MOST and time.monotonic() < self._end
 
     def note_pairs(self) -> None:
         """Note which paths are hard links to the same file."""
         firsts = {path: min(paths) for paths in self._pairs.values() for path in paths}
         for path in (*firsts, *(paired for paired in self._paired if paired not in firsts)):
-            record, first = self._look.seen.get(path), firsts.get(path, "")
+            record, first = self._look.states.get(path), firsts.get(path, "")
             if record is not None and record.state.pair != first:
-                self._look.seen[path] = replace(record, state=replace(record.state, pair=first))
+                self._look.states[path] = replace(record, state=replace(record.state, pair=first))
 
 
 def _explain_uncovered(state: FileState) -> str:

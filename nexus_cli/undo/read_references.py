@@ -73,7 +73,7 @@ def read_state(folders: GitFolders, store: ByteStore, earlier: RepositoryState |
     Raises `OSError`.
     """
     state = RepositoryState(folders, at=time.time_ns())
-    earlier, left = earlier or RepositoryState(folders), _MOST_KEPT
+    earlier, remaining = earlier or RepositoryState(folders), _MOST_KEPT
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
             for path, status in _list_files(handle):
@@ -82,14 +82,14 @@ def read_state(folders: GitFolders, store: ByteStore, earlier: RepositoryState |
                 stamp = state.stamps[path] = make_stamp(status)
                 if len(state.stamps) > _MOST_FILES:
                     raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
-                left -= 0 if is_reference(path) else status.st_size
+                remaining -= 0 if is_reference(path) else status.st_size
                 is_same = earlier.stamps.get(path) == stamp and status.st_ctime_ns + RACY < earlier.at
                 with suppress(OSError, ValueError):
                     if path == PACKED:
                         state.packed = earlier.packed if is_same else read_packed(handle)
                     elif is_same and path in earlier.values:
                         state.values[path] = earlier.values[path]
-                    elif left < 0:
+                    elif remaining < 0:
                         state.values[path] = f"size:{status.st_size}-{status.st_mtime_ns}"
                     elif value := _read_value(handle, path, status, store):
                         state.values[path] = value

@@ -30,14 +30,14 @@ _BESIDE = {
 _INSIDE = ("pyvenv.cfg", "CACHEDIR.TAG", "CMakeCache.txt")
 """Files of which one inside says it of any folder: a virtual environment, a cache, a build."""
 
-_NAMED = ("cache", "env", "build")
+_NAME_PARTS = ("cache", "env", "build")
 """Parts of names that people give to such folders."""
 
 
 def is_named_by_tool(path: str) -> bool:
     """Return True if the name of a folder is one that tools use: a file that marks it may be a command's."""
     name = path.rpartition("/")[2].lower()
-    return name in MADE_BY_TOOLS or any(part in name for part in _NAMED)
+    return name in MADE_BY_TOOLS or any(part in name for part in _NAME_PARTS)
 
 
 def is_filled_by_tool(name: str, inside: AbstractSet[str], beside: AbstractSet[str]) -> bool:
@@ -47,5 +47,5 @@ def is_filled_by_tool(name: str, inside: AbstractSet[str], beside: AbstractSet[s
     folded = name.lower()
     if folded == "__pycache__":
         return all(entry_name.endswith((".pyc", ".pyo")) or ".pyc." in entry_name for entry_name in inside)
-    wanted = _BESIDE.get(folded, "").split()
-    return bool(wanted) and not {entry_name.lower() for entry_name in beside}.isdisjoint(wanted)
+    expected = _BESIDE.get(folded, "").split()
+    return bool(expected) and not {entry_name.lower() for entry_name in beside}.isdisjoint(expected)

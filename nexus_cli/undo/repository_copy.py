@@ -53,7 +53,15 @@ _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
 _OWN = "nexus-"
 """Beginning of the names of our own files in a copy."""
-_GIT, _OBJECTS, _LFS, _REFS, _MODULES, _WORKTREES, _OTHER = "git", "objects", "lfs", "refs", "modules", "worktrees", ""
+_GIT, _OBJECTS, _LFS, _REFS, _MODULES, _WORKTREES, _CONTENT = (
+    "git",
+    "objects",
+    "lfs",
+    "refs",
+    "modules",
+    "worktrees",
+    "",
+)
 """Kinds of folders: those of git (of the repository, of a submodule, of a linked worktree), and what is in them."""
 _GROWING = frozenset({_OBJECTS, _LFS})
 """Folders whose files stay in the copy as they were first."""
@@ -274,14 +282,14 @@ class _Mirror:
         adds = kind in _STAYING or (kind == _GIT and not _may_replace(source, target))
         private_dir(Path(target))
         with os.scandir(target) as entries:
-            kept = {entry.name: entry for entry in entries}
+            copied = {entry.name: entry for entry in entries}
         with scan_folder(source) as entries:
             for entry in sorted(entries, key=_rank):
                 if not _is_passing(entry.name, kind) and (kind != _GIT or not adds or entry.name in _STAYING):
-                    old = kept.pop(entry.name, None)
+                    old = copied.pop(entry.name, None)
                     with suppress_errors():
                         self._mirror_entry(source, entry, f"{target}/{entry.name}", old, kind, levels)
-        for name, old in kept.items() if not adds else ():
+        for name, old in copied.items() if not adds else ():
             if not (kind == _GIT and (name in _STAYING or name.startswith(_OWN))):
                 _remove(old)
 
@@ -329,11 +337,11 @@ class _Mirror:
         if not stat.S_ISREG(new.st_mode):
             return
         if old is not None:
-            kept = old.stat(follow_symlinks=False)
-            if os.path.samestat(kept, new) or (stays and kept.st_size):
+            copied = old.stat(follow_symlinks=False)
+            if os.path.samestat(copied, new) or (stays and copied.st_size):
                 return
-            is_same = (kept.st_size, kept.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
-            if is_same and new.st_ctime_ns + RACY < kept.st_ctime_ns:
+            is_same = (copied.st_size, copied.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
+            if is_same and new.st_ctime_ns + RACY < copied.st_ctime_ns:
                 return
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
@@ -396,7 +404,7 @@ def _is_passing(name: str, kind: str) -> bool:
 def _find_kind(kind: str, name: str, *, is_git: bool) -> str:
     """Return the kind of the folder `name` in one of a `kind`; `is_git` is True if it has a HEAD."""
     if kind == _GIT:
-        return name if name in _STAYING | {_REFS, _WORKTREES} else _OTHER
+        return name if name in _STAYING | {_REFS, _WORKTREES} else _CONTENT
     return _GIT if is_git and kind in (_MODULES, _WORKTREES) else kind
 
 

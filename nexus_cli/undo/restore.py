@@ -87,17 +87,17 @@ class RestoreResult:
         is_folder = FOLDER in (after, before if after == ABSENT else after)
         (self.removed if after == ABSENT else self.restored).append(f"{place}/" if is_folder else place)
 
-    def settle(self, whole: set[str]) -> None:
-        """Leave out the folders of `whole`, which are made or removed, where a path in them is told. Tell what was
+    def settle(self, whole_folders: set[str]) -> None:
+        """Leave out the created or removed folders of `whole_folders` that contain a reported path. Report what was
         refused, in one line for all paths."""
         for places in (self.restored, self.removed):
-            above = {parent for place in places for parent in folders_above(place.rstrip("/"))} & whole
+            above = {parent for place in places for parent in folders_above(place.rstrip("/"))} & whole_folders
             places[:] = [place for place in places if place.rstrip("/") not in above]
-        above = {parent for kept_path in self.kept for parent in folders_above(kept_path.path)} & whole
+        above = {parent for kept_path in self.kept for parent in folders_above(kept_path.path)} & whole_folders
         self.kept[:] = [kept_path for kept_path in self.kept if kept_path.path not in above]
         for part, places in self.refused.items():
-            others = f"; also {len(places) - 1:,} more" if places[1:] else ""
-            self.kept.append(KeptPath(min(places), f"restored without {part}{others}"))
+            more = f"; also {len(places) - 1:,} more" if places[1:] else ""
+            self.kept.append(KeptPath(min(places), f"restored without {part}{more}"))
 
     references: list[tuple[str, ReferenceChange]] = field(default_factory=list)
     """Those that got an earlier value, each with its root."""
@@ -108,18 +108,18 @@ class Restorer:
 
     def __init__(self, data: Path, roots: Iterable[str]) -> None:
         self._data, self._store = data, ByteStore(data)
-        self._wanted = sorted(set(roots))
+        self._root_paths = sorted(set(roots))
         self._roots: dict[str, int] = {}
-        self._gone: set[str] = set()
+        self._missing_roots: set[str] = set()
         """Roots that do not exist any more."""
         self._stack = ExitStack()
-        self._seen: dict[str, PresentState] = {}
+        self._present: dict[str, PresentState] = {}
         """The present states that a plan is made of."""
-        self._kept: dict[str, KeptPath] = {}
+        self._kept_paths: dict[str, KeptPath] = {}
         """By the place of an earlier state that is put aside: the path that is kept."""
         self._beside: dict[str, str] = {}
         """By place: where its earlier state is put."""
-        self._whole: set[str] = set()
+        self._whole_folders: set[str] = set()
         """Folders that are made or removed."""
         self._links: dict[tuple[str, str], list[str]] = {}
         """By root and `FileState.pair`: the paths that become hard links to one file."""
@@ -128,11 +128,11 @@ class Restorer:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._reader = stack.enter_context(ContentReader(self._data))
-            for root in self._wanted:
+            for root in self._root_paths:
                 try:
                     self._roots[root] = stack.enter_context(open_folder(root))
                 except FileNotFoundError:
-                    self._gone.add(root)
+                    self._missing_roots.add(root)
                 except OSError:  # leads through a link now, or is none of ours: its paths are kept
                     continue
             self._stack = stack.pop_all()
@@ -146,7 +146,7 @@ class Restorer:
     def plan(self, changes: Sequence[FileChange]) -> list[Action]:
         """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `OSError` if the
         disk is full."""
-        self._whole = {change.place for change in changes if change.is_whole_folder}
+        self._whole_folders = {change.place for change in changes if change.is_whole_folder}
         actions = plans.plan_restore(changes, self._look)
         return [self._merge(action) if action.does == plans.MERGE else action for action in actions]
 
@@ -161,22 +161,22 @@ class Restorer:
                 restore_result.kept.append(KeptPath(place, action.why, aside))
             elif action.does != plans.NOTHING:
                 restore_result.add(place, action.now.kind, action.state.kind if action.state else ABSENT)
-        restore_result.settle(self._whole)
+        restore_result.settle(self._whole_folders)
         return restore_result
 
     def _look(self, change: FileChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
-            return NOT_THERE if change.root in self._gone else PresentState(FileState(BLOCKED))
-        wanted, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
-        now = look_at(self._roots[change.root], change.path, wanted, lists=lists)
+            return NOT_THERE if change.root in self._missing_roots else PresentState(FileState(BLOCKED))
+        contents, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
+        now = look_at(self._roots[change.root], change.path, contents, lists=lists)
         after = change.after.content
         is_same = now.kind == FILE and now.stamp[:3] == change.stamp
         if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
             now = replace(now, contents=now.contents | {after})
         links = {content for content in (change.before.content, after) if content.startswith(HARD_LINK)} - now.contents
-        same = {link for link in links if now.kind == FILE and self._is_copy(link, now)}
-        return replace(now, contents=now.contents | same) if same else now
+        equal_links = {link for link in links if now.kind == FILE and self._is_copy(link, now)}
+        return replace(now, contents=now.contents | equal_links) if equal_links else now
 
     def _is_copy(self, content: str, now: PresentState) -> bool:
         """Return True if a file has the bytes of a hard link in the store, as one that an undo restored has."""
@@ -233,13 +233,13 @@ class Restorer:
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
-                self._whole |= {change.place} if change.is_whole_folder else set()
+                self._whole_folders |= {change.place} if change.is_whole_folder else set()
                 if step.root in self._roots and not plans.why_refused(change):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
                 path = change.path.partition(ASIDE)[0]
                 if change.path != path and path in paths:
                     kept_path = KeptPath(f"{step.root}/{path}", plans.CHANGED)
-                    self._kept[change.place] = kept_path
+                    self._kept_paths[change.place] = kept_path
         self._execute(begun)
 
     def _prepare(self, action: Action) -> list[FileChange]:
@@ -247,15 +247,15 @@ class Restorer:
         change, now, state = action.change, action.now, action.state
         before = state_of(now)
         if action.does == plans.NOTHING:
-            self._seen[change.place] = now
+            self._present[change.place] = now
             pair = state.pair if state is not None and now.kind == FILE else ""
             was_missing = change.before.kind == before.kind == ABSENT != change.after.kind
-            same = replace(before, pair=pair or before.pair)
-            return [FileChange(change.path, before, same, was_missing=was_missing)]
+            unchanged_state = replace(before, pair=pair or before.pair)
+            return [FileChange(change.path, before, unchanged_state, was_missing=was_missing)]
         if action.does != plans.KEEP:
             try:
                 now, content = self._keep_bytes(change, now, state)
-                self._seen[change.place] = now
+                self._present[change.place] = now
                 before = replace(before, content=content)
                 return [FileChange(change.path, before, state or ABSENT_STATE)]
             except (ChangedMeanwhileError, FileNotFoundError, PermissionError):
@@ -265,8 +265,8 @@ class Restorer:
         if state is None or beside is None:
             self.result.kept.append(kept_path)
             return [unchanged(change.path, now)]
-        self._kept[f"{change.root}/{beside}"] = kept_path
-        self._seen[f"{change.root}/{beside}"] = NOT_THERE
+        self._kept_paths[f"{change.root}/{beside}"] = kept_path
+        self._present[f"{change.root}/{beside}"] = NOT_THERE
         return [unchanged(change.path, now), FileChange(beside, ABSENT_STATE, state)]
 
     def _keep_bytes(self, change: FileChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
@@ -302,7 +302,7 @@ class Restorer:
 
     def _execute(self, steps: Sequence[Step]) -> None:
         """Make the planned changes of `steps`, and record those that were made."""
-        for root in self._gone.intersection(step.root for step in steps):
+        for root in self._missing_roots.intersection(step.root for step in steps):
             with suppress(OSError):
                 self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
         for step in steps:
@@ -327,7 +327,7 @@ class Restorer:
                     ::-1
                 ]
                 append_step(self._data, replace(step, changes=tuple(changes), references=moved, at=utc_now()))
-        self.result.settle(self._whole)
+        self.result.settle(self._whole_folders)
 
     def _make(self, step: Step, change: FileChange) -> list[FileChange]:
         """Make one planned change; return the changes that were made. A folder gets its rights later."""
@@ -337,7 +337,7 @@ class Restorer:
         if why := plans.why_refused(change):
             self.result.kept.append(KeptPath(place, why))
             return []
-        now, why = self._seen.get(place), plans.CHANGED
+        now, why = self._present.get(place), plans.CHANGED
         try:
             if step.root not in self._roots:
                 raise ChangedMeanwhileError
@@ -442,7 +442,7 @@ class Restorer:
 
     def _tell(self, place: str, change: FileChange) -> None:
         """Add a change that was made to the result."""
-        if kept_path := self._kept.get(place):
+        if kept_path := self._kept_paths.get(place):
             self.result.kept.append(replace(kept_path, aside=place))
         else:
             self.result.add(place, change.before.kind, change.after.kind)
@@ -450,17 +450,17 @@ class Restorer:
     def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
         """Put the planned state beside a path that turned out not to be as planned."""
         place = change.place
-        earlier = self._kept.get(place)
+        earlier = self._kept_paths.get(place)
         kept_path = earlier or KeptPath(place, why)
-        same = [] if earlier else [unchanged(change.path, now)]
+        unchanged_path = [] if earlier else [unchanged(change.path, now)]
         beside = None if earlier or change.after.kind in (ABSENT, FOLDER) else self._find_beside(change, now)
         if beside is not None:
             aside = FileChange(beside, ABSENT_STATE, change.after, root=step.root)
             with suppress(ChangedMeanwhileError, OSError):
-                self._kept[aside.place] = kept_path
-                return [*same, self._write(step, aside, NOT_THERE)]
+                self._kept_paths[aside.place] = kept_path
+                return [*unchanged_path, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept_path)
-        return same
+        return unchanged_path
 
 
 def _draft_name(step: Step) -> str:

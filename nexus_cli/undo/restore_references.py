@@ -60,23 +60,25 @@ def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
             continue
         by_name = shared_rows.get(str(folders.common.parent), {})
         for row in group:
-            same = by_name.get(row.change.name) if is_shared(row.change.name) else None
-            references.append(replace(same, change=replace(same.change, repository=place[1])) if same else row)
+            shared_row = by_name.get(row.change.name) if is_shared(row.change.name) else None
+            references.append(
+                replace(shared_row, change=replace(shared_row.change, repository=place[1])) if shared_row else row
+            )
     return references
 
 
 def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
     """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
     Blocks; raises `OSError`."""
-    wanted = set[str]()
+    object_ids = set[str]()
     for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
-            wanted.update(blob for _, mode, blob, _ in list_index(value, store) if mode & 0o170000 != _SUBMODULE)
+            object_ids.update(blob for _, mode, blob, _ in list_index(value, store) if mode & 0o170000 != _SUBMODULE)
         elif is_reference(name):
-            wanted.add(value)
+            object_ids.add(value)
         elif name == STASH_LOG or not is_shared(name):
-            wanted.update(digest.decode() for digest in _OBJECT.findall(read_kept(value, store) or b""))
-    oids = [oid for oid in sorted(wanted) if _OBJECT.fullmatch(oid.encode("ascii", "replace"))]
+            object_ids.update(digest.decode() for digest in _OBJECT.findall(read_kept(value, store) or b""))
+    oids = [oid for oid in sorted(object_ids) if _OBJECT.fullmatch(oid.encode("ascii", "replace"))]
     with suppress(GitError):
         git, lines = find_git(place), "".join(f"{oid}\n" for oid in oids).encode()
         if git and lines and b" missing\n" in git.try_run("cat-file", "--batch-check", stdin=lines)[1]:
@@ -126,14 +128,14 @@ def _put(folders: GitFolders, rows: Sequence[ReferenceChange], store: ByteStore)
 
 def _move(folders: GitFolders, rows: Sequence[ReferenceChange]) -> bool:
     """Let git move references; return True if it moved all."""
-    gone = [f"delete {row.name}\0{_old(row)}\0" for row in rows if not row.after]
+    deletions = [f"delete {row.name}\0{_old(row)}\0" for row in rows if not row.after]
     new = [row for row in rows if row.after and not _is_symbolic(row.after)]
     lines = [f"update {row.name}\0{row.after}\0{_old(row)}\0" for row in new]
     outcomes = [
         not batch
         or _run(folders, *_UPDATE, lines=batch)
         or all(tuple(_run(folders, *_UPDATE, lines=[line]) for line in batch))
-        for batch in (gone, lines)  # one by one: all but those that git refuses
+        for batch in (deletions, lines)  # one by one: all but those that git refuses
     ]
     for row in rows:
         if _is_symbolic(row.after):

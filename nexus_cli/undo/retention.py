@@ -45,13 +45,13 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
     kept_names = read_contents((data / "undo" / "looks").glob("*.json"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
     kept_names |= {name for steps in journals for name in needed_by_redo(steps)}
-    left = most - used_bytes(objects[name][1] for name in kept_names & objects.keys())
+    remaining = most - used_bytes(objects[name][1] for name in kept_names & objects.keys())
     steps = [step for journal in journals for step in journal]
     for step in sorted(steps, key=lambda candidate: candidate.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
         names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept_names
-        left -= used_bytes(objects[name][1] for name in names)
-        if left < 0:
+        remaining -= used_bytes(objects[name][1] for name in names)
+        if remaining < 0:
             break
         kept_names |= names
     for name in objects.keys() - kept_names:

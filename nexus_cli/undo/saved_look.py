@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.config.private_file import append_lines
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.tree.file_state import FileState
-from nexus_cli.tree.read_state import Seen
+from nexus_cli.tree.read_state import StampedState
 from nexus_cli.undo.records import MODE
 
 MOST_LINES = 50
@@ -28,55 +28,55 @@ class SavedLook:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self._seen: Mapping[str, Seen] = {}
+        self._states: Mapping[str, StampedState] = {}
         self._about: JsonObject = {}
         self._lines = 0
 
-    def save(self, seen: Mapping[str, Seen], about: JsonObject) -> None:
+    def save(self, states: Mapping[str, StampedState], about: JsonObject) -> None:
         """Write the states of all paths, or what differs from the last ones, with the values `about` the look.
 
         Raises `OSError`.
         """
-        changed = {path: record for path, record in seen.items() if self._seen.get(path) is not record}
-        gone = [path for path in self._seen if path not in seen]
-        is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
-        paths = seen if is_new else changed
+        changed = {path: record for path, record in states.items() if self._states.get(path) is not record}
+        removed = [path for path in self._states if path not in states]
+        is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(states)
+        paths = states if is_new else changed
         rows = {path: (*_get_fields(record.state), record.stamp, record.is_settled) for path, record in paths.items()}
         new = {name: stamp for name, stamp in about.items() if is_new or self._about.get(name) != stamp}
-        line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **new}, separators=(",", ":"))
+        line = json.dumps({"seen": rows, "gone": [] if is_new else removed, **new}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
         if is_new:
             draft.unlink(missing_ok=True)
         append_lines(draft, f"{line}\n".encode("ascii"), synced=False)
         if is_new:
             draft.replace(self.place)
-        self._seen, self._about, self._lines = dict(seen), about, 1 if is_new else self._lines + 1
+        self._states, self._about, self._lines = dict(states), about, 1 if is_new else self._lines + 1
 
 
 def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
     """Return the newest states by path, as JSON, and the values about the look. Raises `OSError`, `ValueError`, and
     `KeyError` for a damaged file."""
-    seen: JsonDict = {}
+    states: JsonDict = {}
     values: JsonDict = {}
     for line in place.read_text("ascii").splitlines():
         try:
             row = json.loads(line)
         except ValueError:  # cut off: its command had not begun
             break
-        seen |= row.pop("seen")
+        states |= row.pop("seen")
         for path in row.pop("gone"):
-            seen.pop(path, None)
+            states.pop(path, None)
         values |= row
-    return seen, values
+    return states, values
 
 
-def parse_rows(rows: JsonObject) -> dict[str, Seen]:
+def parse_rows(rows: JsonObject) -> dict[str, StampedState]:
     """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
     states = {}
     for path, (*values, stamp, is_settled) in rows.items():
         # The attributes are a list in JSON.
         fields: list[Any] = [tuple(map(tuple, element)) if isinstance(element, list) else element for element in values]
-        states[path] = Seen(FileState(*fields), tuple(stamp), is_settled)
+        states[path] = StampedState(FileState(*fields), tuple(stamp), is_settled)
     return states
 
 

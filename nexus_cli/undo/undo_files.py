@@ -27,9 +27,9 @@ from nexus_cli.undo.retention import forget_session
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, undo_turn
 
-NAMED = 20
+MOST_TOLD = 20
 """Most paths that the model is told."""
-SHOWN = 5
+MOST_SHOWN = 5
 """Most paths that a replay of the session shows."""
 READ_AGAIN = "Read a file again before editing it."
 
@@ -55,7 +55,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or has_kept):
         try:
-            _record_act(log, request.project, report, name_first(changed, SHOWN))
+            _record_act(log, request.project, report, name_first(changed, MOST_SHOWN))
         except NexusError as error:
             missing = "The model does not know about this; mention it in your next message."
             say(f"this {report['action']} could not be recorded in the session: {error.why}. {missing}")
@@ -71,8 +71,10 @@ def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> N
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     did = "undid" if report["action"] == "undo" else "redid"
-    left = name_first([kept_path["path"] for kept_path in report["kept"]], SHOWN)
-    act = {"shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {left}' if left else ''}"}
+    kept_names = name_first([kept_path["path"] for kept_path in report["kept"]], MOST_SHOWN)
+    act = {
+        "shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {kept_names}' if kept_names else ''}"
+    }
     act |= {} if report["kept"] else {"action": report["action"], "paths": paths}
     _tell(log, _describe(report), report["turn"] or 0, act)
 
@@ -115,8 +117,8 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept_paths: Sequence[s
         for number, changes in changes_by_turn(places().data, session).items()
         if number >= turn and changes.in_force
     ]
-    left = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
-    if names := _names([*left, *kept_paths]):
+    staying = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
+    if names := _names([*staying, *kept_paths]):
         _tell(
             log,
             f"the person went back to this point; these files keep changes of later turns: {names}. {READ_AGAIN}",
@@ -166,4 +168,4 @@ def _list_moved(report: UndoReport) -> list[str]:
 
 
 def _names(paths: Sequence[str]) -> str:
-    return name_first([" ".join(path.split()) for path in paths], NAMED)
+    return name_first([" ".join(path.split()) for path in paths], MOST_TOLD)

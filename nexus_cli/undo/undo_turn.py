@@ -20,7 +20,7 @@ from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT
-from nexus_cli.undo.coverage import WHOLE, find_uncovered
+from nexus_cli.undo.coverage import PROJECT_ITSELF, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
@@ -244,12 +244,14 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     not_covered = find_uncovered(considered, paths)
     left_in = {change.root for change in merge_changes(chosen) if change.after.kind != ABSENT}
     left_in |= {step.root for step in chosen if any(reference.after for reference in step.references)}
-    gone = {root: why for root in sorted(left_in) if (why := _describe_gone(request.data, root))}  # none is made again
-    chosen = [step for step in chosen if step.root not in gone]
-    untouched = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]
+    missing_roots = {
+        root: why for root in sorted(left_in) if (why := _describe_gone(request.data, root))
+    }  # none is made again
+    chosen = [step for step in chosen if step.root not in missing_roots]
+    untouched = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in missing_roots.items()]
     if not has_effect(chosen):
-        shown, result = turn if request.turn and not gone else None, RestoreResult(kept=untouched)
-        return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
+        reported_turn, result = turn if request.turn and not missing_roots else None, RestoreResult(kept=untouched)
+        return _report(request, reported_turn, [], result, unfollowed, not_covered, redo=redo)
     changes = merge_changes(chosen)
     with Restorer(request.data, {change.root for change in changes}) as restorer:
         actions = [
@@ -315,10 +317,10 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step], result: Restor
         return state.values if state else {}
 
     lost = {change.place for change in merge_changes(steps) if change.is_lost_repository}
-    shown = set(result.restored) if request.dry_run else set[str]()
-    whole = {place for place in lost if place in shown or find_git_folders(Path(place).parent) is None}
+    restored = set(result.restored) if request.dry_run else set[str]()
+    lost_folders = {place for place in lost if place in restored or find_git_folders(Path(place).parent) is None}
     return [
-        replace(row, does=NOTHING) if row.git_folder in whole else row
+        replace(row, does=NOTHING) if row.git_folder in lost_folders else row
         for row in plan_references(rows, find_present, is_same)
     ]
 
@@ -343,10 +345,10 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(
+            label = next(
                 step.what for step in steps if any(file_change.place == change.place for file_change in step.changes)
             )
-            failures.append(f"{what}: the repository was not restored ({why}); to get its commits: {fetch}")
+            failures.append(f"{label}: the repository was not restored ({why}); to get its commits: {fetch}")
     inner = {
         os.path.join(step.root, reference.repository).rstrip("/") for step in steps for reference in step.references
     }
@@ -377,10 +379,12 @@ def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return the changes of references, and the move of the project's HEAD that stays."""
-    references, moved, made = list[ReferenceObject](), None, set(result.references)
+    references, moved, restored = list[ReferenceObject](), None, set(result.references)
     for (root, repository), group in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))
-        changed_rows = [row if request.dry_run or (root, row.as_undone()) in made else row.as_kept() for row in group]
+        changed_rows = [
+            row if request.dry_run or (root, row.as_undone()) in restored else row.as_kept() for row in group
+        ]
         is_put_back = group[0].git_folder in result.restored
         commands = find_commands(changed_rows, _git_at(place), is_put_back=is_put_back)
         moved = moved if place else find_moved_head(changed_rows, is_put_back=is_put_back)
@@ -421,7 +425,9 @@ def _report(
     near = partial(_near, request)
     references, moved = _report_references(request, rows, result)
     kept_places = {kept_path.path for kept_path in result.kept}
-    uncovered = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept_places]
+    uncovered = [
+        f"{near(place) or PROJECT_ITSELF}: {why}" for place, why in not_covered.items() if place not in kept_places
+    ]
     return {
         "version": 1,
         "action": "redo" if redo else "undo",
@@ -438,7 +444,7 @@ def _report(
         ],
         "references": references,
         "head_moved": moved,
-        "not_covered": [{"path": near(place) or WHOLE, "why": why} for place, why in not_covered.items()],
+        "not_covered": [{"path": near(place) or PROJECT_ITSELF, "why": why} for place, why in not_covered.items()],
         "unfollowed": [*unfollowed, *uncovered],
         "dry_run": request.dry_run,
     }

@@ -39,21 +39,23 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     """Return the steps with the changes in force, none that are empty; with absolute `paths` those of these, and of the
     folders above that were made or removed with them. References count as the `.git` of their repository, if `paths`
     name that itself."""
-    gone: set[tuple[str, ...]] = set()
+    undone: set[tuple[str, ...]] = set()
     in_force = []
     for step in reversed(steps):
-        left = [(place, change) for change in step.changes if (step.id, place := change.place) not in gone]
-        places = [place for place, change in left if not (change.was_missing and os.path.lexists(place))]
-        gone.update((id_, place) for place in places for id_ in step.undoes)
+        remaining = [(place, change) for change in step.changes if (step.id, place := change.place) not in undone]
+        places = [place for place, change in remaining if not (change.was_missing and os.path.lexists(place))]
+        undone.update((id_, place) for place in places for id_ in step.undoes)
         moved = tuple(
             reference
             for reference in step.references
-            if (step.id, step.root, reference.repository, reference.name) not in gone
+            if (step.id, step.root, reference.repository, reference.name) not in undone
         )
-        gone.update((id_, step.root, change.repository, change.name) for change in moved for id_ in step.undoes)
-        inside = {place for place, _ in left if is_inside(place, paths)}
+        undone.update((id_, step.root, change.repository, change.name) for change in moved for id_ in step.undoes)
+        inside = {place for place, _ in remaining if is_inside(place, paths)}
         above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
-        changes = [change for place, change in left if place in inside or (place in above and change.is_whole_folder)]
+        changes = [
+            change for place, change in remaining if place in inside or (place in above and change.is_whole_folder)
+        ]
         repositories = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
         moved = tuple(
             change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in repositories

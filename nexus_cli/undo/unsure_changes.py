@@ -20,7 +20,7 @@ from nexus_cli.undo.records import GIT_FOLDER, FileChange
 
 SECONDS = 1.0
 """Longest time of a command during which a person saves nothing."""
-MANY = 20
+MANY_FILES = 20
 """More new, changed or removed files than these of one suffix are the command's: a person saves few at a time."""
 _MOST = 1_000_000
 """Most characters of an output that are searched for names."""
@@ -96,7 +96,7 @@ def mark_unsure(
     unsure = {
         file_change.path
         for file_change in changes
-        if file_change.path in mine and groups[_group(file_change)] <= MANY and not is_named(file_change)
+        if file_change.path in mine and groups[_group(file_change)] <= MANY_FILES and not is_named(file_change)
     }
     sure = {above for path in mine - unsure for above in folders_above(f"/{path}")}
     unsure_folders = {

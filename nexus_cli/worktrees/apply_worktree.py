@@ -101,7 +101,7 @@ class _Step:
     """One change and the way to apply it."""
 
     change: TreeChange
-    seen: TreeFile
+    present: TreeFile
     """The file at its path when the step was planned."""
     seen_before: TreeFile
     """The file at the path before a rename, when the step was planned."""
@@ -193,18 +193,18 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
-    taken: list[_Step] = []
+    taken_steps: list[_Step] = []
     with store.open_blobs() as blobs:
         planner = _Planner(record, blobs)
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
         # Steps that come first move files out of the way of the others; deletions make room for the rest.
-        steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
+        steps.sort(key=lambda step: 2 if step.present.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):
-                    taken.append(step)
+                    taken_steps.append(step)
         finally:
-            _record_applied(record, store, tree, taken, is_whole=len(taken) == len(steps))
+            _record_applied(record, store, tree, taken_steps, is_whole=len(taken_steps) == len(steps))
     result.written.sort()
     result.conflicts.sort(key=lambda conflict: conflict.path)
     return result
@@ -215,18 +215,18 @@ def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
 
 
 def _record_applied(
-    record: WorktreeRecord, store: SnapshotStore, tree: str, taken: list[_Step], *, is_whole: bool
+    record: WorktreeRecord, store: SnapshotStore, tree: str, taken_steps: list[_Step], *, is_whole: bool
 ) -> None:
-    """Record the changes that the project has now: all of `tree`, or the earlier ones and those of `taken` steps."""
+    """Record the changes that the project has now: all of `tree`, or the earlier ones and those of `taken_steps`."""
     applied = tree
     if not is_whole:
-        changes = [step.change for step in taken]
+        changes = [step.change for step in taken_steps]
         entries = [(change.new.mode, change.new.blob, change.path) for change in changes]
         entries += [(MISSING, "", change.before) for change in changes if change.before != change.path]
         applied = store.replace_paths(record.applied, entries)
         store.hold(applied, record.start)
     merged = dict(record.merged)
-    for step in taken:
+    for step in taken_steps:
         if step.merged is not None:
             path = os.fsdecode(step.change.before)
             merged[path] = f"{merged.get(path, '')} {step.seen_before.blob}"
@@ -265,26 +265,26 @@ class _Planner:
         if change.before == change.path or before != change.old:
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
-        there = self.look(change.path)
+        target = self.look(change.path)
         # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
-        return inside or (there in (NO_FILE, change.new) and there.now.stamp != before.now.stamp)
+        return inside or (target in (NO_FILE, change.new) and target.now.stamp != before.now.stamp)
 
     def plan(self, change: TreeChange) -> _Step:
-        seen = self.look(change.path)
-        before = self.look(change.before) if change.before != change.path else seen
+        present = self.look(change.path)
+        before = self.look(change.before) if change.before != change.path else present
         base, new = change.old, change.new
-        step = _Step(change, seen, before, new, origin=self._origins.get(change.path, before.now))
+        step = _Step(change, present, before, new, origin=self._origins.get(change.path, before.now))
         if b".git" in change.path.lower().split(b"/"):
             return replace(step, conflict="a path in .git")
-        if seen == new and (before is seen or before == NO_FILE):
+        if present == new and (before is present or before == NO_FILE):
             return replace(step, is_there=True)
-        if before is not seen:
-            if seen != NO_FILE:
+        if before is not present:
+            if present != NO_FILE:
                 return replace(step, conflict="renamed to a path that exists with different content")
             return self._merge(step, before, base, new)
-        if seen.mode in (FOLDER, BLOCKED) and base == NO_FILE:
+        if present.mode in (FOLDER, BLOCKED) and base == NO_FILE:
             return step  # the path in the way may be deleted by an earlier step: looked at again then
-        return self._merge(step, seen, base, new)
+        return self._merge(step, present, base, new)
 
     def _merge(self, step: _Step, ours: TreeFile, base: TreeFile, new: TreeFile) -> _Step:
         if ours == base:
@@ -350,7 +350,7 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
         return True
     if step.writes:
         now = planner.look(path)
-        if now != step.seen and not (step.seen.mode in (FOLDER, BLOCKED) and now == NO_FILE):
+        if now != step.present and not (step.present.mode in (FOLDER, BLOCKED) and now == NO_FILE):
             conflict = "changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
             conflict = _describe_clash(now, NO_FILE, step.result)
@@ -382,8 +382,8 @@ def _make_state(record: WorktreeRecord, step: _Step, now: PresentState, root: in
         return replace(former.state, mode=mode if is_program else mode & ~0o111)
     path, mode, owner = os.fsdecode(step.change.path), 0o755, ""
     with suppress(OSError), open_folder(record.folder) as folder:
-        there = look_at(folder, path, ()).state
-        mode = there.mode & 0o775 if there.kind == FILE else mode
+        in_worktree = look_at(folder, path, ()).state
+        mode = in_worktree.mode & 0o775 if in_worktree.kind == FILE else mode
     with suppress(OSError), open_folder(os.path.dirname(path), inside=root) as above:
         status = os.stat(above)
         owner = f"{os.geteuid()}:{status.st_gid}" if status.st_mode & stat.S_ISGID else ""
@@ -424,11 +424,11 @@ def _open_result(record: WorktreeRecord, step: _Step, blobs: BlobReader) -> Iter
             yield copy
 
 
-def _delete_file(root: Path, path: str, seen: PresentState) -> bool:
-    """Delete a file and the folders that become empty. Return False without a change unless it is still as `seen`."""
+def _delete_file(root: Path, path: str, expected: PresentState) -> bool:
+    """Delete a file and the folders that become empty. Return False without a change if it is not as `expected`."""
     with open_folder(root) as folder:
         try:
-            remove_path(folder, path, seen)
+            remove_path(folder, path, expected)
         except ChangedMeanwhileError:
             return False
         remove_empty_folders(folder, path)

@@ -88,7 +88,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
 
     No link is followed. Raises `OSError` if the disk is full.
     """
-    left = min(most_bytes, shutil.disk_usage(target).free // 2)
+    remaining_bytes = min(most_bytes, shutil.disk_usage(target).free // 2)
     stamps: dict[str, str] = {}
     copied: list[str] = []
     refused: list[str] = []
@@ -99,7 +99,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
         if is_there(target / name):
             continue
         measured = _measure(source / name)
-        if measured is None or measured[1] > left:
+        if measured is None or measured[1] > remaining_bytes:
             why = (
                 "too many files"
                 if measured is None
@@ -109,7 +109,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             continue
         if not _copy_path(source, target, name, unread, outside):
             continue
-        left -= measured[1]
+        remaining_bytes -= measured[1]
         if (target / name / "pyvenv.cfg").is_file():
             _relocate_environment(target / name, source, target)
         stamps[path] = stamp_path(target / name)
@@ -249,12 +249,12 @@ def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, 
     root = f"{source}{os.sep}"
 
     def relink(path: str, link: str) -> str:
-        whole = join_path(os.path.dirname(path), link)
-        if f"{whole}{os.sep}".startswith(root):
-            return str(target / whole[len(root) :]) if os.path.isabs(link) else link
+        full_path = join_path(os.path.dirname(path), link)
+        if f"{full_path}{os.sep}".startswith(root):
+            return str(target / full_path[len(root) :]) if os.path.isabs(link) else link
         if "/bin/python" not in path:
-            outside.append(f"{path.removeprefix(root)} to {whole}")
-        return whole
+            outside.append(f"{path.removeprefix(root)} to {full_path}")
+        return full_path
 
     return relink
 

@@ -138,7 +138,7 @@ def _listed(record: WorktreeRecord, store: SnapshotStore, files: ProjectFiles | 
     Copies of ignored files are no part of the changes, even if the worktree has other ignore rules.
     """
     if files is not None:
-        paths = [*files.tracked, *files.others]
+        paths = [*files.tracked, *files.untracked]
     else:
         paths = [path for path in store.list_others() if not path.endswith(b"/")]
     return drop_carried(paths, read_carried(record.home))
@@ -151,14 +151,16 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
     query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
     base = store.list_base()
     carried = ((path, stamp) for path, stamp in read_carried(record.home).items() if not _is_cache(os.fsencode(path)))
-    same = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
-    for path in drop_carried(git.items(*query), same):
+    unchanged = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
+    for path in drop_carried(git.items(*query), unchanged):
         # A cache with a `.gitignore` of its own is listed file by file.
         if path in base or _is_cache(path):
             continue
-        if path.endswith(b"/") and any(base_path.startswith(path) for base_path in (*base, *map(os.fsencode, same))):
+        if path.endswith(b"/") and any(
+            base_path.startswith(path) for base_path in (*base, *map(os.fsencode, unchanged))
+        ):
             files = list_below(record.folder, path.rstrip(b"/"))
-            yield from (os.fsdecode(ignored) for ignored in drop_carried(files, same) if ignored not in base)
+            yield from (os.fsdecode(ignored) for ignored in drop_carried(files, unchanged) if ignored not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
 

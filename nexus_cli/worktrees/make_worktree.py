@@ -74,7 +74,7 @@ class ProjectFiles:
     sparse: tuple[bytes, ...]
     """Tracked files that are left out of the work tree on purpose."""
     tracked: tuple[bytes, ...]
-    others: tuple[bytes, ...]
+    untracked: tuple[bytes, ...]
     """Files that are neither tracked nor ignored."""
     submodules: tuple[bytes, ...]
     nested: tuple[bytes, ...]
@@ -129,14 +129,14 @@ def list_files(git: Git) -> ProjectFiles:
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index refers to a file outside the project: {os.fsdecode(odd)}")
-    others = git.items(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z")
+    untracked = git.items(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z")
     return ProjectFiles(
         tuple(staged),
         tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
         tuple(dict.fromkeys(path for head, path in entries if not head.startswith(SUBMODULE))),
-        tuple(path for path in others if not path.endswith(b"/")),
+        tuple(path for path in untracked if not path.endswith(b"/")),
         tuple(path for head, path in entries if head.startswith(SUBMODULE)),
-        tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
+        tuple(path.rstrip(b"/") for path in untracked if path.endswith(b"/")),
     )
 
 
@@ -156,8 +156,8 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    others, environments = split_environments(map(os.fsdecode, files.others))
-    files = replace(files, others=tuple(map(os.fsencode, others)))
+    untracked, environments = split_environments(map(os.fsdecode, files.untracked))
+    files = replace(files, untracked=tuple(map(os.fsencode, untracked)))
     main = repository_git(record)
     record = create_branch(record, main)
     record.folder.mkdir()
@@ -186,9 +186,9 @@ def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
         index = Path(name, "index")
         git = own_repository_git(record)
         git = replace(git, variables={**git.variables, "GIT_INDEX_FILE": str(index)}, writes=(index.parent,))
-        git.items("update-index", "-z", "--index-info", given=files.staged)
+        git.items("update-index", "-z", "--index-info", inputs=files.staged)
         if files.sparse:
-            git.items("update-index", "--skip-worktree", "-z", "--stdin", given=files.sparse)
+            git.items("update-index", "--skip-worktree", "-z", "--stdin", inputs=files.sparse)
         # Exits with an error if a file differs from the index.
         git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
         if index.is_file() and not index.is_symlink():
@@ -197,7 +197,7 @@ def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
     """Return the paths to copy: those of git, instructions and settings, without nexus's own folders."""
-    carried = {*files.tracked, *files.others, *_instructions(root)}
+    carried = {*files.tracked, *files.untracked, *_instructions(root)}
     own_folders = _own_folders(root)
     return [path for path in carried if not path.startswith(own_folders)]
 

@@ -204,14 +204,14 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     tip, head = read_tips(own_git, record.branch)
     published = read_published(record)
     branch, last = list(published.items())[-1]
-    others = list_own_references(record).values() if everything else ()
-    new = {commit for commit in (tip, head, *others) if commit not in ("", record.start, last)}
+    own_tips = list_own_references(record).values() if everything else ()
+    new = {commit for commit in (tip, head, *own_tips) if commit not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
         variables = {**main.variables, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
         lent = replace(main, variables=variables, reads=(record.folder / ".git/objects",))
-        wanted = "".join(f"{revision}\n" for revision in (*new, "--not", record.start))
-        pack = lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=wanted.encode())
+        revisions = "".join(f"{revision}\n" for revision in (*new, "--not", record.start))
+        pack = lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
         with writing_git(record, main) as writer:
             writer.run("index-pack", "--stdin", stdin=pack)
     if tip in ("", last):
@@ -226,10 +226,10 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
             _save_published(record, {**published, branch: tip})
             return ""
         for number in range(2, _BRANCHES):
-            other = f"{record.branch}-{number}"
-            if not writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]:
-                _save_published(record, {**published, other: tip})
-                return f"branch {branch} was moved, deleted or checked out: the commits are on {other}"
+            free_branch = f"{record.branch}-{number}"
+            if not writer.try_run("update-ref", f"refs/heads/{free_branch}", tip, "0" * len(tip))[0]:
+                _save_published(record, {**published, free_branch: tip})
+                return f"branch {branch} was moved, deleted or checked out: the commits are on {free_branch}"
     raise GitError(f"no branch whose name begins with {record.branch} could be created")
 
 
@@ -300,11 +300,11 @@ def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:
 def list_own_references(record: WorktreeRecord) -> dict[str, str]:
     """Return the references that were created or moved in a worktree, its branch apart, with their objects: branches,
     tags, the stash."""
-    got = read_references(record)
+    received = read_references(record)
     return {
         os.fsdecode(name): oid.decode()
         for name, oid in _list_references(own_repository_git(record), record, ("refs/remotes/", HOLDS)).items()
-        if got.get(name) != oid
+        if received.get(name) != oid
     }
 
 
@@ -341,12 +341,18 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
         yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, git_dir), writes=writes)
 
 
-def _list_references(git: Git, record: WorktreeRecord, others: tuple[str, ...] = _NOT_COPIED) -> dict[bytes, bytes]:
+def _list_references(
+    git: Git, record: WorktreeRecord, excluded_prefixes: tuple[str, ...] = _NOT_COPIED
+) -> dict[bytes, bytes]:
     """Return the references of a repository with their objects, without the branch of the worktree and those that
-    begin with `others`; by default those that a worktree shares with the project's repository."""
+    begin with `excluded_prefixes`; by default those that a worktree shares with the project's repository."""
     references = _parse(git.run("for-each-ref", "--format=%(objectname) %(refname)"))
     mine = os.fsencode(f"refs/heads/{record.branch}")
-    return {name: oid for name, oid in references.items() if name != mine and not os.fsdecode(name).startswith(others)}
+    return {
+        name: oid
+        for name, oid in references.items()
+        if name != mine and not os.fsdecode(name).startswith(excluded_prefixes)
+    }
 
 
 def _read_settings(git_dir: Path, name: str) -> bytes | None:

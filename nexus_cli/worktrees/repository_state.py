@@ -70,9 +70,9 @@ def list_commits(folder: Path, reach: str, form: str, most: int, *, seconds: flo
 
 def _run_git(folder: Path, seconds: float, *arguments: str) -> bytes:
     """Return the output of git in a folder, without filters; b"" without git, or if it fails."""
-    if (found := find_git(folder)) is None:
+    if (plain_git := find_git(folder)) is None:
         return b""
-    git = replace(found, seconds=seconds)
+    git = replace(plain_git, seconds=seconds)
     with suppress(GitError, OSError):
         return git.run(*(git.without_filters() if "status" in arguments else ()), *arguments)
     return b""

@@ -108,11 +108,11 @@ class SnapshotStore:
         """Return a copy of `tree` in which these entries (mode, blob, path) replace the ones at their paths."""
         with self._draft_index() as git:
             git.run("read-tree", tree)
-            gone = [path for mode, _, path in entries if mode == MISSING]
-            _update(git, (), gone)
+            deleted = [path for mode, _, path in entries if mode == MISSING]
+            _update(git, (), deleted)
             lines = [f"{mode} {blob}\t".encode() + path for mode, blob, path in entries if mode != MISSING]
             if lines:
-                git.items("update-index", "--replace", "-z", "--index-info", given=lines)
+                git.items("update-index", "--replace", "-z", "--index-info", inputs=lines)
             return git.line("write-tree")
 
     def hold(self, tree: str, start: str) -> None:
@@ -208,13 +208,13 @@ class BlobReader:
         head = self._child.stdout.readline().split()
         if len(head) != 3 or head[1] != b"blob":
             raise GitError(f"object {blob[:12]} of the worktree's snapshot is missing")
-        left = int(head[2])
-        while left:
-            piece = self._child.stdout.read(min(left, _PIECE))
+        remaining = int(head[2])
+        while remaining:
+            piece = self._child.stdout.read(min(remaining, _PIECE))
             if not piece:
                 raise GitError(f"object {blob[:12]} of the worktree's snapshot could not be read")
             file.write(piece)
-            left -= len(piece)
+            remaining -= len(piece)
         self._child.stdout.read(1)
 
     def read(self, blob: str) -> bytes:
@@ -241,9 +241,9 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
 
 def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:
     if absent:
-        git.items("update-index", "--force-remove", "-z", "--stdin", given=absent)
+        git.items("update-index", "--force-remove", "-z", "--stdin", inputs=absent)
     if present:
-        git.items("update-index", "--add", "--replace", "-z", "--stdin", given=present)
+        git.items("update-index", "--add", "--replace", "-z", "--stdin", inputs=present)
 
 
 def _limit_to(paths: Sequence[str]) -> tuple[str, ...]:

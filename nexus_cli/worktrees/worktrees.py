@@ -141,7 +141,7 @@ class WorktreeStay:
 
 def check_name(name: str) -> None:
     """Raise `UsageError` unless `name` can name a folder and a branch."""
-    shown = mask_unprintable(name[:LONGEST])
+    printable = mask_unprintable(name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
         why = f"the name has more than {LONGEST} characters"
@@ -150,7 +150,7 @@ def check_name(name: str) -> None:
     elif ".." in name or name.endswith((".", ".lock")):
         why = "git does not allow this branch name"
     if why:
-        raise UsageError(f"no worktree '{shown}'", why, "Choose another name")
+        raise UsageError(f"no worktree '{printable}'", why, "Choose another name")
 
 
 def enter_worktree(project_root: Path, name: str) -> WorktreeStay:

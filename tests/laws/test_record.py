@@ -28,7 +28,7 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     WORTH_SHARE,
     own_words_room,
 )
-from nexus_cli.conversation.compaction.summary_head import ANSWERED, SAID
+from nexus_cli.conversation.compaction.summary_head import ANSWERED, PERSON_WORDS_TITLE
 from nexus_cli.conversation.compaction.work_record import RECORD
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionDone
@@ -152,7 +152,7 @@ def assert_law(session: Session, play: Play, goals: dict[str, str], done: Compac
     ledger = session.record
     assert ledger is not None
 
-    said = notes[notes.index(SAID) :].partition(ANSWERED)[0] if SAID in notes else ""
+    said = notes[notes.index(PERSON_WORDS_TITLE) :].partition(ANSWERED)[0] if PERSON_WORDS_TITLE in notes else ""
     missing = newest_first(play.said, lambda words: words in text or quoted(words) in said)
     if missing:
         absent = [words for words in missing if words.partition(":")[0] not in f"{text}\n{said}"]

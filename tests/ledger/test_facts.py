@@ -67,7 +67,7 @@ def test_proposals_are_listed_first_and_found_by_no_search(ledger: Ledger) -> No
     keep(ledger, "answers in German", USER)
     assert texts(ledger.facts.list_facts("/p")) == ["deploy with heroku", "answers in German", "deploy with fly"]
     assert texts(ledger.facts.search("deploy", "/p")) == ["deploy with fly"]
-    assert texts(ledger.facts.kept("/p")) == ["answers in German", "deploy with fly"]
+    assert texts(ledger.facts.read_kept("/p")) == ["answers in German", "deploy with fly"]
     waits = ledger.facts.list_facts(state=PROPOSED)[0]
     accepted = ledger.facts.accept(waits.id, LATER)
     assert accepted and accepted.state is KEPT and ledger.facts.accept(waits.id, LATER) == accepted
@@ -295,6 +295,6 @@ def test_a_fact_that_is_forgotten_while_another_thread_reads_is_not_known_afterw
 
     with monkeypatch.context() as patch:
         patch.setattr(ledger.db, "_add_recent", forgotten_meanwhile)
-        assert facts.kept("") == [kept]
+        assert facts.read_kept("") == [kept]
     writer.join()
-    assert facts.kept("") == []
+    assert facts.read_kept("") == []

@@ -24,7 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, SessionLog, file_journal, memory_copy
-from nexus_cli.ledger.lane_log import SEEN
+from nexus_cli.ledger.lane_log import SEEN_FILES_QUERY
 
 NOTE = Memo("pin", AT, 1, {"text": "the same words"})
 BEFORE = "before the failure"
@@ -169,7 +169,7 @@ def test_a_session_reads_all_that_it_recorded_before_meanwhile_and_after(tmp_pat
     assert [one.message.content for one in live.lanes[2].read(3, 3)] == [BEFORE]
     assert [log.agent for log in live.lanes] == ["main", "compact", "reflect"]
     assert live.log.memos("pin") == [NOTE] * 4 and live.log.next_drop() == "d2"
-    assert [row[3] for row in live.ledger.db.all(SEEN, live.log.lane, 9)] == [AT]
+    assert [row[3] for row in live.ledger.db.all(SEEN_FILES_QUERY, live.log.lane, 9)] == [AT]
     live.close()
 
 

@@ -210,4 +210,4 @@ def test_a_server_of_a_project_gets_no_key_of_a_provider(home: Path, entry: dict
     with pytest.raises(ValueError, match="only your own servers can get a provider key"):
         parse_entry("one", entry, environ, "project", ".mcp.json", home)
     made = parse_entry("one", entry, environ)
-    assert made is not None and "secret" not in made.shown
+    assert made is not None and "secret" not in made.display_target

@@ -418,7 +418,7 @@ def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_wi
     for line, output, pipe, is_told in pipes:
         permission.begin_turn()
         failed = describe_failed_part(line, pipe, passes_answers=True)
-        done = ProcessResult(output, 0, 0, timed_out=False, left=0)
+        done = ProcessResult(output, 0, 0, timed_out=False, killed=0)
         text = _format_result(line, done, 120, sandbox, pipe, failed)
         assert ("ran read-only" in text) is is_told, line
     permission.begin_turn()

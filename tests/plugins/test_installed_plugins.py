@@ -81,12 +81,12 @@ def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_
     plugin = read_plugin(make_hookify(tmp_path / "two"))
     with pytest.raises(NexusError, match="with this name is already installed"):
         store_plugin(plugin, PluginSource("two"), plugin.items, PluginSource("two"), is_new=True)
-    assert find_plugin("hookify").source == find_plugin("hookify").named == PluginSource(str(tmp_path / "one"))
+    assert find_plugin("hookify").source == find_plugin("hookify").update_source == PluginSource(str(tmp_path / "one"))
     store_plugin(plugin, PluginSource("two"), plugin.items, PluginSource("two"))
     assert [path.name for path in plugins_root().iterdir()] == ["hookify"]
     named = PluginSource("/home/user@corp/repo", inner="p", ref="main")
     store_plugin(plugin, PluginSource("/home/user@corp/repo", "1" * 40, "p"), plugin.items, named)
-    assert find_plugin("hookify").named == named
+    assert find_plugin("hookify").update_source == named
 
 
 def test_each_change_of_the_copy_is_seen_in_the_same_process(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_repository_is_named_with_a_commit_a_branch_or_a_plugin(tmp_path: Path
     assert parse_source(text, tmp_path) == PluginSource(place, "", "", "HEAD")
     assert parse_source(f"{text}@{commit}:plugins/x", tmp_path) == PluginSource(place, commit, "plugins/x")
     assert parse_source(f"{text}@feature/one:x", tmp_path) == PluginSource(place, "", "x", "feature/one")
-    assert parse_source(f"{place}@{commit}:plugins/x", tmp_path).shown == f"{place}@{commit}:plugins/x"
+    assert parse_source(f"{place}@{commit}:plugins/x", tmp_path).text == f"{place}@{commit}:plugins/x"
     for wrong in (f"{text}@{commit}:../x", f"{text}@-x", f"{text}:/etc"):
         with pytest.raises(NexusError, match="not a folder in a repository"):
             parse_source(wrong, tmp_path)

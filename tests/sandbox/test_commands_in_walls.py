@@ -63,7 +63,7 @@ def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> N
             f"(setsid sh -c 'sleep 0.1; echo x > $OUT/daemon; exec sleep {mark}' >&- 2>&- &) ; "
             f"for i in $(seq 50); do sleep {mark} & done; sleep 0.3"
         )
-        return done.left, running(mark), (scene.out / "daemon").exists()
+        return done.killed, running(mark), (scene.out / "daemon").exists()
 
     left, still, escaped = in_scene(ground, act)
     assert left >= 50 and not still and not escaped

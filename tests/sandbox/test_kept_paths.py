@@ -34,7 +34,7 @@ def profile_of(scene: Scene, *, mounts: bool) -> SandboxProfile:
     tools = discover_tools()
     rules = RuleSet(tuple(parse_rule("deny", text, tools) for text in RULES))
     kept, patterns = find_kept_paths(rules, scene.project)
-    return replace(scene.profile(), kept=kept, kept_patterns=patterns, mounts_kept=mounts)
+    return replace(scene.profile(), kept_paths=kept, kept_patterns=patterns, mounts_kept=mounts)
 
 
 def fill(scene: Scene) -> None:

@@ -268,7 +268,7 @@ def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
 
 def test_the_policy_of_macos_hides_what_is_hidden_in_a_shown_place() -> None:
     project, key = Path("/home/a/project"), Path("/home/a/project/.env")
-    profile = SandboxProfile("read", project, project, hidden=(key, Path("/home")), shown=(project,))
+    profile = SandboxProfile("read", project, project, hidden=(key, Path("/home")), revealed=(project,))
     words = seatbelt_arguments(profile, ["true"], [])
     places = [words[place + 1].partition("=") for place, word in enumerate(words) if word == "-D"]
     names = {name: path for name, _, path in places}

@@ -74,7 +74,7 @@ def test_settings_with_tokens_are_hidden_in_toolchains(ground: Ground) -> None:
 
 def test_settings_in_toolchains_are_hidden_on_macos_too(tmp_path: Path) -> None:
     names = [write(tmp_path / ".nvm/etc/npmrc"), tmp_path / ".nvm", tmp_path]
-    profile = SandboxProfile("read", Path("/p"), Path("/p"), hidden=(names[2], names[0]), shown=(names[1],))
+    profile = SandboxProfile("read", Path("/p"), Path("/p"), hidden=(names[2], names[0]), revealed=(names[1],))
     words = seatbelt_arguments(profile, ["true"], [])
     places = dict(word.split("=", 1) for word in words if word.startswith("P") and "=" in word)
     rules = [line for line in words[2].splitlines() if "subpath (param" in line]
@@ -264,18 +264,18 @@ def test_files_that_git_settings_name_are_shown_unless_a_password_hides_the_sett
     usual = write(tmp_path / ".config/git/ignore", "*.a\n")
     named, settings = write(tmp_path / "ignore", "*.o\n"), "[core]\n excludesFile = ~/ignore\n"
     own = write(tmp_path / ".gitconfig", settings)
-    assert set(read_git_settings(environ).shown) == {own, usual, named}
+    assert set(read_git_settings(environ).visible) == {own, usual, named}
     write(own, f"{settings}[github]\n token = {TOKEN}\n")
-    assert read_git_settings(environ).shown == (usual,)
+    assert read_git_settings(environ).visible == (usual,)
 
 
 def test_git_settings_are_read_again_where_a_file_changed(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    assert read_git_settings(environ).shown == ()
+    assert read_git_settings(environ).visible == ()
     own = write(tmp_path / ".gitconfig", "[include]\n path = later\n")
-    assert read_git_settings(environ).shown == (own,)
+    assert read_git_settings(environ).visible == (own,)
     later = write(tmp_path / "later", "[user]\n name = Me\n")
-    assert read_git_settings(environ).shown == (own, later)
+    assert read_git_settings(environ).visible == (own, later)
     write(later, f"[github]\n token = {TOKEN}\n")
     assert read_git_settings(environ).is_hidden
     write(later, "")
@@ -286,7 +286,7 @@ def test_git_settings_are_read_again_where_a_file_changed(tmp_path: Path) -> Non
 def test_a_setting_that_names_no_possible_file_is_left_out(tmp_path: Path) -> None:
     long = "a" * 300
     own = write(tmp_path / ".gitconfig", f"[include]\n path = {long}\n[core]\n excludesFile = {long}\n")
-    assert read_git_settings({"HOME": str(tmp_path)}).shown == (own,)
+    assert read_git_settings({"HOME": str(tmp_path)}).visible == (own,)
 
 
 def test_includes_of_any_condition_are_followed_and_a_safe_folder_counts_without_one(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_includes_of_any_condition_are_followed_and_a_safe_folder_counts_without
     other = write(tmp_path / "b.inc", f"[safe]\n directory = *\n[core]\n attributesFile = {tmp_path}/c\n")
     named = write(tmp_path / "c")
     settings = read_git_settings({"HOME": str(tmp_path)})
-    assert settings.shown == (first, inner, other, named)
+    assert settings.visible == (first, inner, other, named)
     assert settings.safe_directories == ("/one",)
 
 

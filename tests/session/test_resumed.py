@@ -110,7 +110,7 @@ def test_facts_of_a_moved_project_go_with_it_unless_the_new_folder_has_sessions(
     again = opened(Played(lambda request: "two"), moved, session.id)
     assert any("1 fact of" in notice for notice in again.notices) == is_new
     with the_ledger() as ledger:
-        assert [one.text for one in ledger.facts.kept(str(moved))] == ["Tests need a database"] * is_new
+        assert [one.text for one in ledger.facts.read_kept(str(moved))] == ["Tests need a database"] * is_new
 
 
 @pytest.mark.matrix

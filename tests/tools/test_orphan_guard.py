@@ -71,7 +71,7 @@ def test_processes_that_a_command_left_are_searched_for_once_if_there_are_none(
         return find_marked(mark, first)
 
     monkeypatch.setattr(process_tree, "_find_marked", find)
-    assert run_process(["true"], cwd=tmp_path, env=os.environ, stop=StopFlag(), seconds=60).left == 0
+    assert run_process(["true"], cwd=tmp_path, env=os.environ, stop=StopFlag(), seconds=60).killed == 0
     assert len(searches) == 1
 
 

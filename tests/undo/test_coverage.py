@@ -14,7 +14,7 @@ from undo.world import World, tree
 
 from nexus_cli.tree import read_state
 from nexus_cli.tree.read_state import StateReader
-from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
+from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.project_look import LINKED, SPECIAL_FILE
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
@@ -53,7 +53,7 @@ def test_a_file_above_all_that_a_look_copies_is_copied_if_the_person_says_so(
     world.write("data.db", "x" * 2_000_000)
     for most, what in ((3_000_000, "sha256"), (1_500_000, "link")):
         begun = ChangeJournal(world.data, most_file=most).begin(StepOwner(world.session, 1), "bash", "c", world.project)
-        assert begun.look is not None and begun.look.seen["data.db"].state.content.startswith(f"{what}:")
+        assert begun.look is not None and begun.look.states["data.db"].state.content.startswith(f"{what}:")
         assert bool(begun.not_covered) == (what == "link")
 
 
@@ -67,7 +67,7 @@ def test_nothing_to_undo_is_said_only_after_a_whole_look(world: World, monkeypat
     monkeypatch.setenv("HOME", str(world.project))
     assert "all of the project (the home folder" in run_command(world, lambda: world.write("a"))
     report = world.undo()
-    assert [one["path"] for one in report["not_covered"]] == [WHOLE] and not report["removed"]
+    assert [one["path"] for one in report["not_covered"]] == [PROJECT_ITSELF] and not report["removed"]
 
 
 @pytest.mark.matrix

@@ -23,7 +23,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, LINK, PIPE, FileState
 from nexus_cli.tree.read_state import MOST_COPIED, StateReader
 from nexus_cli.undo import project_look
-from nexus_cli.undo.coverage import REBUILT, WHOLE
+from nexus_cli.undo.coverage import PROJECT_ITSELF, REBUILT
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
@@ -401,7 +401,7 @@ def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
         (root / "run.sh").unlink()
         (root / "made").touch()
     (step,) = read_steps(data, "session")
-    assert step.not_covered == ((WHOLE, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
+    assert step.not_covered == ((PROJECT_ITSELF, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
     assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
@@ -434,7 +434,7 @@ def test_a_walk_that_takes_long_leaves_the_time_to_keep_files(tmp_path: Path, mo
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     monkeypatch.setattr(project_look._Walk, "note_pairs", slowly)
     begun = ChangeJournal(data).begin(OWNER, "bash", "c1", root)
-    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+    assert begun.look is not None and begun.look.states["f"].state.content.startswith("sha256:")
 
 
 def test_a_file_that_there_was_no_time_for_is_named_and_kept_by_a_later_look(
@@ -452,7 +452,7 @@ def test_a_file_that_there_was_no_time_for_is_named_and_kept_by_a_later_look(
         assert begun.not_covered == {"f": UNCOPIED}
         journal.end(begun)
     begun = journal.begin(OWNER, "bash", "c1", root)
-    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+    assert begun.look is not None and begun.look.states["f"].state.content.startswith("sha256:")
     assert not begun.not_covered
 
 
@@ -465,7 +465,7 @@ def test_hard_links_are_known_as_the_same_file_until_one_is_left(tmp_path: Path)
     for name in ("", "c", "a"):
         (root / name).unlink() if name else None
         with followed(journal, root):
-            pairs.append({path: one.state.pair for path, one in journal._projects[root]._last.seen.items()})
+            pairs.append({path: one.state.pair for path, one in journal._projects[root]._last.states.items()})
     first = {"one": "", "a": "a", "b": "a"}
     assert pairs == [first | {"c": ""}, first, {"one": "", "b": ""}]
 
@@ -515,7 +515,7 @@ def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
     journal.end(journal.begin(OWNER, "bash", "", home))
     (step,) = read_steps(tmp_path / "data", "session")
     ((path, why),) = step.not_covered
-    assert path == WHOLE and "home folder" in why and not step.changes
+    assert path == PROJECT_ITSELF and "home folder" in why and not step.changes
 
 
 # -- random trees and commands -----------------------------------------------------------------------------------------

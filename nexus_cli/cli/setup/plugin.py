@@ -78,13 +78,13 @@ def update(
     installed = find_plugin(name)
     installed_source = installed.source
     if place and installed_source.commit and "@" not in place and not os.path.isdir(place):
-        place = replace(installed_source, commit=place).shown
-    chosen = parse_source(place, Path.cwd()) if place else installed.named
+        place = replace(installed_source, commit=place).text
+    chosen = parse_source(place, Path.cwd()) if place else installed.update_source
     with open_source(chosen) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
             why = f"the plugin in this source is called {plugin.name}"
-            raise UsageError(f"plugin {name}", why, f"Run: nexus plugin add {one_line(chosen.shown)}")
+            raise UsageError(f"plugin {name}", why, f"Run: nexus plugin add {one_line(chosen.text)}")
         return _accept(source, plugin, opened.source, chosen, installed, accept_all, yes or ())
 
 
@@ -106,13 +106,13 @@ def _accept(
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     problems = _try_items(plugin, source.folder())
     active_keys = [key for key, state in states.items() if state == "active"]
-    is_same = before is not None and (place, named_source) == (before.source, before.named)
+    is_same = before is not None and (place, named_source) == (before.source, before.update_source)
     if before and is_same and not diff and not before.changed and len(active_keys) == len(states):
         pinned = f" It is pinned to a commit; to use a newer commit: nexus plugin update {plugin.name} BRANCH"
         source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named_source.commit else ''}")
     else:
         asking = [key for key in states if key not in active_keys]
-        plugin_value = plugin_object(plugin, place.shown, states, problems)
+        plugin_value = plugin_object(plugin, place.text, states, problems)
         chosen = _choose(source, plugin_value, asking, diff, accept_all, yes)
         if not [*active_keys, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")

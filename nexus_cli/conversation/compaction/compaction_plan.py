@@ -52,7 +52,7 @@ NOTE_TOKENS = 260
 """Room for the prefix, the introduction, the headings and the lines that name drops."""
 
 
-NAMED = 5
+MOST_NAMED = 5
 """Most messages that are named as staying among the summarized ones."""
 
 
@@ -101,7 +101,7 @@ class CompactionPlan:
     """Pins repeated after the summary, without those of kept messages."""
     crowded: tuple[Quote, ...] = ()
     """Pins that do not fit their share."""
-    said: tuple[tuple[int, str], ...] = ()
+    user_texts: tuple[tuple[int, str], ...] = ()
     """Entry and text of the person's messages in the summarized part, as far as they were read."""
     answers: tuple[Quote, ...] = ()
     """Quotations of the assistant's last texts from the summarized part, oldest first."""
@@ -109,7 +109,7 @@ class CompactionPlan:
     """Tokens that the record may take."""
 
     @property
-    def asked(self) -> int:
+    def requested_tokens(self) -> int:
         """The tokens that the summarizer is asked to keep to."""
         return int(self.summary_cap * ASKED_SHARE)
 
@@ -136,7 +136,7 @@ class CompactionPlan:
         ranges = subtract_ranges(first, last, unseen)
         alone = {a for a, b in ranges if a == b and a in staying}
         inside = [entry for entry in staying if entry not in alone]
-        names = ", ".join(map(str, inside[:NAMED])) + (", ..." if len(inside) > NAMED else "")
+        names = ", ".join(map(str, inside[:MOST_NAMED])) + (", ..." if len(inside) > MOST_NAMED else "")
         return format_ranges([span for span in ranges if span[0] not in alone]) + (f" without {names}" if names else "")
 
     @property
@@ -168,9 +168,11 @@ class CompactionPlan:
     def shown_entries(self, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
         """Return the entries that the new window with these quotes shows verbatim, and those that it shows in part."""
         cut = {item.entry for item in (*self.removed, *self.kept) if item.form is ItemForm.ELIDED}
-        whole = {item.entry for item in self.kept if item.form is ItemForm.FULL} | {pin.entry for pin in self.pins}
-        whole |= {quote.entry for quote in quotes if quote.whole} - cut
-        return whole, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - whole
+        full_entries = {item.entry for item in self.kept if item.form is ItemForm.FULL} | {
+            pin.entry for pin in self.pins
+        }
+        full_entries |= {quote.entry for quote in quotes if quote.whole} - cut
+        return full_entries, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - full_entries
 
     def place_of(self, pin: Quote) -> str:
         """Return the place of a pin in the new window: `window` (unchanged), `summary` (quoted below it) or `dropped`
@@ -223,9 +225,9 @@ def plan(
     wide = room - reserved + (half if beyond.newest else 0)
     first = _first_kept(beside, room - reserved, wide, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
-    gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
-    most = sum(map(sum_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
-    if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in gone):
+    summarized = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
+    most = sum(map(sum_tokens, summarized)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in summarized):
         return None
     kept_items = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - (stays := sum_tokens(kept_items))
@@ -236,15 +238,19 @@ def plan(
     crowded = tuple(pin for pin in repeated if pin not in stay)
     free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
-    shown = {s.entry for s in kept_items if s.shows_entry} | {pin.entry for pin in stay}
-    candidates = tuple(pair for pair in messages if pair[0] not in shown)
+    visible = {s.entry for s in kept_items if s.shows_entry} | {pin.entry for pin in stay}
+    candidates = tuple(pair for pair in messages if pair[0] not in visible)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
-    last = words.choose_quotes((final for final in finals if final[0] not in shown), max(0, min(beyond.answers, free)))
+    last = words.choose_quotes(
+        (final for final in finals if final[0] not in visible), max(0, min(beyond.answers, free))
+    )
     used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
     longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)
-    return CompactionPlan(gone, kept_items, quotes, cap, longest, total, stay, crowded, candidates, last, record_room)
+    return CompactionPlan(
+        summarized, kept_items, quotes, cap, longest, total, stay, crowded, candidates, last, record_room
+    )
 
 
 def _repeated(
@@ -285,8 +291,8 @@ def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
 def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], *, is_whole: bool = False) -> list[int]:
     """Return the tokens of `rows` by the group that shows their entry, with `is_whole` not shortened; tokens of entries
     without a group count with the first."""
-    shown = ((index, item) for index, group in enumerate(groups) for item in group if item.shows_entry)
-    places = {item.entry: index for index, item in shown if not is_whole or item.form is ItemForm.FULL}
+    shown_items = ((index, item) for index, group in enumerate(groups) for item in group if item.shows_entry)
+    places = {item.entry: index for index, item in shown_items if not is_whole or item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for entry, cost in rows:
         tokens[places.get(entry, 0)] += cost
@@ -336,7 +342,7 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     return first
 
 
-def _without_shown(pins: Sequence[Quote], kept: Sequence[WindowItem]) -> list[Quote]:
+def _without_shown(pins: Sequence[Quote], kept_items: Sequence[WindowItem]) -> list[Quote]:
     """Return the pins that no kept message shows completely."""
-    shown = {item.entry for item in kept if item.form is ItemForm.FULL}
-    return [pin for pin in pins if pin.entry not in shown]
+    full_entries = {item.entry for item in kept_items if item.form is ItemForm.FULL}
+    return [pin for pin in pins if pin.entry not in full_entries]

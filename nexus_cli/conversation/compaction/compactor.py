@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, fit_labelled
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import (
-    TOLD,
+    LONGEST_SENT_AT_ONCE,
     add_pin,
     describe_pinning,
     list_pins,
@@ -66,7 +66,7 @@ class DraftedWindow:
     drops: Sequence[Drop]
     rules: Sequence[Sequence[object]]
     """The person's rules in force, for the memo of the compaction."""
-    kept: JsonObject
+    figures: JsonObject
     """The number of messages, answers and work items that it keeps, and of those that it omits."""
 
 
@@ -101,23 +101,23 @@ class Compactor:
         """
         room, count = self.pins_room, self.count
         before, added = list_pins(self.conversation), add_pin(self.conversation, target, count, room)
-        there = list_pins(self.conversation)
-        tokens, used = added.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in there)
+        pins = list_pins(self.conversation)
+        tokens, used = added.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in pins)
         sentence = (
             f"{'already ' * (added in before)}{describe_pinning(added)}: {plural(tokens, 'token')}; "
             f"all pins use {used:,} of {room:,}"
         )
-        fitting = fit_labelled(there, room, count)
-        if crowded := [quote for quote in there if quote not in fitting]:
+        fitting = fit_labelled(pins, room, count)
+        if crowded := [quote for quote in pins if quote not in fitting]:
             sentence += f"; a summary will have no room for {name_pins(crowded)}, which can be recalled later"
-        if not added.entry and len(added.text) > TOLD:
+        if not added.entry and len(added.text) > LONGEST_SENT_AT_ONCE:
             sentence += "; too long to send now: the model gets the full text with the next summary"
         return added.pin, sentence
 
     def unpin(self, target: str) -> tuple[str, str]:
         """Remove a pin; return its id and a sentence about it. Raises as `remove_pin`."""
-        gone = remove_pin(self.conversation, target).pin
-        return gone, f"unpinned {gone}; its text remains in the window until the next compaction"
+        removed_id = remove_pin(self.conversation, target).pin
+        return removed_id, f"unpinned {removed_id}; its text remains in the window until the next compaction"
 
     def make_record(self) -> WorkRecord:
         """Return the record of the work from the ledger, without a look at its files."""
@@ -174,7 +174,7 @@ class Compactor:
         drops."""
         conversation, count, now = self.conversation, self.count, self.conversation.now()
         free = max(0, plan.summary_cap - count(summary.text))
-        rules, shown = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
+        rules, quoted_rules = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
@@ -192,7 +192,7 @@ class Compactor:
             _unquoted(plan, plan.quotes, messages),
             _unquoted(plan, plan.answers, self.work.answers),
             find_others(conversation, [quote.entry for quote in plan.quotes]),
-            shown,
+            quoted_rules,
             cut_drop,
         )
         items = head(plan, text, drop_id, clock=conversation.clock, measure=self.truncator.measure, more=additions)
@@ -241,9 +241,9 @@ def _kept_figures(
     commands = [item for item in record.items if item.kind == "command"]
     figures = {}
     for name, entries, quotes in (("words", messages, plan.quotes), ("answers", answers, plan.answers)):
-        whole, part = plan.shown_entries(quotes)
-        omitted = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
-        figures[name] = sum(entry in whole for entry in entries)
+        full_entries, part = plan.shown_entries(quotes)
+        omitted = [entry for entry in entries if entry <= plan.entries[1] and entry not in full_entries]
+        figures[name] = sum(entry in full_entries for entry in entries)
         figures[f"{name}_left"], figures[f"{name}_part"] = len(omitted), sum(entry in part for entry in omitted)
     return figures | {
         "files": sum(item.kind == "file" for item in record.items),
@@ -255,20 +255,20 @@ def _kept_figures(
 
 def _unquoted(plan: CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
     """Count the removed `entries` without a quote, and those quoted in part."""
-    whole, part = plan.shown_entries(quotes)
+    full_entries, part = plan.shown_entries(quotes)
     quoted = {quote.entry for quote in quotes}
-    missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
-    return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
+    missing = sum(entry <= plan.entries[1] and entry not in full_entries and entry not in part for entry in entries)
+    return Unquoted(missing, sum(entry in quoted and entry not in full_entries for entry in entries))
 
 
 def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRange]) -> Drop:
     """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
     replaces, because the window names no older drop of them any more."""
-    gone, first = plan.leaving, plan.entries[0]
-    tokens = sum_tokens(gone or plan.removed)
-    names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
+    leaving, first = plan.leaving, plan.entries[0]
+    tokens = sum_tokens(leaving or plan.removed)
+    names = format_ranges(ranges_of(item.entry for item in leaving)) if leaving else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
-    before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
+    before = subtract_ranges(first, min(item.entry for item in leaving) - 1, unseen) if leaving else ()
     what += f"; includes {format_ranges(before)}, summarized before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, at, plan.entries)

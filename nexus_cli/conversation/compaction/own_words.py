@@ -57,13 +57,13 @@ class OwnWords:
 
     def newest(self, texts: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
         """Return the first items of `texts`, up to one that does not fit into `room` tokens; the rest is not read."""
-        fitting, left, long = [], room, 0
+        fitting, remaining, long = [], room, 0
         for entry, text in texts:
             fitting.append((entry, text))
             cost = self.cost(text)
             long += cost > room
-            left -= cost if cost <= room else 0
-            if left < 0 or long > MOST_LONG:
+            remaining -= cost if cost <= room else 0
+            if remaining < 0 or long > MOST_LONG:
                 break
         return fitting
 
@@ -73,18 +73,18 @@ class OwnWords:
         A text larger than the whole room is cut to its share. The first other text that does not fit is cut to the rest
         of the room, and is the last one.
         """
-        quotes, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
+        quotes, remaining, remaining_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
         for entry, text in sorted(texts, reverse=True):
             cost = self.cost(text)
-            most = left if cost <= room else min(left, int(room * LONG_SHARE), left_of_long)
+            most = remaining if cost <= room else min(remaining, int(room * LONG_SHARE), remaining_of_long)
             if cost <= most:
                 quotes.append(Quote(entry, text, tokens=cost))
-                left -= cost
+                remaining -= cost
                 continue
             if short := self._cut(text, most):
                 quotes.append(Quote(entry, short, whole=False, tokens=self.cost(short)))
-                left -= quotes[-1].tokens
-                left_of_long -= quotes[-1].tokens
+                remaining -= quotes[-1].tokens
+                remaining_of_long -= quotes[-1].tokens
             if cost <= room:
                 break
         return tuple(reversed(quotes))

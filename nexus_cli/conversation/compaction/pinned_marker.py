@@ -57,13 +57,17 @@ class PinningTruncator(WindowTruncator):
         if place is None:  # only single messages were cut
             return head
         kept_items, texts = flatten(result.groups), [item.message.content for item in head]
-        whole = {item.entry for item in kept_items if item.form is ItemForm.FULL}
-        gone = [pin for pin in self.pins if pin.entry not in whole and not any(pin.labelled in text for text in texts)]
-        fitting = fit_labelled(gone, self.pins_room, self.count)
+        full_entries = {item.entry for item in kept_items if item.form is ItemForm.FULL}
+        hidden_pins = [
+            pin
+            for pin in self.pins
+            if pin.entry not in full_entries and not any(pin.labelled in text for text in texts)
+        ]
+        fitting = fit_labelled(hidden_pins, self.pins_room, self.count)
         summary = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
         rules = self.rules if not any(self.rules in text for text in texts) else ""
         words = self._words(conversation, kept_items, texts, {pin.entry for pin in fitting})
-        crowded = [pin for pin in gone if pin not in fitting]
+        crowded = [pin for pin in hidden_pins if pin not in fitting]
         pins = quote_pins(fitting, self._left_out_line(conversation, crowded, texts, drops))
         parts = [summary, rules, words, *pins, self._record_text(conversation, drops)]
         message = replace(head[place].message, content="\n\n".join(filter(None, parts)))
@@ -96,9 +100,9 @@ class PinningTruncator(WindowTruncator):
         pinned: Collection[int],
     ) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
-        shown = {item.entry for item in kept_items if item.shows_entry} | set(pinned)
+        visible = {item.entry for item in kept_items if item.shows_entry} | set(pinned)
         words = OwnWords(self.count)
-        every = words_before(conversation, conversation.last, shown)
+        every = words_before(conversation, conversation.last, visible)
         unquoted = (pair for pair in every if not any(quote_lines(pair[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(unquoted, self.words_room), self.words_room)
         return quote_words(chosen, find_others(conversation, [quote.entry for quote in chosen])).strip()

@@ -19,13 +19,13 @@ from nexus_cli.core.memo_kinds import PIN
 
 PINNED = "Pinned by the person, word for word:"
 LEFT_OUT = "[Pinned too, and left out here for room: {}"
-NAMED = 5
+MOST_NAMED = 5
 """Most pins without room that a line names."""
 FIND = "`nexus pin list` shows your newest messages by number; any other text is pinned as is"
 SHORTER = "Pin only the important part as text: nexus pin add TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
-TOLD = 500
+LONGEST_SENT_AT_ONCE = 500
 """Most characters of pinned text that is sent at once; longer text waits for the summary."""
 
 
@@ -33,12 +33,12 @@ def number_pins(memos: Iterable[Memo]) -> list[Memo]:
     """Return all memos of pins with their ids and the line that is `shown` to people."""
     numbered, newest = list[Memo](), 0
     for memo in memos:
-        pin, shown = str(memo.value["id"]), f"unpinned {memo.value['id']}"
+        pin, line = str(memo.value["id"]), f"unpinned {memo.value['id']}"
         if not memo.value.get("off"):
             newest += 1  # two processes may have written one id at the same time
             pin = f"p{newest}"
-            shown = describe_pinning(Quote(int(memo.value.get("entry", 0)), "", pin=pin))
-        numbered.append(replace(memo, value={**memo.value, "id": pin, "shown": shown}))
+            line = describe_pinning(Quote(int(memo.value.get("entry", 0)), "", pin=pin))
+        numbered.append(replace(memo, value={**memo.value, "id": pin, "shown": line}))
     return numbered
 
 
@@ -64,16 +64,16 @@ def add_pin(conversation: Conversation, target: str, count: Count, room: int | N
         raise UsageError(f"nexus pin add {target}".strip(), why, FIND)
     added = Quote(entry or 0, text)
     pins = list_pins(conversation)
-    same = next((pin for pin in pins if (pin.entry == entry if entry else pin.text == text)), None)
-    if same:
-        return same
+    existing = next((pin for pin in pins if (pin.entry == entry if entry else pin.text == text)), None)
+    if existing:
+        return existing
     added = replace(added, pin=f"p{1 + sum(not memo.value.get('off') for memo in conversation.memos(PIN))}")
     if room is not None and (tokens := added.labelled_tokens(count)) > room:
         why = f"the text has {tokens:,} tokens; the limit for all pins together is {room:,}"
         raise UsageError(f"nexus pin add {_short(target)}", why, SHORTER)
-    is_told = not entry and len(text) <= TOLD
-    told = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
-    conversation.memo(PIN, {"id": added.pin, "entry": added.entry, "text": added.text, **told})
+    is_told = not entry and len(text) <= LONGEST_SENT_AT_ONCE
+    notice = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
+    conversation.memo(PIN, {"id": added.pin, "entry": added.entry, "text": added.text, **notice})
     recorded = (pin for pin in reversed(list_pins(conversation)) if replace(pin, pin=added.pin) == added)
     return next(recorded, added)  # the ledger replaces surrogates: such a text is not found
 
@@ -82,13 +82,13 @@ def remove_pin(conversation: Conversation, target: str) -> Quote:
     """Remove the pin with this id, message number or text. Raises `UsageError` if there is none."""
     pins, target = list_pins(conversation), target.strip()
     entry = _number(target)
-    named = [pin for pin in pins if pin.pin == target.casefold()]
-    for pin in named or pins:
-        if named or target == pin.text or (entry and pin.entry == entry):
+    matching = [pin for pin in pins if pin.pin == target.casefold()]
+    for pin in matching or pins:
+        if matching or target == pin.text or (entry and pin.entry == entry):
             conversation.memo(PIN, {"id": pin.pin, "off": True})
             return pin
-    there = f"pins: {', '.join(pin.pin for pin in pins)}" if pins else "this session has none"
-    why = f"there is no such pin; {there}"
+    existing = f"pins: {', '.join(pin.pin for pin in pins)}" if pins else "this session has none"
+    why = f"there is no such pin; {existing}"
     raise UsageError(f"nexus pin remove {_short(target)}".rstrip(), why, "`nexus pin list` shows the pins")
 
 
@@ -124,19 +124,19 @@ def quote_pins(pins: Sequence[Quote], missing: str) -> list[str]:
 
 def name_pins(pins: Sequence[Quote]) -> str:
     """Name pins by their ids."""
-    return name_first([pin.pin for pin in pins], NAMED)
+    return name_first([pin.pin for pin in pins], MOST_NAMED)
 
 
 def are_left_out(pins: Sequence[Quote], texts: Sequence[str]) -> bool:
     """Return True if a line in one of `texts` names just these pins, each of them, as left out."""
     line = LEFT_OUT.format(name_pins(pins))
-    return len(pins) <= NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
+    return len(pins) <= MOST_NAMED and any(f"{line}{end}" in text for text in texts for end in ":]")
 
 
 def left_out_line(names: str, drop_id: str, *, recalls: bool) -> str:
     """Return the line that names pins without room, with their drop if the model `recalls` drops."""
-    way = f': recall("{drop_id}")' if recalls else ""
-    return f"{LEFT_OUT.format(names)}{way}]"
+    recall_hint = f': recall("{drop_id}")' if recalls else ""
+    return f"{LEFT_OUT.format(names)}{recall_hint}]"
 
 
 def pin_drop(pins: Sequence[Quote], drop_id: str, cause: Cause, at: str, count: Count) -> Drop:

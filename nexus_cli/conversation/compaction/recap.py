@@ -53,7 +53,7 @@ TRIGGER_SHARE = 0.25
 NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 """Speaker names for user messages that the person did not type, by source of the message."""
 _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
-_SEEN = "  [SEEN]"
+_SEEN_MARK = "  [SEEN]"
 """State of repeated messages of a space."""
 INTRODUCTION = """\
 This is a timeline of your run so far; "You" is yourself. The run was suspended while it waited, and now continues in \
@@ -107,8 +107,8 @@ def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence
     """
     conversation, count, last = compactor.conversation, compactor.count, compactor.conversation.last
     rooms = shares_of(compactor.budget, compactor.budget)
-    way = f'. The originals: recall("{drop_id}").]' if compactor.recalls else ".]"
-    parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
+    recall_hint = f'. The originals: recall("{drop_id}").]' if compactor.recalls else ".]"
+    parts = [f"{SUMMED.format(f'1 to {last}')}{recall_hint}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
     pins = list_pins(conversation)
     fitting = fit_labelled(pins, rooms.pins, count)
@@ -185,7 +185,7 @@ def make_recap(
             recap_lines.append(RecapLine(entry.id, text, space))
             room += reserved - count(text) if not is_full else 0
         elif quote is not None:
-            recap_lines.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
+            recap_lines.append(RecapLine(entry.id, _stamp(entry, _describe_message(quote.text, entry.message))))
         else:
             texts = _history_messages(message.content, history, is_new) if space else [""]
             if not space and not is_full:
@@ -207,7 +207,7 @@ def _history_messages(content: str, history: JsonObject, is_new: bool) -> list[s
     parts = history.get("parts", [[0, len(content), len(content)]])
     if is_new:
         return [content[start:end] for start, _, end in parts]
-    return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
+    return [content[start:state] + (_SEEN_MARK if state < end else "") for start, state, end in parts]
 
 
 def _trigger_text(entry: Entry, history: JsonObject, most: int, count: Count) -> str:
@@ -215,7 +215,7 @@ def _trigger_text(entry: Entry, history: JsonObject, most: int, count: Count) ->
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
     if history:
         for start, state, end in history.get("parts", ()):  # the end of a long message, its state, survives clipping
-            text = entry.message.content[start : state - end] + _SEEN
+            text = entry.message.content[start : state - end] + _SEEN_MARK
         return f"{elide_text(text, most, count, plain_marker).text} {TRIGGER_MARK}"
     return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
 
@@ -231,7 +231,7 @@ def _stamp(entry: Entry, text: str) -> str:
     return f"{format_stamp(entry.at)} {safe_line(name)}: {text}"
 
 
-def _said(words: str, message: Message) -> str:
+def _describe_message(words: str, message: Message) -> str:
     attached = split_attachments(message.content)[1]
     attachments = [f"{len(attached):,} characters attached"] * bool(attached)
     attachments += [f"image {safe_line(name)}" for name in message.image_names]
@@ -251,7 +251,7 @@ def _describe(
     if entry.actor == "nexus":
         return _stamp(entry, safe_line(message.content))
     words = neutralize(split_attachments(message.content)[0])
-    return _stamp(entry, _said(elide_text(words, max(64, most), count, plain_marker).text, message))
+    return _stamp(entry, _describe_message(elide_text(words, max(64, most), count, plain_marker).text, message))
 
 
 def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str, str]) -> str:

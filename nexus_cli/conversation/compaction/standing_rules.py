@@ -28,17 +28,17 @@ LONGEST_ASKED = 300
 _STANDING = re.compile(r"\b(?:never|always|only)\b", re.IGNORECASE)
 
 
-def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
-    """Return the sentences that contain these quotations, each once, in the order of the messages; `said` has entry and
-    text of the typed messages, newest first."""
+def find_rules(quotes: Sequence[str], messages: Iterable[tuple[int, str]]) -> list[Quote]:
+    """Return the sentences that contain these quotations, each once, in the order of the messages; `messages` are entry
+    and text of those typed, newest first."""
     unmatched, sentences = list(quotes), dict[tuple[int, str], None]()
-    for entry, text in said:
+    for entry, text in messages:
         if not unmatched:
             break
         looked = QuotedText(text)
-        there = [(quote, looked.find(quote)) for quote in unmatched]
-        sentences |= {(entry, words): None for _, words in there if words}
-        unmatched = [quote for quote, words in there if not words]
+        matches = [(quote, looked.find(quote)) for quote in unmatched]
+        sentences |= {(entry, words): None for _, words in matches if words}
+        unmatched = [quote for quote, words in matches if not words]
     return [Quote(entry, words) for entry, words in sorted(sentences, key=lambda pair: pair[0])]
 
 
@@ -51,8 +51,8 @@ def earlier_rules(conversation: Conversation) -> list[Quote]:
 def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Sequence[str]) -> list[Quote]:
     """Return the sentences with "never", "always" or "only" in the person's messages that `plan` summarizes, unless a
     summarizer was asked for them or the window shows them; [] if a summary `quoted` a rule of the person."""
-    messages, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
-    hidden = ((entry, text) for entry, text in messages if entry <= plan.entries[1] and entry not in shown)
+    messages, full_entries = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
+    hidden = ((entry, text) for entry, text in messages if entry <= plan.entries[1] and entry not in full_entries)
     every = (Quote(entry, sentence) for entry, text in hidden for sentence in QuotedText(text).sentences)
     quotes = [rule for rule in every if _STANDING.search(rule.text)]
     if not quotes or find_rules(quoted, messages):
@@ -84,8 +84,8 @@ def choose_rules(
     """Return the rules in force under `plan`, from the earlier ones and those that a summary `quoted` and the person
     typed; then those of them that the window must quote. `free` is the unused part of the summary's tokens."""
     earlier, most_rules = earlier_rules(conversation), int(budget * RULES_SHARE)
-    shown = plan.shown_entries(plan.quotes)[0]
+    full_entries = plan.shown_entries(plan.quotes)[0]
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
     in_force = fit_labelled(sorted(every.values(), key=lambda rule: rule.entry), most_rules, count)
     room = min(most_rules, free + rules_tokens(conversation, count))
-    return in_force, fit_labelled([rule for rule in in_force if rule.entry not in shown], room, count)
+    return in_force, fit_labelled([rule for rule in in_force if rule.entry not in full_entries], room, count)

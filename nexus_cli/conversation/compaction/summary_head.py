@@ -25,10 +25,10 @@ from nexus_cli.core.summary_message import create_summary_message
 from nexus_cli.text.untrusted_text import named_drops, neutralize
 
 RULED = "What the person laid down, word for word; later words win over earlier ones:"
-SAID = "What the person said in them, word for word:"
+PERSON_WORDS_TITLE = "What the person said in them, word for word:"
 NOTHING_ELSE = "[In these messages the person said nothing else.]"
 NOTHING = "[In these messages the person said nothing.]"
-OTHERS = "What others said in them, word for word (a program, a model, other members; not the person):"
+OTHERS_WORDS_TITLE = "What others said in them, word for word (a program, a model, other members; not the person):"
 ANSWERED = "What the assistant said last in its turns, word for word:"
 _ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
 """The end of a sentence or a line, with the space after it."""
@@ -62,7 +62,7 @@ class Additions:
     """Messages of the person."""
     answers: Unquoted = Unquoted()
     """The assistant's last texts."""
-    others: Collection[int] = ()
+    others_messages: Collection[int] = ()
     """The messages whose words are not the person's."""
     rules: Sequence[Quote] = ()
     """The person's standing instructions that no quotation shows."""
@@ -109,11 +109,13 @@ def quote_rules(rules: Sequence[Quote]) -> str:
     return list_labelled(RULED, rules)
 
 
-def quote_words(chosen: Sequence[Quote], others: Collection[int], gaps: Sequence[str] = (), end: str = "") -> str:
+def quote_words(
+    chosen: Sequence[Quote], others_messages: Collection[int], gaps: Sequence[str] = (), end: str = ""
+) -> str:
     """Quote the person's words, then those of others, each under their title; `NOTHING` alone needs none."""
-    own = [quote for quote in chosen if quote.entry not in others]
-    own_words = f"\n\n{NOTHING}" if end == NOTHING else _quotations(SAID, own, gaps, end)
-    return own_words + _quotations(OTHERS, [quote for quote in chosen if quote.entry in others])
+    own = [quote for quote in chosen if quote.entry not in others_messages]
+    own_words = f"\n\n{NOTHING}" if end == NOTHING else _quotations(PERSON_WORDS_TITLE, own, gaps, end)
+    return own_words + _quotations(OTHERS_WORDS_TITLE, [quote for quote in chosen if quote.entry in others_messages])
 
 
 def _gaps(unquoted: Unquoted, noun: str, drop_id: str, recalls: bool) -> list[str]:
@@ -121,8 +123,8 @@ def _gaps(unquoted: Unquoted, noun: str, drop_id: str, recalls: bool) -> list[st
     lines = [missing_line(unquoted.missing, f"earlier {noun}", drop_id, recalls)] if unquoted.missing else []
     if unquoted.cut:
         verb = "is" if unquoted.cut == 1 else "are"
-        way = f': recall("{drop_id}")' if recalls else ""
-        lines.append(f"[{unquoted.cut} of the {noun}s below {verb} quoted in part{way}]")
+        recall_hint = f': recall("{drop_id}")' if recalls else ""
+        lines.append(f"[{unquoted.cut} of the {noun}s below {verb} quoted in part{recall_hint}]")
     return lines
 
 
@@ -141,9 +143,9 @@ def head(
         notes += BUT.format(format_ranges(more.unseen))
     notes += f'. The originals: recall("{drop_id}").]' if more.recalls else ".]"
     notes += f"\n\n{rules}" if (rules := quote_rules(more.rules)) else ""
-    has_words = bool(rules or any(quote.entry not in more.others for quote in chosen.quotes))
+    has_words = bool(rules or any(quote.entry not in more.others_messages for quote in chosen.quotes))
     end = "" if more.words.missing or more.words.cut else NOTHING_ELSE if has_words else NOTHING
-    notes += quote_words(chosen.quotes, more.others, _gaps(more.words, "message", drop_id, more.recalls), end)
+    notes += quote_words(chosen.quotes, more.others_messages, _gaps(more.words, "message", drop_id, more.recalls), end)
     notes += _quotations(ANSWERED, chosen.answers, _gaps(more.answers, "answer", drop_id, more.recalls))
     known_drops = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
     message = create_summary_message(below(summary, chosen, more, known_drops), clock, notes)

@@ -37,7 +37,7 @@ _UNENDED = re.compile(
 """The last line of the result of a command that was started and whose outcome is unknown."""
 _STARTED = re.compile(r"^\[job (j\d+) runs in the background\b[^\n]*\]\s*\Z", re.MULTILINE)
 """The last line of the result of a command that runs on as a job."""
-_NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
+_ERROR_LINE = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
 _HINTED = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
 )
@@ -181,8 +181,8 @@ class WorkLog:
 def read_replies(call: ToolCall, result: str, find_tool: FindTool) -> list[tuple[str, str]]:
     """Return the questions of a call that the person has answered, with the answers, from its `result`."""
     tool = find_tool(call.name)
-    asked = call.arguments.get(tool.asks) if tool and tool.asks else None
-    rows = asked if isinstance(asked, list) else []
+    question_rows = call.arguments.get(tool.asks) if tool and tool.asks else None
+    rows = question_rows if isinstance(question_rows, list) else []
     questions = [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
     replies, remaining = [], result
     for place, question in enumerate(questions):
@@ -205,7 +205,7 @@ def find_command(call: ToolCall, find_tool: FindTool) -> str:
 def find_error_line(output: str) -> str:
     """Return the last line of `output` that names a failure, else the last that hints at one, else the last."""
     lines = [line.strip() for line in output[-TAIL:].splitlines()]
-    for form in (_NAMED, _HINTED, re.compile(r"\S")):
+    for form in (_ERROR_LINE, _HINTED, re.compile(r"\S")):
         error_line = next((line for line in reversed(lines) if form.search(line[:1000])), "")
         if error_line:
             return error_line[:SAFE_LINE]

@@ -175,26 +175,26 @@ def fit_record(record: WorkRecord, room: int, count: Count, missing: str = LONGE
     frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
     costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
     fitting, free = 0, room - frame
-    if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
-        fitting, free = total, room - whole
+    if sum(costs) <= room and (full_size := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
+        fitting, free = total, room - full_size
     while fitting < total - 1 and costs[fitting] <= free:  # without the last one: all of them take one line more
         free -= costs[fitting]
         fitting += 1
     goals, items = record.goals[:fitting], record.items[: max(0, fitting - len(record.goals))]
-    left = (*record.goals[len(goals) :], *(item.text for item in record.items[len(items) :]))
-    return FittedRecord(goals, tuple(items), record.folder, left=left)
+    omitted = (*record.goals[len(goals) :], *(item.text for item in record.items[len(items) :]))
+    return FittedRecord(goals, tuple(items), record.folder, left=omitted)
 
 
 def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:
     below = f"; files are below {folder}" if folder and any(item.kind == "file" for item in items) else ""
-    shown = sorted(items, key=lambda item: item.at if item.at[0] else (item.entry, 0))
+    sorted_items = sorted(items, key=lambda item: item.at if item.at[0] else (item.entry, 0))
     lines = [RECORD]
     place = goals.index(TODO_LIST) if TODO_LIST in goals else len(goals)
     lines += ["Goals:", *goals[:place]] if place else []
     lines += goals[place:]
     lines += [f"{LISTED}{below}:"] if items else []
     lines += [missing] if missing else []
-    lines += [item.text for item in shown]
+    lines += [item.text for item in sorted_items]
     return "\n".join([*lines, COMPLETE] if items and not missing else lines)
 
 
@@ -202,7 +202,7 @@ def safe_path(path: str) -> str:
     """Return a path on one bounded line, as a JSON string if anything in it needs an escape, so that it is unique."""
     if path.isprintable() and path == safe_line(path) and not path.startswith('"'):
         return path
-    shown = "".join(char if char.isprintable() and char not in _ESCAPED else json.dumps(char)[1:-1] for char in path)
+    escaped = "".join(char if char.isprintable() and char not in _ESCAPED else json.dumps(char)[1:-1] for char in path)
     for sign in _POSING:
-        shown = shown.replace(sign, f"\\u{ord(sign):04x}")
-    return f'"{shown}"' if len(shown) < SAFE_LINE else f'"{shown[:HEAD]}...{shown[HEAD + 5 - SAFE_LINE :]}"'
+        escaped = escaped.replace(sign, f"\\u{ord(sign):04x}")
+    return f'"{escaped}"' if len(escaped) < SAFE_LINE else f'"{escaped[:HEAD]}...{escaped[HEAD + 5 - SAFE_LINE :]}"'

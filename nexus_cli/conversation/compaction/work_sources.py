@@ -78,8 +78,8 @@ def _declined_items(answers: Iterable[Memo]) -> Iterator[WorkItem]:
     for (tool, subject), memo in last.items():
         if memo.value["answer"] == "no":
             by = "a client" if memo.value.get("by") == "client" else "the person"
-            said = f": {safe_line(reason)}" if (reason := str(memo.value.get("said", ""))) else ""
-            yield WorkItem(memo.entry, f"- {safe_line(subject or tool)} -> declined by {by}{said}", "answer")
+            reason_text = f": {safe_line(reason)}" if (reason := str(memo.value.get("said", ""))) else ""
+            yield WorkItem(memo.entry, f"- {safe_line(subject or tool)} -> declined by {by}{reason_text}", "answer")
 
 
 def _reply_items(log: WorkLog) -> Iterator[WorkItem]:
@@ -97,12 +97,14 @@ def _undo_items(conversation: Conversation) -> Iterator[WorkItem]:
 
 def _traces(conversation: Conversation) -> list[FileTrace]:
     """Collect the files used by file tools, commands and workers, the last used first."""
-    seen = {file.path: file for file in _seen(conversation)}
-    by_path = {path: FileTrace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
+    seen_files = {file.path: file for file in _read_seen_files(conversation)}
+    by_path = {
+        path: FileTrace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen_files.items()
+    }
     for place, memo in enumerate(conversation.memos(WORK), 1):
         by, worktree = str(memo.value.get("by", "")), str(memo.value.get("worktree", ""))
         for path in memo.value.get("files", ()):
-            earlier, file = by_path.get(path), seen.get(path)
+            earlier, file = by_path.get(path), seen_files.get(path)
             at = (memo.entry, place)
             used = max(memo.entry, earlier.used if earlier else 0)
             if not by:  # by a file tool
@@ -147,7 +149,7 @@ def _further_files(conversation: Conversation) -> list[WorkItem]:
     ]
 
 
-def _seen(conversation: Conversation) -> Sequence[SeenFile]:
+def _read_seen_files(conversation: Conversation) -> Sequence[SeenFile]:
     """Return the files listed in the ledger; none on an error, which must not prevent a summary."""
     try:
         return conversation.log.seen_files()

@@ -144,7 +144,9 @@ class ItemCounts:
         stored = len(stored_items)
         if items[:stored] != stored_items:
             pairs = enumerate(zip(stored_items, items, strict=False))
-            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
+            stored = next(
+                (n for n, (stored_item, new_item) in pairs if stored_item is not new_item), min(stored, len(items))
+            )
         entries = [*counts.entries[:stored], *(item.entry for item in items[stored:])]
         totals, by_kind = [*counts.totals[: stored + 1]], [*counts.by_kind[: stored + 1]]
         for item in items[stored:]:

@@ -166,7 +166,7 @@ class StoredCounter(_Counting):
         self._counter = counter
         self._store = store
         self._encoding = getattr(counter, "encoding_name", "simple")
-        self._known: dict[bytes, int] = {}
+        self._counts: dict[bytes, int] = {}
         """Counts of this process by the hash of the text: the store returns a new one after its next commit only."""
 
     @property
@@ -179,13 +179,13 @@ class StoredCounter(_Counting):
         if len(text) < BRIEF or _is_plain(text):
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        tokens = self._known.get(digest) or self._store.stored_count(self._encoding, digest)
+        tokens = self._counts.get(digest) or self._store.stored_count(self._encoding, digest)
         if tokens is None:
             tokens = self._counter.count(text)
             if self._counter.estimated:
                 return tokens
             self._store.store_count(self._encoding, digest, tokens)
-        self._known[digest] = tokens
+        self._counts[digest] = tokens
         return tokens
 
 

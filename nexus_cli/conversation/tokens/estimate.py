@@ -65,8 +65,8 @@ class Ratios:
     def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
         """Return the ratios of an earlier session, else `factor` for every kind."""
         if len(learned) == len(ContentKind):
-            return cls(_bounded_ratios(learned), _each(LEARNED))
-        return cls(_bounded_ratios(_each(factor)), _each(START))
+            return cls(_bounded_ratios(learned), _fill_kinds(LEARNED))
+        return cls(_bounded_ratios(_fill_kinds(factor)), _fill_kinds(START))
 
     def tokens(self, counted: ByKind) -> float:
         """Return the provider tokens of some content."""
@@ -93,14 +93,14 @@ class Ratios:
 
     def scaled(self, factor: float) -> Ratios:
         """Return every ratio times `factor`, with the weight of an earlier session's ratios."""
-        return Ratios(_bounded_ratios(times(self.values, factor)), _each(LEARNED))
+        return Ratios(_bounded_ratios(times(self.values, factor)), _fill_kinds(LEARNED))
 
     def doubted(self) -> Ratios:
         """Return the same ratios with almost no weight, so that the next observation decides."""
-        return Ratios(self.values, _each(1.0))
+        return Ratios(self.values, _fill_kinds(1.0))
 
 
-def _each(value: float) -> ByKind:
+def _fill_kinds(value: float) -> ByKind:
     return (value,) * len(ContentKind)
 
 
@@ -194,10 +194,12 @@ class Estimate:
         if anchor is None:
             return round(scale.tokens(counted))
         added = counted - anchor.counted
-        shown = window.since(anchor.last) if window and added > 0 else EMPTY
-        if sum(shown) > added + 1:  # more than rounding: this is not about the window
+        added_by_kind = window.since(anchor.last) if window and added > 0 else EMPTY
+        if sum(added_by_kind) > added + 1:  # more than rounding: this is not about the window
             return max(0, anchor.reported + round(scale.ratio * added))
-        return max(0, anchor.reported + round(self.ratios.tokens(shown) + scale.ratio * (added - sum(shown))))
+        return max(
+            0, anchor.reported + round(self.ratios.tokens(added_by_kind) + scale.ratio * (added - sum(added_by_kind)))
+        )
 
     def upper(self, expected: int) -> int:
         """Return the `expected` tokens of a request plus their known error, which have to fit."""
@@ -333,19 +335,19 @@ def _stored_ratios(calibration: Calibration) -> Ratios:
 def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, window: WindowCounts | None) -> Ratios:
     """Return the ratios after the content added since the report `before`, else after the whole window."""
     if before is None or not before.exact or window is None:
-        return ratios.observe(_whole(report.counted, window), report.reported)
+        return ratios.observe(_split_by_kind(report.counted, window), report.reported)
     added = plus(window.since(before.last), times(window.since(report.last), -1.0))
     if sum(added) > 0 and report.reported > before.reported:
         return ratios.observe(added, report.reported - before.reported)
     return ratios
 
 
-def _whole(counted: int, window: WindowCounts | None) -> ByKind:
+def _split_by_kind(counted: int, window: WindowCounts | None) -> ByKind:
     """Return a count of `counted` by kind: like the window, the rest as prose."""
-    shown = (window.fixed, *window.messages()[1:]) if window else EMPTY
-    if sum(shown) > counted:
-        return times(shown, counted / sum(shown))
-    return plus(shown, times(ContentKind.PROSE.alone, counted - sum(shown)))
+    by_kind = (window.fixed, *window.messages()[1:]) if window else EMPTY
+    if sum(by_kind) > counted:
+        return times(by_kind, counted / sum(by_kind))
+    return plus(by_kind, times(ContentKind.PROSE.alone, counted - sum(by_kind)))
 
 
 def _clamp(factor: float) -> float:

@@ -60,7 +60,7 @@ class CallChanges:
     _number: int = 0
     """Number of the turn, 0 until its first change: a server is asked once a turn."""
     _journal: ChangeJournal | None = None
-    _told: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
     """What the person was told that undo will not cover."""
     _cut: set[str] = field(default_factory=set)
     """Files that a stopped command, or a tool that failed, changed."""
@@ -89,14 +89,14 @@ class CallChanges:
         with suppress(RuntimeError):  # no more threads
             threading.Thread(target=lambda: self.journal.look_early(roots), name="early look", daemon=True).start()
 
-    def begin_jobs(self, what: str, project: Path) -> asyncio.Future[BegunStep]:
+    def begin_jobs(self, label: str, project: Path) -> asyncio.Future[BegunStep]:
         """Look at the project, if no job ran before: changes until `end_jobs` that no call made are those of the jobs
         or the person.
 
         Between two turns nothing is followed: changes then are more likely the person's own.
         """
         if self._beside is None:
-            begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, self.added(), beside=True)
+            begin = asyncio.to_thread(self.journal.begin, self._owner(), label, "", project, self.added(), beside=True)
             self._beside = asyncio.ensure_future(begin)
         return self._beside
 
@@ -125,21 +125,21 @@ class CallChanges:
     ) -> ToolResult:
         """Run a call with `work`; add the changed files to the result of a command that may write."""
         tool, profile, subject = decision.checked.tool, decision.profile, decision.checked.subject
-        what = f"{tool.name} {subject}".rstrip()
+        label = f"{tool.name} {subject}".rstrip()
         command = str(decision.checked.arguments.get(tool.subject, "")) or subject
         if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
             self._tell_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
-            return await self._run_edit(what, context, work)
+            return await self._run_edit(label, context, work)
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
         if not profile:
             self._tell_outside(command, context.project)
-        result, names = await self.follow(what, context.call_id, context.project, work, command)
+        result, names = await self.follow(label, context.call_id, context.project, work, command)
         return replace(result, changed=(*result.changed, *names))
 
     async def follow(
-        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]], command: str = ""
+        self, label: str, call: str, project: Path, work: Callable[[], Awaitable[T]], command: str = ""
     ) -> tuple[T, list[str]]:
         """Run `work` between two looks at a project; return its result and the names of the changed files.
 
@@ -148,7 +148,7 @@ class CallChanges:
         journal, owner = self.journal, self._owner()
         if self._late:
             await asyncio.wait(self._late)
-        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, what, call, project, self.added()))
+        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, label, call, project, self.added()))
         try:
             begun = await asyncio.shield(begins)
         except asyncio.CancelledError:
@@ -179,8 +179,8 @@ class CallChanges:
         from nexus_cli.undo.coverage import REBUILT, describe_uncovered  # noqa: PLC0415  (the first change)
 
         self.not_covered |= {path: why for path, why in not_covered.items() if self.session and why != REBUILT}
-        new = {path: why for path, why in not_covered.items() if path not in self._told}
-        self._told.update(new)
+        new = {path: why for path, why in not_covered.items() if path not in self._warned}
+        self._warned.update(new)
         if self.session and (line := describe_uncovered(new)):
             self.tell(line)
 
@@ -193,8 +193,8 @@ class CallChanges:
             self._tell_once(OUTSIDE)
 
     def _tell_once(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._warned:
+            self._warned.add(line)
             self.tell(line)
 
     async def find_uncovered(self, decision: CallDecision, project: Path) -> str:
@@ -227,14 +227,16 @@ class CallChanges:
         self._checks = self._checks or self.make_checks()
         return self._checks
 
-    async def _run_edit(self, what: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    async def _run_edit(
+        self, label: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
         journal, owner, targets = self.journal, self._owner(), list(context.targets.values())
         if checks := self._find_checks():
             await checks.look_before(targets)
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)
-        begin = asyncio.to_thread(journal.begin_edit, owner, what, context.call_id, context.project, before)
+        begin = asyncio.to_thread(journal.begin_edit, owner, label, context.call_id, context.project, before)
         begun = asyncio.ensure_future(begin)
         has_failed = False
         try:

@@ -137,7 +137,7 @@ class CallDecider:
     """The recipe of the session."""
     signals: bool = False
     """True if pressure, errors and event class restrict the limits; otherwise they are only reported."""
-    found: int = 0
+    tokens_at_start: int = 0
     """Tokens in the window of a side run when it began. They do not count as its pressure: a fork that was made because
     the window is full must not be restricted by that."""
     denied: list[CallDecision] = field(default_factory=list)
@@ -201,7 +201,7 @@ class CallDecider:
             translate = self.registry.foreign.translate
             ran = (translate(call).name for batch in run.batches for call in batch if started(call.id))
             changed = any(tool.effect in CHANGES for tool in map(self.registry.get, ran) if tool)
-            pressure = engine.window_request().budget.pressure_beyond(self.found)
+            pressure = engine.window_request().budget.pressure_beyond(self.tokens_at_start)
             errors = self.errors if conversation.run == self.counted_run else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
         layers = [("run", self.limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
@@ -325,10 +325,12 @@ class CallDecider:
     # -- refusals ----------------------------------------------------------------------------------------------
 
     def _refuse(
-        self, decision: CallDecision, why: str, limit: str, allow: str = "", way: NarrowWay | None = None
+        self, decision: CallDecision, why: str, limit: str, allow: str = "", narrow_way: NarrowWay | None = None
     ) -> CallDecision:
         result = ToolResult(error=why, denied=True, ran=False)
-        self.denied.append(replace(decision, result=result, limit=limit, allow=allow, way=way or NarrowWay()))
+        self.denied.append(
+            replace(decision, result=result, limit=limit, allow=allow, narrow_way=narrow_way or NarrowWay())
+        )
         return self.denied[-1]
 
     async def _refuse_unasked(self, decision: CallDecision) -> CallDecision:
@@ -363,11 +365,15 @@ class CallDecider:
         if unread and not level:
             why = f"not permitted: {decision.why}; first correct the rule in {unread[0].partition(': ')[0]}"
             return self._refuse(decision, why, GUARDED)
-        way = None
+        narrow_way = None
         if level and not unread:
-            way = await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged))
+            narrow_way = await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged))
         return self._refuse(
-            decision, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way
+            decision,
+            why,
+            limit,
+            "" if level == ALL and narrow_way and (narrow_way.rule or narrow_way.option) else level,
+            narrow_way,
         )
 
     # -- questions ---------------------------------------------------------------------------------------------
@@ -492,8 +498,8 @@ class CallDecider:
         uncovered = (
             "" if decision.kind == CONFIRM else await self.call_changes.find_uncovered(decision, self.project_root)
         )
-        what = f"{call.name} {checked.subject}"
-        return await make_question(decision, what, context, self.limits, uncovered)
+        label = f"{call.name} {checked.subject}"
+        return await make_question(decision, label, context, self.limits, uncovered)
 
     def make_context(self, decision: CallDecision) -> ToolContext:
         """Return the context of a call: with the paths, the diff, the address and the sandbox profile that were agreed

@@ -188,7 +188,7 @@ class Dispatcher(CallDecider):
                 if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
                     self.step.control.emit(event.ToolQueue(later, subjects))
-                results = await asyncio.gather(*map(self._one, batch), return_exceptions=True)
+                results = await asyncio.gather(*map(self._run_call, batch), return_exceptions=True)
                 self.denied[first:] = sorted(
                     self.denied[first:], key=lambda decision: places.get(decision.checked.call.id, 0)
                 )
@@ -263,7 +263,7 @@ class Dispatcher(CallDecider):
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, call: ToolCall) -> None:
+    async def _run_call(self, call: ToolCall) -> None:
         tool, conversation = self.registry.get(call.name), self.context.conversation
         self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
         needs_edits = tool is not None and tool.needs_edits and call.id not in self.step.refusals
@@ -314,17 +314,17 @@ class Dispatcher(CallDecider):
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
             return ToolResult(error=why, changed=self.call_changes.take_cut())
 
-    async def execute_own(self, call: ToolCall, tool: Tool, shown: str) -> ToolResult:
-        """Run the call that `begin_own_call` has begun, show it to the person as `shown`, and keep its images for the
+    async def execute_own(self, call: ToolCall, tool: Tool, label: str) -> ToolResult:
+        """Run the call that `begin_own_call` has begun, show it to the person as `label`, and keep its images for the
         model."""
         control, began = self.step.control, time.monotonic()
-        control.emit(event.ToolCallEvent(call, shown))
+        control.emit(event.ToolCallEvent(call, label))
         try:
             result = await self.execute(call, tool)
         finally:
             self.partial_outputs.pop(call.id, None)
         if result.images:
-            result = control.take_images(shown, result, self.context.model.info)
+            result = control.take_images(label, result, self.context.model.info)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return result
 

@@ -236,8 +236,8 @@ class EditChecks:
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
-        shown = check.command.replace(FILES, shlex.join(files))
-        decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), ALL)
+        command = check.command.replace(FILES, shlex.join(files))
+        decision = permission.decide(CheckedCall(shell, {COMMAND: command}, {}), ALL)
         if decision.is_denied:
             state.off = decision.why
             return None
@@ -312,11 +312,11 @@ def _matching(check: EditCheck, names: Iterable[str]) -> list[str]:
     return [name for name in names if check.matches(name)]
 
 
-def _find_new(known: Sequence[str], lines: Sequence[str]) -> list[str]:
+def _find_new(known_lines: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Return the `lines` that are not known; one that an edit above it has moved has other line numbers."""
-    moved = Counter(map(_without_numbers, (Counter(known) - Counter(lines)).elements()))
+    moved = Counter(map(_without_numbers, (Counter(known_lines) - Counter(lines)).elements()))
     new = []
-    for line in (Counter(lines) - Counter(known)).elements():
+    for line in (Counter(lines) - Counter(known_lines)).elements():
         plain = _without_numbers(line)
         if moved[plain]:
             moved[plain] -= 1

@@ -108,7 +108,7 @@ class SessionHooks:
     """Texts for the result of a call, by its id."""
     _ran: dict[str, HookedCall] = field(default_factory=dict)
     """The calls of the turn whose step has not ended, by id."""
-    _told: set[str] = field(default_factory=set)
+    _shown_lines: set[str] = field(default_factory=set)
     _stopped: str | None = None
     """Why the turn has to end, once a hook has said so."""
     _rounds: int = 0
@@ -131,7 +131,7 @@ class SessionHooks:
     def work_for(self, parent: SessionHooks, worker: str, role: str) -> None:
         """Name the worker of `parent` whose hooks these are, as Claude names an agent to its hooks."""
         self._parent, self._agent = parent, {"agent_id": worker, "agent_type": role or GENERAL}
-        self._prompt, self._told = parent._prompt, parent._told
+        self._prompt, self._shown_lines = parent._prompt, parent._shown_lines
 
     # -- events of the session ---------------------------------------------------------------------------------
 
@@ -168,7 +168,9 @@ class SessionHooks:
     async def admit_steering(self) -> None:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
         admitted: list[Trigger] = []
-        while waiting := [words for words in self.control.steering if not any(words is other for other in admitted)]:
+        while waiting := [
+            words for words in self.control.steering if not any(words is seen_trigger for seen_trigger in admitted)
+        ]:
             trigger = waiting[0]
             admitted.append(trigger)
             if trigger.actor == "person" and (why := await self._refuse_prompt(trigger.text)):
@@ -277,13 +279,13 @@ class SessionHooks:
 
         return asyncio.get_running_loop().call_later(seconds, notify)
 
-    def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
-        """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
+    def continue_from(self, earlier: SessionHooks, *, is_same: bool) -> None:
+        """Go on after `earlier`, the hooks of the previous session of this process: of the same session, with another
         model or effort, or of another one."""
-        self._told |= other._told
-        other._end_idle()
+        self._shown_lines |= earlier._shown_lines
+        earlier._end_idle()
         if is_same:
-            self._is_started, other._is_started = other._is_started, False
+            self._is_started, earlier._is_started = earlier._is_started, False
         else:
             self._begins = "clear"
 
@@ -374,8 +376,8 @@ class SessionHooks:
                 if problem:
                     reason = f"it returned an invalid tool input: {problem}"
                     return _CallRuling(arguments, "deny", reason, run.hook)
-                shown = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
-                self._add_words(call, run, f"the input of this call was changed to {shown}")
+                excerpt = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
+                self._add_words(call, run, f"the input of this call was changed to {excerpt}")
         for decision in ("deny", "ask", "allow"):
             for run in runs:
                 if (run.denies and decision == "deny") or run.answer.decision == decision:
@@ -414,12 +416,12 @@ class SessionHooks:
         that a matcher may name, `fields` the event's own part of the input."""
         if self.is_worker and event not in WORKER_EVENTS:
             return []
-        meant = [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
-        chosen = {hook.key: hook for hook in reversed(meant)}
+        matching = [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
+        chosen = {hook.key: hook for hook in reversed(matching)}
         if not chosen:
             return []
         subject = call.describe(SHORT) if call else ""
-        is_read = event in ("Stop", "SubagentStop", "SessionEnd") or any(hook.names_transcript for hook in meant)
+        is_read = event in ("Stop", "SubagentStop", "SessionEnd") or any(hook.names_transcript for hook in matching)
         common = await self._describe_session(event, is_read=is_read)
         jobs = []
         for hook in reversed(chosen.values()):
@@ -511,9 +513,9 @@ class SessionHooks:
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
         """Return a line for each hook that cannot run, one for all of a file at unknown events."""
         lines = [hook.describe_broken() for hook in hooks if hook.is_broken and not hook.unknown_event]
-        others = [hook for hook in hooks if hook.unknown_event]
-        for source in dict.fromkeys(hook.source for hook in others):
-            events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
+        unknown = [hook for hook in hooks if hook.unknown_event]
+        for source in dict.fromkeys(hook.source for hook in unknown):
+            events = ", ".join(dict.fromkeys(hook.unknown_event for hook in unknown if hook.source == source))
             lines.append(f"hooks of {source} for unknown events are ignored: {events}")
         return lines
 
@@ -550,8 +552,8 @@ class SessionHooks:
     def _cut(self, text: str, hook: Hook) -> str:
         if len(text) <= MOST_CHARACTERS:
             return text
-        hidden, what = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
-        drop = self.context.conversation.record_drop(what, self.context.count(hidden), Cause.OUTPUT_CAP, text)
+        hidden, label = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
+        drop = self.context.conversation.record_drop(label, self.context.count(hidden), Cause.OUTPUT_CAP, text)
         self.control.emit_drop(drop)
         return f"{text[:MOST_CHARACTERS]}\n... {len(hidden):,} more characters: recall {drop.id}"
 
@@ -567,8 +569,8 @@ class SessionHooks:
             self._tell(f"{run.hook.label}: {cut_at_word(one_line(self._clean(text)), most)}")
 
     def _tell_once(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._shown_lines:
+            self._shown_lines.add(line)
             self._tell(line)
 
 

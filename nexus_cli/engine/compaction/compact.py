@@ -135,5 +135,5 @@ async def draft_compaction(
         tokens = round(before.tokens * after / before.counted.total)
         raise SummaryError(f"the compaction would not free tokens ({before.tokens:,} before, {tokens:,} after)")
     ids = [drop.id for drop in drafted.drops]
-    note = engine.backoff.made(epoch.id, cause, ids, conversation.anchor, drafted.rules)
-    return engine.draft_rewrite(epoch, planned, drafted.drops, [note]), drafted.kept
+    note = engine.backoff.make_note(epoch.id, cause, ids, conversation.anchor, drafted.rules)
+    return engine.draft_rewrite(epoch, planned, drafted.drops, [note]), drafted.figures

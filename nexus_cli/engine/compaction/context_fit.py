@@ -26,7 +26,7 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import section_budget
 
-NAMED = 3
+MOST_NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""
 FEWER = "Send less in one message, or use a model with a larger window"
 WINDOW = "window"
@@ -174,12 +174,12 @@ def _images(conversation: Conversation) -> dict[str, int]:
     parts = [part for group in conversation.current_requests() for part in group[0].message.parts]
     if not parts:
         return {}
-    names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
+    names = [part.name or part.media_type for part in parts[:MOST_NAMED]] + ["..."] * (len(parts) > MOST_NAMED)
     return {f"{plural(len(parts), 'image')}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
 def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
-    largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:MOST_NAMED]
     largest_parts = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = model.info
     if info.window_refused and not info.window_key:

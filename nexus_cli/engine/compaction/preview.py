@@ -106,7 +106,10 @@ def _part(items: Sequence[WindowItem]) -> JsonObject:
 def _words(plan: CompactionPlan) -> list[JsonObject]:
     """Return the removed messages of the person, each with how it is quoted: `whole`, `part` or `no`."""
     quoted = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
-    return [{"entry": entry, "kept": quoted.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
+    return [
+        {"entry": entry, "kept": quoted.get(entry, "no"), "text": _line(text)}
+        for entry, text in sorted(plan.user_texts)
+    ]
 
 
 def _newest(items: Iterable[WindowItem]) -> list[JsonObject]:

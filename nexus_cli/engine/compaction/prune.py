@@ -74,8 +74,8 @@ def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum_tokens(epoch.head)
-        gone = round(saved * engine.context.estimate.scale(like=stale.by_kind).ratio)
-        anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
+        saved_by_report = round(saved * engine.context.estimate.scale(like=stale.by_kind).ratio)
+        anchor = Anchor(anchor.last, anchor.reported - saved_by_report, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     line = (
         f"nexus removed {plural(len(drops), 'old or stale result')} ({price.saved:,} tokens) from the window: "

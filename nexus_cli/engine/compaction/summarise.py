@@ -101,8 +101,8 @@ def _ask_sources(
         yield "window", _answer(engine.fork("compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         acts = find_acts(engine.conversation)
-        gone = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
-        yield "transcript", _from_transcript(engine, plan, choice.model, gone, instructions, paid)
+        removed = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
+        yield "transcript", _from_transcript(engine, plan, choice.model, removed, instructions, paid)
 
 
 async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ HEADINGS_ASKED = (
 def describe_kept(plan: CompactionPlan) -> str:
     """Describe the content that the window keeps beside the summary, so that the model does not repeat it."""
     quoted = {quote.entry for quote in plan.quotes if quote.whole}
-    every = all(entry in quoted for entry, _ in plan.said)
+    every = all(entry in quoted for entry, _ in plan.user_texts)
     person = "every message of the person" if every else "the newest messages of the person"
     newest = sum(item.entry > plan.entries[1] for item in plan.kept)
     messages = "message" if newest == 1 else f"{newest} messages"
@@ -37,7 +37,7 @@ def describe_kept(plan: CompactionPlan) -> str:
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """Return the instruction to append to a fork of the conversation."""
     description, asked = describe_kept(plan), _describe_asked(instructions)
-    return load_prompt("summarize", tokens=plan.asked, kept=description, instructions=asked).strip()
+    return load_prompt("summarize", tokens=plan.requested_tokens, kept=description, instructions=asked).strip()
 
 
 def _describe_asked(instructions: str) -> str:
@@ -61,7 +61,7 @@ def transcript_request(
     before = [Message(Role.USER, f"Summary of what came before:\n{earlier}")] if earlier else []
     text = build_summarize_prompt([*before, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
     current = f"The person's current request, for which the work goes on:\n{fenced(request)}" if request else ""
-    size = f"Keep to {plan.asked} tokens. {_describe_asked(instructions)}".rstrip()
+    size = f"Keep to {plan.requested_tokens} tokens. {_describe_asked(instructions)}".rstrip()
     task = f"{HEADINGS_ASKED.format(headings)} {size}"
     return "\n\n".join(filter(None, [text, current, describe_kept(plan), task]))
 

@@ -54,37 +54,39 @@ class SummarySource:
 def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySource:
     """Choose the source of the summary."""
     model = engine.other_model(engine.settings.compact.model)
-    same = model.info.name == engine.model.info.name
-    model = engine.model if same else model
+    is_same_model = model.info.name == engine.model.info.name
+    model = engine.model if is_same_model else model
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "the request reuses the cache", engine.window_request().tokens
         fresh_tokens = round(words * engine.context.estimate.scale().ratio)
-        here = SummarySource("window", why, engine.model, fresh=fresh_tokens, cached=tokens, forks=True)
+        default = SummarySource("window", why, engine.model, fresh=fresh_tokens, cached=tokens, forks=True)
     else:
-        why = "the window has no room for the summary request" if same else "another model writes the summary"
+        why = "the window has no room for the summary request" if is_same_model else "another model writes the summary"
         counted = sum_tokens(plan.removed) + words
-        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
+        default = SummarySource(
+            "transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted)
+        )
     if not plan.summed:
-        return here
+        return default
     room = room_for(engine.context, plan, model)
     messages, tokens, acts = [], 0, find_acts(engine.conversation)
     for entry in _originals(engine.conversation, plan):
         messages.append(with_acts(entry.message, entry.preamble, acts))
         tokens += entry.tokens
         if tokens * FRAMED > room:
-            why = f"{here.why}; the original messages do not fit one request of {room:,} tokens"
-            return replace(here, why=why)
+            why = f"{default.why}; the original messages do not fit one request of {room:,} tokens"
+            return replace(default, why=why)
     first, last = plan.entries
     if len(messages) + len({item.entry for item in plan.kept if first <= item.entry <= last}) <= last - first:
-        return replace(here, why=f"{here.why}; the original messages are no longer available")
-    cached = here.cached if engine.is_warm else 0
-    beside = (here.model, here.fresh + here.cached - cached, cached)
+        return replace(default, why=f"{default.why}; the original messages are no longer available")
+    cached = default.cached if engine.is_warm else 0
+    beside = (default.model, default.fresh + default.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
-        return replace(here, why=f"{here.why}; the original messages would cost {times:.1f} times as much")
+        return replace(default, why=f"{default.why}; the original messages would cost {times:.1f} times as much")
     why = f"the original messages are available (at {times:.1f} times the cost)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
 
@@ -101,7 +103,7 @@ def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Ent
 def find_acts(conversation: Conversation) -> frozenset[str]:
     """Return the lines that told the model what the person has undone and pinned."""
     memos = (memo for kind in (UNDONE_FILES, PIN) for memo in conversation.memos(kind))
-    return frozenset(f"[nexus: {told}]" for memo in memos if (told := memo.value.get("told")))
+    return frozenset(f"[nexus: {line}]" for memo in memos if (line := memo.value.get("told")))
 
 
 def with_acts(message: Message, preamble: str, acts: Container[str]) -> Message:

@@ -21,7 +21,7 @@ from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import discover
 
-NAMED = 2
+MOST_NAMED = 2
 """Most drops that an error names."""
 HISTORY = "the earlier conversation"
 
@@ -56,16 +56,19 @@ def _check_input(context: ContextManager, contract: ContextContract, request: Re
     if contract.uncounted:
         why = f"{contract.largest_input} exceeds the maximum size by {contract.uncounted:,} bytes"
         raise _broken(option, why, hint)
-    left = sum(drop.tokens for drop in context.conversation.log.drops() if drop.id in _clipped(context.conversation))
-    if not left:
+    clipped_tokens = sum(
+        drop.tokens for drop in context.conversation.log.drops() if drop.id in _clipped(context.conversation)
+    )
+    if not clipped_tokens:
         alone, most = request.tokens - _parts(context, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
             why = f"the input does not fit: it needs {alone:,} tokens without {HISTORY}, but only {most:,} are free"
             raise _broken(option, why, hint)
         return
     cap = input_cap(context, contract.inputs[0][1] if contract.inputs else "")
-    size = (left + cap) * contract.share(contract.largest_input)
-    why = f"{contract.largest_input} has about {size:,.0f} tokens; the input exceeds its limit of {cap:,} by {left:,}"
+    size = (clipped_tokens + cap) * contract.share(contract.largest_input)
+    over = f"the input exceeds its limit of {cap:,} by {clipped_tokens:,}"
+    why = f"{contract.largest_input} has about {size:,.0f} tokens; {over}"
     raise _broken(option, why, hint)
 
 
@@ -86,8 +89,8 @@ def _too_large(
     why = f"the request has {request.tokens:,} input tokens, {over:,} too many (largest part: {name}, about {tokens:,})"
     if not is_first:
         return NexusError("limit", f"{option} reached", why, "Raise the limit, or compact the session (/compact)")
-    way = "Start a new session, compact this session (/compact)," if name == HISTORY else "Send less,"
-    return _broken(option, why, f"{way} or raise the limit to {request.tokens}")
+    advice = "Start a new session, compact this session (/compact)," if name == HISTORY else "Send less,"
+    return _broken(option, why, f"{advice} or raise the limit to {request.tokens}")
 
 
 def _parts(context: ContextManager, contract: ContextContract | None, request: RequestPlan) -> dict[str, int]:
@@ -109,16 +112,16 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
     option = f"--max-drop {most}" if most else "--no-drops"
     back = returned_drops(every, conversation.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back and not drop.is_record]
-    left = sum(drop.tokens for drop in drops)
-    if left > most:
-        of = f", {left - most:,} too many" if most else ""
+    dropped_tokens = sum(drop.tokens for drop in drops)
+    if dropped_tokens > most:
+        of = f", {dropped_tokens - most:,} too many" if most else ""
         clipped = dict.fromkeys(_clipped(conversation), f"part of {contract.largest_input}")
-        why = f"the request omits {left:,} tokens{of}: {_name_drops(drops, clipped)}"
-        raise _broken(option, why, f"Send less, start a new session, or allow this: --max-drop {left}")
+        why = f"the request omits {dropped_tokens:,} tokens{of}: {_name_drops(drops, clipped)}"
+        raise _broken(option, why, f"Send less, start a new session, or allow this: --max-drop {dropped_tokens}")
     if not request.needs_room(settings.compact.at):
         return
     goal = int(settings.compact.to * request.budget.available)
-    if left + request.tokens - goal > most:
+    if dropped_tokens + request.tokens - goal > most:
         why = f"nexus would first compact the session from {request.tokens:,} to about {goal:,} tokens"
         raise _broken(option, why, "Start a new session, or compact this session (/compact)")
 
@@ -126,7 +129,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
 def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
     """Describe the largest drops; `names` has other descriptions of some, by id."""
     largest = sorted(drops, key=lambda drop: -drop.tokens)
-    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], NAMED)
+    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], MOST_NAMED)
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------
@@ -138,9 +141,9 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
     An event section that the epoch sent before is in the window, and is not sent again.
     """
     forms: dict[str, str] = {}
-    there = set(request.window.entries)
+    entries = set(request.window.entries)
     for memo in conversation.memos(PLAN):
-        if memo.entry in there:
+        if memo.entry in entries:
             forms.update((str(section["id"]), str(section["form"])) for section in memo.value["sections"])
     forms.update((str(section["id"]), str(section["form"])) for section in request.sections)
     return forms

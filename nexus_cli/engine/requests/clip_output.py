@@ -36,7 +36,7 @@ from nexus_cli.text.untrusted_text import neutralize
 
 LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
-WHAT = 80
+LONGEST_SUBJECT = 80
 """Most characters of a call's main argument in the name of its drop."""
 LEAST_LEFT_OUT = 40
 """Fewest tokens of overwritten or repeated lines that are left out: the marker and its drop are worth no less."""
@@ -58,23 +58,23 @@ async def clip_to_cap(
     control: Control | None,
     text: str,
     cap: int,
-    what: str,
+    label: str,
     cause: Cause,
     *,
     room: int = 0,
-    whole: str | None = None,
+    full_text: str | None = None,
     uncounted: int = 0,
     cites: str = "",
     outline: str = "",
     marker: Callable[[str], Marker] = drop_marker,
     has_tail: bool = True,
 ) -> ClippedText:
-    """Clip `text` to at most `cap` tokens. The rest is recorded as a drop called `what`, and sent to the front end of
+    """Clip `text` to at most `cap` tokens. The rest is recorded as a drop called `label`, and sent to the front end of
     `control`.
 
     A text that fits `room` stays whole although it exceeds `cap`. `marker` makes the marker of a hole from the id of
     the drop; `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the
-    beginning that fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of
+    beginning that fits `room` is kept alone. The drop holds `full_text` (default: `text`); `uncounted` is the number of
     bytes that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     limit = max(cap, room)
@@ -97,9 +97,9 @@ async def clip_to_cap(
     cut, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
     drop = None
     if drop_id and not cites:
-        whole = text if whole is None else whole
-        drop = Drop(drop_id, what, cut.tokens, cause, conversation.now(), text=whole, uncounted=uncounted)
-        if len(whole) > LARGE:  # compressed when it is recorded
+        full_text = text if full_text is None else full_text
+        drop = Drop(drop_id, label, cut.tokens, cause, conversation.now(), text=full_text, uncounted=uncounted)
+        if len(full_text) > LARGE:  # compressed when it is recorded
             await asyncio.to_thread(conversation.log.record_drop, drop)
         else:
             conversation.log.record_drop(drop)
@@ -108,29 +108,29 @@ async def clip_to_cap(
     return ClippedText(cut.text, cut.start, cut.end, cut.tokens, drop)
 
 
-async def leave_out_repeats(context: ContextManager, control: Control | None, text: str, what: str) -> str:
+async def leave_out_repeats(context: ContextManager, control: Control | None, text: str, label: str) -> str:
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if that saves too little.
     Markers name the drop with the whole output, which is sent to the front end of `control`."""
     count, cap = context.count, context.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
-        shown, omitted = last_states(text) if "\r" in text else (text, 0)
+        kept_text, omitted = last_states(text) if "\r" in text else (text, 0)
         repeats = plural(omitted, "overwritten line")
-        if len(shown) > cap and count_large(shown, cap, count) > cap:
-            shown, lines = fold_lines(shown)
+        if len(kept_text) > cap and count_large(kept_text, cap, count) > cap:
+            kept_text, lines = fold_lines(kept_text)
             repeats = repeats if omitted else plural(lines, "repeated line")
             omitted += lines
-        tokens = count_large(text, 1, count) - count_large(shown, 1, count) if omitted else 0
+        tokens = count_large(text, 1, count) - count_large(kept_text, 1, count) if omitted else 0
         if tokens < LEAST_LEFT_OUT:
             return text, None
-        drop = context.conversation.record_drop(f"{repeats} of the {what}", tokens, Cause.OUTPUT_CAP, text)
-        return f'[{repeats} left out: recall("{drop.id}")]\n{shown}', drop
+        drop = context.conversation.record_drop(f"{repeats} of the {label}", tokens, Cause.OUTPUT_CAP, text)
+        return f'[{repeats} left out: recall("{drop.id}")]\n{kept_text}', drop
 
-    shown, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
+    kept_text, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if drop and control is not None:
         control.emit_drop(drop)
-    return shown
+    return kept_text
 
 
 def read_room(context: ContextManager) -> int:
@@ -152,35 +152,35 @@ async def clip_result(
     `room` is what is left of the `read_room` of its message; with `refers`, text that the window shows is referred
     to."""
     tool = find_tool(call.name)
-    what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+    label = f"result of {call.name} {describe_subject(tool, call)[:LONGEST_SUBJECT]}".rstrip()
     runs, reads = bool(tool and tool.runs_commands), bool(tool and tool.reads_content)
     if result.images:
         above = _name_images(context) if refers else {}
-        result = control.take_images(neutralize(what), result, context.model.info, above)
-    whole, output = result.full, result.output
+        result = control.take_images(neutralize(label), result, context.model.info, above)
+    full_text, output = result.full, result.output
     if tool and (tool.effect is Effect.RUN or tool.feeds):
-        output = await leave_out_repeats(context, control, output, what)
-    if whole is not None or output is not result.output:
+        output = await leave_out_repeats(context, control, output, label)
+    if full_text is not None or output is not result.output:
         result = replace(result, output=output, full=None)
     text = result.text
     if tool and refers and (runs or reads) and result.success and len(text) >= LEAST_TEXT:
-        pointer = f"{SAME}: see the {what} above. If that result is no longer there, repeat the call.]"
+        pointer = f"{SAME}: see the {label} above. If that result is no longer there, repeat the call.]"
         if runs:
             again = "If that result is no longer there, run the command again.]"
-            pointer = f"{SAME}: the {what} above is the same. {again}\n{last_line(text, LAST_LINE)}"
+            pointer = f"{SAME}: the {label} above is the same. {again}\n{last_line(text, LAST_LINE)}"
         if _stands_above(context, find_tool, tool, call, text, pointer):
             return result, ClippedText(pointer)
-        if reads and not result.parts and (shown := _refer_to_attachment(context, text)):
-            return result, ClippedText(shown)
+        if reads and not result.parts and (pointed := _refer_to_attachment(context, text)):
+            return result, ClippedText(pointed)
     clipped = await clip_to_cap(
         context,
         control,
         text or "(no output)",
         context.budget.output_cap,
-        what,
+        label,
         Cause.OUTPUT_CAP,
         room=room if reads else 0,
-        whole=text if whole is None else whole,
+        full_text=text if full_text is None else full_text,
         uncounted=result.uncounted,
         cites=result.cites,
         marker=partial(drop_marker, lines=partial(_name_hole, result)),
@@ -202,11 +202,11 @@ def _refer_to_attachment(context: ContextManager, text: str) -> str:
     for item in context.conversation.items:
         content = item.message.content if item.message.role is Role.USER and item.form is ItemForm.FULL else ""
         for attached_text in find_attached_texts(content):
-            shown = content[attached_text.start : attached_text.end].removesuffix("\n")
-            if shown in text and len(text) - len(shown) < LEAST_TEXT <= len(shown):
+            attached = content[attached_text.start : attached_text.end].removesuffix("\n")
+            if attached in text and len(text) - len(attached) < LEAST_TEXT <= len(attached):
                 name = f"the attached {neutralize(attached_text.name)}"
                 pointer = f"{SAME}: see {name} above. If that text is no longer there, repeat the call.]"
-                return f"{pointer}\n{text.replace(shown, '', 1)}".rstrip("\n")
+                return f"{pointer}\n{text.replace(attached, '', 1)}".rstrip("\n")
     return ""
 
 
@@ -251,8 +251,12 @@ def _stands_above(
     }
     for item in reversed(items[:step]):
         for tool_call in item.message.tool_calls:
-            other = find_tool(tool_call.name)
-            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, tool_call)):
+            called_tool = find_tool(tool_call.name)
+            if (
+                called_tool
+                and called_tool.effect is Effect.EDIT
+                and not paths.isdisjoint(_paths(called_tool, tool_call))
+            ):
                 return False
         before = calls.get(item.message.tool_call_id or "")
         if before is not None and _paths(tool, before) == paths and item.message.content != pointer:

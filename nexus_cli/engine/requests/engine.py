@@ -105,7 +105,7 @@ class Engine:
     """True if the window had little room left after the last step."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
-    told: Sequence[Memo] | None = None
+    told_notes: Sequence[Memo] | None = None
     """The notes for the model that earlier requests have told it, or wait for the next one; None before the first."""
     response_format: str = ""
     """The schema that the provider holds the answers of the running turn to, see `Request`."""
@@ -147,7 +147,7 @@ class Engine:
 
     def window_request(self) -> RequestPlan:
         """Return the request of the present window, which a turn would send now."""
-        return self.context.project(self.conversation.clock(), told=self.readings.preamble.sections)
+        return self.context.project(self.conversation.clock(), event_rows=self.readings.preamble.sections)
 
     def next_request(self) -> RequestPlan:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
@@ -155,7 +155,7 @@ class Engine:
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
             return self.context.project(self.conversation.clock(), epoch=draft.epoch, texts=texts)
-        return self.context.project(self.conversation.clock(), told=self.readings.preamble.sections, texts=texts)
+        return self.context.project(self.conversation.clock(), event_rows=self.readings.preamble.sections, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:
@@ -268,8 +268,8 @@ class Engine:
         context.conversation.begin()
         if text:
             context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
-        same = model.info.served_name == self.model.info.served_name
-        context.use_model(model, budget, estimate, None if same else self.context.calibrations)
+        is_same_model = model.info.served_name == self.model.info.served_name
+        context.use_model(model, budget, estimate, None if is_same_model else self.context.calibrations)
         return self._beside(context, Readings())
 
     def _beside(self, context: ContextManager, readings: Readings) -> Engine:
@@ -381,16 +381,16 @@ class Engine:
         text. When a conversation is opened, notes before its last request count as told."""
         kinds, conversation = (SERVER_CUT, UNDONE_FILES, PIN), self.conversation
         notes = [memo for kind in kinds for memo in conversation.memos(kind) if "told" in memo.value]
-        if self.told is None:
-            self.told = [memo for memo in notes if memo.entry < conversation.cursor]
-        untold = [memo for memo in notes if memo not in self.told]
+        if self.told_notes is None:
+            self.told_notes = [memo for memo in notes if memo.entry < conversation.cursor]
+        untold = [memo for memo in notes if memo not in self.told_notes]
         if any(memo.kind == PIN for memo in untold):
             from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (few have any)
 
             pinned = {pin.text for pin in list_pins(conversation)}
             untold = [memo for memo in untold if memo.kind != PIN or memo.value["text"] in pinned]
         self.tell_model(*_drop_reversed(untold))
-        self.told = notes
+        self.told_notes = notes
 
     def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Send drops to the front end, without their texts."""

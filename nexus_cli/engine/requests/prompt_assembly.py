@@ -55,7 +55,7 @@ class PromptAssembly(PromptAssembler):
             return EpochDraft(self.inherited)
         called = await asyncio.to_thread(self.offer.called_for)
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), called))
-        plan, left = await self.collector.system_plan()
+        plan, pending = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         header = replace(
             context.conversation.epoch,
@@ -68,7 +68,7 @@ class PromptAssembly(PromptAssembler):
             tools_tokens=context.tools_cost(tools),
             sections=canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
-        return EpochDraft(header, left)
+        return EpochDraft(header, pending)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: every event section that changed, for a user message and for the
@@ -98,9 +98,9 @@ class PromptAssembly(PromptAssembler):
             self._due = False
             self.collector.mark_sent(changed)
             if sections:
-                plan, told = changed.plan, {"epoch": conversation.epoch.id, "told": changed.sent}
+                plan, head = changed.plan, {"epoch": conversation.epoch.id, "told": changed.sent}
                 rows = {"pool": plan.budget, "raised": plan.raised, "sections": list(sections)}
-                conversation.memo(PLAN, {**told, **rows})
+                conversation.memo(PLAN, {**head, **rows})
             if facts := changed.fact_ids():
                 conversation.memo(TOLD_FACTS, {"ids": facts})
             if changed.has_notices:

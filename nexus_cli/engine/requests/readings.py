@@ -19,7 +19,7 @@ class NextEpoch:
     """Drops of its system text, without their texts."""
     notices: tuple[str, ...]
     """Lines about skipped contributors and unusual files."""
-    told: SectionRows = ()
+    event_rows: SectionRows = ()
     """The event sections of the first request of a session."""
     preamble: str = ""
     """The text of these sections."""

@@ -37,9 +37,9 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
         name = conversation.log.next_drop()
         why = "rejected by the provider" if error else NO_IMAGES
         without[item.entry] = short = _without_images(engine.context, item, f"drop {name}: {_names(item)}; {why}")
-        what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
+        label = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
-        drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
+        drops.append(Drop(name, label, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
     head = [without.get(item.entry, item) for item in conversation.arranged]
     epoch = conversation.make_epoch(head, REFUSED)
     if error is None:

@@ -45,14 +45,16 @@ class RequestHistory:
 
 def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
     """Read the requests of the session with the main lane of a log (`which`: a filter of the ledger)."""
-    others = main.inherited_requests(which)
+    inherited = main.inherited_requests(which)
     by_lane = {main.lane: [], **group_pairs((row.lane, row) for row in main.session_requests(which))}
-    rows = [*others.before, *others.beside, *(row for several in by_lane.values() for row in several)]
+    rows = [*inherited.before, *inherited.beside, *(row for several in by_lane.values() for row in several)]
     used = group_pairs((row.manifest.epoch, row.manifest.at) for row in rows)
     for several in used.values():
         several.sort()
     usages = [row.reported_usage for row in rows if row.reported_usage]
-    return RequestHistory(others.before, by_lane, used, any(usage.cache_read or usage.cache_write for usage in usages))
+    return RequestHistory(
+        inherited.before, by_lane, used, any(usage.cache_read or usage.cache_write for usage in usages)
+    )
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from nexus_cli.sections.recipe import Recipe
 
 LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
 """Least budget that must be left to start a worker: two steps for it (work, report), and one to read its report."""
-KEPT = 0.25
+PARENT_SHARE = 0.25
 """Share of the remaining budget that stays with the parent of workers; at least one step."""
 NEAR = 5
 """Remaining steps at which a run that must report is warned."""
@@ -58,7 +58,7 @@ class Spending:
     """Steps of finished workers; `steps` are the turn's own."""
     reserved: dict[str, Limits] = field(default_factory=dict)
     """Budgets of running workers, by worker."""
-    kept: int = 1
+    parent_steps: int = 1
     """Steps reserved for the parent of workers without a budget of their own: enough to read each report."""
     unpriced: str = ""
     """The newest model of the turn or its workers whose price is unknown."""
@@ -105,7 +105,7 @@ class Spending:
             raise self.reached(self.ending, "the model answered its last request with tool calls")
         if not self.must_report:
             return ""
-        remaining, newest = self._left(), self.newest
+        remaining, newest = self._find_remaining(), self.newest
         is_counted = remaining.max_total_tokens is not None or remaining.max_cost is not None
         size = expected() if is_counted else 0
         grown = max(0, size - newest.input) if newest.input else 0
@@ -139,29 +139,31 @@ class Spending:
         return f"The budget of this task is nearly used up ({near}): {_amount(near, rests[near])} left."
 
     def share(self, workers: int) -> Limits:
-        """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
-        remaining = self._left()
+        """Divide the remaining budget, without the part `PARENT_SHARE`, equally among the `workers` of one message."""
+        remaining = self._find_remaining()
         steps = remaining.max_steps or 0
-        self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
-        part = (1 - KEPT) / workers
+        self.parent_steps = max(1, int(steps * PARENT_SHARE), min(workers, steps // 2 + 1))
+        part = (1 - PARENT_SHARE) / workers
         return Limits(
-            max_steps=None if remaining.max_steps is None else max(2, (remaining.max_steps - self.kept) // workers),
+            max_steps=None
+            if remaining.max_steps is None
+            else max(2, (remaining.max_steps - self.parent_steps) // workers),
             max_total_tokens=None if remaining.max_total_tokens is None else int(remaining.max_total_tokens * part),
             max_cost=None if remaining.max_cost is None else remaining.max_cost * part,
         )
 
-    def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
-        """Reserve the budget of a worker and return it: the limits `wanted`, else its `share`, within the remaining
+    def reserve(self, worker: str, requested: Limits, share: Limits) -> Limits:
+        """Reserve the budget of a worker and return it: the limits `requested`, else its `share`, within the remaining
         budget. One step and `LAST_SHARE` of the seconds always stay with the parent, to read the report.
 
         Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
         """
-        remaining = self._left()
-        least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
+        remaining = self._find_remaining()
+        least_of = {**LEAST_BUDGET, **({} if requested.max_steps else {"max_steps": self.parent_steps + 2})}
         for name, least in least_of.items():
             if (value := getattr(remaining, name)) is not None and value < least:
                 raise self.reached(name, "too little budget is left for a worker")
-        over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
+        over = {name: value for name in BUDGET if (value := getattr(requested, name)) is not None}
         if remaining.max_steps is not None:
             remaining = replace(remaining, max_steps=remaining.max_steps - 1)
         if remaining.timeout is not None:
@@ -170,14 +172,14 @@ class Spending:
         self.reserved[worker] = budget
         return budget
 
-    def _left(self) -> Limits:
+    def _find_remaining(self) -> Limits:
         """Return the remaining budget."""
         limits = self.limits
         used = self.usage.tokens
         return Limits(
-            max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._held("max_steps")),
-            max_total_tokens=_subtract(limits.max_total_tokens, used + self._held("max_total_tokens")),
-            max_cost=_subtract(limits.max_cost, (self.usage.cost_usd or 0.0) + self._held("max_cost")),
+            max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._sum_reserved("max_steps")),
+            max_total_tokens=_subtract(limits.max_total_tokens, used + self._sum_reserved("max_total_tokens")),
+            max_cost=_subtract(limits.max_cost, (self.usage.cost_usd or 0.0) + self._sum_reserved("max_cost")),
             timeout=_subtract(limits.timeout, self.seconds),
         )
 
@@ -187,13 +189,13 @@ class Spending:
             self.worker_steps += steps
             self._add(usage, model)
 
-    def _held(self, name: str) -> Any:
+    def _sum_reserved(self, name: str) -> Any:
         return sum(getattr(limits, name) or 0 for limits in self.reserved.values())
 
     def check_steps(self) -> None:
         """Raise `NexusError("limit", ...)` if no step is left."""
-        if self._left().max_steps == 0:
-            workers = self.worker_steps + self._held("max_steps")
+        if self._find_remaining().max_steps == 0:
+            workers = self.worker_steps + self._sum_reserved("max_steps")
             why = f"the turn has taken {plural(self.steps, 'step')}" + (
                 f", and workers used or reserved {workers}" if workers else ""
             )
@@ -205,7 +207,7 @@ class Spending:
         Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `UsageError` if
         `max_cost` cannot be enforced because the price is unknown.
         """
-        remaining = self._left()
+        remaining = self._find_remaining()
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if (tokens := remaining.max_total_tokens) is not None:
             if tokens < expected + LEAST_OUTPUT:
@@ -243,11 +245,11 @@ class Spending:
         """Return the hint for raising the limit `name` and continuing."""
         chat = f"To raise the limit: /config limits.{name} VALUE, then /reload and /continue"
         option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
-        way = f"Use a higher {option}"
+        advice = f"Use a higher {option}"
         if self.is_scheduled:
             setting = "runs.max_cost" if name == "max_cost" else f"limits.{name}"
-            way = f"Schedule it again with a higher {option}, or raise {setting} for runs without that option"
-        return self.raised_by(name, chat if self.is_chat else way)
+            advice = f"Schedule it again with a higher {option}, or raise {setting} for runs without that option"
+        return self.raised_by(name, chat if self.is_chat else advice)
 
     def raised_by(self, name: str, option: str) -> str:
         """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""
@@ -255,9 +257,9 @@ class Spending:
         recipe = next(sources, None)
         if recipe is None:
             return option
-        there = f" in {recipe.source}" if recipe.source else ""
-        other = "choose another recipe with --recipe NAME"
-        return f"Recipe {recipe.name} sets this limit: change limits.{name}{there}, or {other}"
+        place = f" in {recipe.source}" if recipe.source else ""
+        alternative = "choose another recipe with --recipe NAME"
+        return f"Recipe {recipe.name} sets this limit: change limits.{name}{place}, or {alternative}"
 
     def reached(self, name: str, why: str) -> NexusError:
         """Return the error of a turn that is stopped by the limit `name`."""

@@ -50,10 +50,10 @@ class ToolOffer:
     is_denied: Callable[[Tool], bool] = lambda tool: False
     """Returns True for a tool of which a rule denies every call: it is in no schema of a new epoch."""
 
-    def select(self, window: int, conversation: Conversation, words: str = "", asked: Collection[str] = ()) -> Schemas:
+    def select(self, window: int, conversation: Conversation, words: str = "", called: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a conversation, in a window of so many tokens. `words` is the first
-        message of a session, `asked` what `called_for` returned."""
-        wanted = {*asked, *(call.name for item in conversation.items for call in item.message.tool_calls)}
+        message of a session, `called` what `called_for` returned."""
+        requested = {*called, *(call.name for item in conversation.items for call in item.message.tool_calls)}
         attended = self.attended
         folded, before = words.casefold(), canonical(conversation.epoch.tools).decode()
         for tool in self.registry.tools():
@@ -61,9 +61,9 @@ class ToolOffer:
                 attended = tool.name in before
             spoken = [re.escape(word) for word in (tool.name, *tool.words) if word in folded]
             if spoken and tool.behind and not tool.server and re.search(SPOKEN_OF.format("|".join(spoken)), folded):
-                wanted.add(tool.name)
-        ways = ((wanted, conversation.epoch.tools, True), ((), (), True), ((), (), False))
-        for offered, sent_tools, wraps in ways:
+                requested.add(tool.name)
+        attempts = ((requested, conversation.epoch.tools, True), ((), (), True), ((), (), False))
+        for offered, sent_tools, wraps in attempts:
             self.schemas = self.select_tools(offered, sent_tools, attended=attended, wraps=wraps)
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
@@ -71,14 +71,14 @@ class ToolOffer:
 
     def select_tools(
         self,
-        asked: Collection[str] = (),
+        called: Collection[str] = (),
         sent_schemas: Iterable[JsonObject] = (),
         *,
         attended: bool = False,
         wraps: bool = True,
     ) -> Schemas:
         """Return the schemas of the tools that the recipe allows and no rule denies, without those behind `use_tool`
-        that are not `asked` for.
+        that are not in `called`.
 
         The tools of `sent_schemas`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps`
         there is no `use_tool`, which does not name what the limits exclude. `attended`: somebody is
@@ -97,7 +97,7 @@ class ToolOffer:
         wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
         sent_names, behind = {str(schema["function"]["name"]) for schema in sent_schemas}, list[Tool]()
         for tool in allowed:
-            if tool.behind and wrapper and allowed_tools is None and tool.name not in (*asked, *sent_names):
+            if tool.behind and wrapper and allowed_tools is None and tool.name not in (*called, *sent_names):
                 behind.append(tool)
             else:
                 sent_names.add(tool.name)
@@ -134,7 +134,7 @@ def _describe_servers(tools: Iterable[Tool]) -> list[str]:
 
 def describe_left_out(window: int, tools: Iterable[JsonObject]) -> str:
     """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
-    there = {tool["function"]["name"] for tool in tools}
-    if window >= SMALL_WINDOW or not there or USE_TOOL in there:
+    names = {tool["function"]["name"] for tool in tools}
+    if window >= SMALL_WINDOW or not names or USE_TOOL in names:
         return ""
     return f"small context window ({window:,} tokens): only the file and command tools are available"

@@ -28,7 +28,7 @@ _LINE_TOKENS = 80
 """Most tokens of a chunk's line."""
 _SHARE = 4
 """Part of a text's room that its index may take: a fourth."""
-_SHOWN = 80
+_LONGEST_LINE = 80
 """Characters shown of a chunk's first line."""
 
 
@@ -62,7 +62,7 @@ def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) ->
     rows, number = [], first_line + text.count("\n", 0, low)
     for start, end in zip(starts, [*starts[1:], high], strict=True):
         last = number + text.count("\n", start, end - 1)
-        first = one_line(text[start : min(end, start + _SHOWN)].partition("\n")[0])
+        first = one_line(text[start : min(end, start + _LONGEST_LINE)].partition("\n")[0])
         lines = f"line {number}" if number == last else f"lines {number}-{last}"
         rows.append(f"{start}:{end} {lines}: {first}")
         number = last + (text[end - 1] == "\n")
@@ -97,11 +97,13 @@ async def clip_message(
     content, clipped, copied = "", list[tuple[int, int, str]](), 0
     for attached_text, share in planned:
         content += text[copied : attached_text.start]
-        whole, copied = text[attached_text.start : attached_text.end], attached_text.end
-        lost, uncounted = (uncounted, 0) if len(whole) == longest else (0, uncounted)
-        marker = partial(indexed_marker, whole, first_line=attached_text.first_line, cap=share)
-        what = f"part of {attached_text.name}"
-        cut = await clip_to_cap(context, control, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
+        full_text, copied = text[attached_text.start : attached_text.end], attached_text.end
+        lost, uncounted = (uncounted, 0) if len(full_text) == longest else (0, uncounted)
+        marker = partial(indexed_marker, full_text, first_line=attached_text.first_line, cap=share)
+        label = f"part of {attached_text.name}"
+        cut = await clip_to_cap(
+            context, control, full_text, share, label, Cause.INPUT_CAP, uncounted=lost, marker=marker
+        )
         if cut.drop:
             clipped.append((len(content), len(content) + len(cut.text), cut.drop.id))
         content += cut.text

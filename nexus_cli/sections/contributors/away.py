@@ -26,8 +26,8 @@ def render(value: Value, view: View) -> Sections:
 def _section(number: int, run: Value, view: View) -> Section:
     line = f"- The person was shown: {run['line']}"
     below = "".join(f"\n  > {part}" for part in run["report"].splitlines() if part.strip())
-    whole = f"{line}\n  Report of {run['run']} (all of it: `nexus runs show {run['run']}`):{below}"
-    forms = (whole, f'{line} [its report: recall("{DROP}")]') if below else (line,)
+    full_text = f"{line}\n  Report of {run['run']} (all of it: `nexus runs show {run['run']}`):{below}"
+    forms = (full_text, f'{line} [its report: recall("{DROP}")]') if below else (line,)
     order, source = Phase.MEMORY + 70 + number, f"{run['run']}, shown on opening" if run["run"] else "shown on opening"
     name = f"away.{run['run'] or number}"
     return Section(name, order, shrink_forms(forms, view.count), Layer.EVENT, priority=77, source=source)

@@ -25,10 +25,10 @@ def render(value: Value, view: View) -> Sections:
     sections = [
         _section(session["session"], (_line(session),), f"session {session['session']}") for session in value[:MOST]
     ]
-    if rest := value[MOST:]:
-        many = plural(len(rest), "more earlier session that fits", "more earlier sessions that fit")
-        pointer = f'- [{many}: recall("{DROP}")]'
-        sections.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
+    if others_left := value[MOST:]:
+        number = plural(len(others_left), "more earlier session that fits", "more earlier sessions that fit")
+        pointer = f'- [{number}: recall("{DROP}")]'
+        sections.append(_section("more", ("\n".join(map(_line, others_left)), pointer), "earlier sessions"))
     return tuple(sections)
 
 

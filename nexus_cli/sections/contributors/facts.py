@@ -25,7 +25,7 @@ POINTED = 24
 """Least tokens of a sticky fact for which a pointer is worthwhile."""
 SHARE = 0.01
 """Largest share of the window for the lines of one slot, whatever their room."""
-NAMED = 8
+MOST_NAMED = 8
 """Most facts without a line that are named for the person; the others are counted."""
 ABOUT: Mapping[MemorySlot, str] = {
     MemorySlot.USER: "of the person",
@@ -49,26 +49,29 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
     def render(value: Value, view: View) -> Sections:
         """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
         line for the rest."""
-        chosen, rest, remaining = list[Section](), list[Value](), min(room, int(view.window * SHARE))
+        chosen, unlisted, remaining = list[Section](), list[Value](), min(room, int(view.window * SHARE))
         for fact in value:
             forms = _forms(fact)
             cost = view.count(forms[-1])
             if chosen and (cost > remaining or len(chosen) == MOST):
-                rest.append(fact)
+                unlisted.append(fact)
                 continue
             remaining -= cost
             if sticky and cost > POINTED:
                 forms += (f'[{fact["id"]} {ABOUT[slot]}: recall("{DROP}")]',)
             source = f"fact {fact['id']} of {fact['date']}"
-            shown = {"id": fact["id"], "slot": str(slot), "text": fact["text"]}
+            fact_row = {"id": fact["id"], "slot": str(slot), "text": fact["text"]}
             section = Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
-            chosen.append(replace(section, fact=shown, fact_ids=(fact["id"],)))
-        if rest:
-            forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
-            rest_section = Section(
-                f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest)
+            chosen.append(replace(section, fact=fact_row, fact_ids=(fact["id"],)))
+        if unlisted:
+            forms = (
+                "\n".join(_forms(fact)[0] for fact in unlisted),
+                _pointer(slot, len(unlisted), len(value) >= LOOKED_AT),
             )
-            chosen.append(replace(rest_section, least=1, fact_ids=tuple(fact["id"] for fact in rest)))
+            rest_section = Section(
+                f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(unlisted)
+            )
+            chosen.append(replace(rest_section, least=1, fact_ids=tuple(fact["id"] for fact in unlisted)))
         return tuple(chosen)
 
     return Contributor(name, Layer.EVENT, read, render, most=2 * LOOKED_AT * LONGEST)
@@ -84,12 +87,12 @@ def _forms(fact: JsonObject) -> tuple[str, ...]:
 
 def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
     """Return the pointer to `count` facts; `capped`: the search was limited to so many."""
-    many = f"{'at least ' * capped}{plural(count, 'more fact')}"
-    return f'[{many} {ABOUT[slot]}: recall("{DROP}")]'
+    number = f"{'at least ' * capped}{plural(count, 'more fact')}"
+    return f'[{number} {ABOUT[slot]}: recall("{DROP}")]'
 
 
 def _names(facts: Sequence[Value]) -> str:
-    return f"facts {name_first([fact['id'] for fact in facts], NAMED)}"
+    return f"facts {name_first([fact['id'] for fact in facts], MOST_NAMED)}"
 
 
 CONTRIBUTORS = (

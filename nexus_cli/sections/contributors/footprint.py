@@ -8,7 +8,7 @@ from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
-NAMED = 5
+MOST_NAMED = 5
 """Most tools that are named; the others are counted together."""
 
 
@@ -28,8 +28,12 @@ def render(value: Value, view: View) -> Sections:
         return ()
     full = f"[nexus: {_text(turns, calls, len(calls))}]"
     pointer = f'[nexus: earlier in this session: recall("{DROP}")]'
-    capped = len(calls) > NAMED
-    short = (f'[nexus: {_text(turns, calls, NAMED)}; all of them: recall("{DROP}")]', pointer) if capped else (pointer,)
+    capped = len(calls) > MOST_NAMED
+    short = (
+        (f'[nexus: {_text(turns, calls, MOST_NAMED)}; all of them: recall("{DROP}")]', pointer)
+        if capped
+        else (pointer,)
+    )
     forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
     order, least = Phase.HISTORY, int(capped)
     return (
@@ -41,9 +45,11 @@ def _text(turns: int, calls: Value, most: int) -> str:
     """Return the line, with `most` of the tools named."""
     parts = [plural(turns, "turn")] if turns else []
     if calls:
-        named = [f"{count} {name}" for name, count in calls[:most]]
-        rest = sum(count for _, count in calls[most:])
-        inside = ", ".join([*named, f"{rest} other{'s' * (rest != 1)}"] if rest else named)
+        tool_counts = [f"{count} {name}" for name, count in calls[:most]]
+        other_calls = sum(count for _, count in calls[most:])
+        inside = ", ".join(
+            [*tool_counts, f"{other_calls} other{'s' * (other_calls != 1)}"] if other_calls else tool_counts
+        )
         parts.append(f"{plural(sum(count for _, count in calls), 'tool call')} ({inside})")
     return f"earlier in this session: {', '.join(parts)}"
 

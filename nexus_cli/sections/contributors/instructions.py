@@ -26,7 +26,7 @@ from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections, un
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 SLOT_OF_RULES = 12
-SHOWN = 5
+MOST_GLOBS = 5
 """Most globs of a rule that its header has."""
 PRIORITY = 92
 SHORT = 400
@@ -129,16 +129,16 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
         return []
     first, last = f"{header}\n", f'[only the headings; all {size:,} tokens: recall("{DROP}")]'
     remaining = OUTLINE - count(first) - count(last) - MARGIN
-    shown: list[str] = []
+    rows: list[str] = []
     for heading in headings:
         remaining -= count(heading) + 1
         if remaining < 0:
             break
-        shown.append(heading)
-    if len(shown) < len(headings):
-        more = len(headings) - len(shown)
-        shown.append(f"... and {plural(more, 'more heading')}")
-    return [first + "\n".join([*shown, last])]
+        rows.append(heading)
+    if len(rows) < len(headings):
+        more = len(headings) - len(rows)
+        rows.append(f"... and {plural(more, 'more heading')}")
+    return [first + "\n".join([*rows, last])]
 
 
 def _folder(header: str) -> str:
@@ -170,7 +170,7 @@ def read_path_rules(sources: Sources) -> Value:
     gate = UnaskedFiles(project_root(real_path(sources.cwd)), sources.is_denied)
     layers = layers_below(sources.cwd, touched, sources.instructions, gate, sources.find_denial)
     pairs = [(layer.header, layer) for layer in layers] + [
-        (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
+        (f"# Rules for {one_line(', '.join(rule.globs[:MOST_GLOBS]))} ({one_line(str(rule.folder))})", rule)
         for rule in list_path_rules(sources.cwd, gate)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]

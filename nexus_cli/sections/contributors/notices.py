@@ -35,9 +35,9 @@ def render(value: Value, view: View) -> Sections:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
     short = [f"[nexus: {clip_text(line, SHORT, '...')}]" for line in value[:FEW]]
-    rest = len(value) - FEW
-    if rest > 0:
-        short.append(f'[nexus: and {plural(rest, "more notice")}: recall("{DROP}")]')
+    omitted = len(value) - FEW
+    if omitted > 0:
+        short.append(f'[nexus: and {plural(omitted, "more notice")}: recall("{DROP}")]')
     elif short != lines:
         short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     texts = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))

@@ -295,8 +295,8 @@ def _plain(text: Any) -> str:
 
 def _quote(text: Any, most: int = LONGEST) -> str:
     """Return a text as a JSON string, so that its end is clear."""
-    whole = "\n".join(replace_surrogates(str(text)).splitlines())
-    return json.dumps(neutralize_message(clip_text(whole, most, "...")), ensure_ascii=False)
+    full_text = "\n".join(replace_surrogates(str(text)).splitlines())
+    return json.dumps(neutralize_message(clip_text(full_text, most, "...")), ensure_ascii=False)
 
 
 def _moment(value: Any) -> datetime | None:

@@ -35,7 +35,7 @@ def render(value: Value, view: View) -> Sections:
     """Render `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
     `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
     alone = (_section(file["path"], (f"[nexus: {_line(file)}]",), file["path"]) for file in value[:ALONE])
-    return (*alone, *_rest(value[ALONE:], view))
+    return (*alone, *_render_unlisted(value[ALONE:], view))
 
 
 def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
@@ -43,17 +43,17 @@ def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
     return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, source=source)
 
 
-def _rest(rest: Sequence[Value], view: View) -> Sections:
+def _render_unlisted(files: Sequence[Value], view: View) -> Sections:
     """Return one section for the files without their own: their names, or only their number if these take too much; the
     complete list is its drop."""
-    if not rest:
+    if not files:
         return ()
-    many = plural(len(rest), "more file")
-    listed = ", ".join(map(_name, rest))
+    number = plural(len(files), "more file")
+    listed = ", ".join(map(_name, files))
     names = f'[nexus: also changed on disk after you last saw them: {listed}; times: recall("{DROP}")]'
-    pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'
-    forms = ("\n".join(map(_line, rest)), *shrink_forms((names, pointer), view.count))
-    return (replace(_section("more_changed", forms, many), least=1),)
+    pointer = f'[nexus: {number} changed on disk after you last saw them: recall("{DROP}") names them]'
+    forms = ("\n".join(map(_line, files)), *shrink_forms((names, pointer), view.count))
+    return (replace(_section("more_changed", forms, number), least=1),)
 
 
 def _name(file: Value) -> str:
@@ -61,8 +61,8 @@ def _name(file: Value) -> str:
 
 
 def _line(file: Value) -> str:
-    gone = file["disk"] == "gone"
-    state = "no longer there" if gone else f"changed on disk at {file['moment']}, after you last saw it"
+    is_deleted = file["disk"] == "gone"
+    state = "no longer there" if is_deleted else f"changed on disk at {file['moment']}, after you last saw it"
     return f"file {file['path']}: {state}"
 
 

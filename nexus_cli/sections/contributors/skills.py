@@ -44,16 +44,16 @@ def _render(kind: str, header: str, pointer: str, value: Value, view: View) -> S
     if not value:
         return ()
     names = [skill["name"] for skill in value]
-    rest = [", ".join(names[DESCRIBED:])] if len(names) > DESCRIBED else []
-    full = "\n".join([header, *_describe(value, LONG), *rest])
+    undescribed = [", ".join(names[DESCRIBED:])] if len(names) > DESCRIBED else []
+    full = "\n".join([header, *_describe(value, LONG), *undescribed])
     short = "\n".join([header, *_describe(value, SHORT), *_name_rest(names, DESCRIBED)])
-    if rest:
+    if undescribed:
         forms = ["\n".join([header, *_describe(value, LONG), *_name_rest(names, DESCRIBED)]), short]
     else:
         forms = [short, "\n".join([header, *_name_rest(names, 0)])]
     shrunk = shrink_forms([full, *forms, f"[{len(names)} {kind}, {pointer}]"], view.count)
     # All names are sent only where leaving some out saves nothing.
-    least = 1 if rest and shrunk[1:2] == tuple(forms[:1]) else 0
+    least = 1 if undescribed and shrunk[1:2] == tuple(forms[:1]) else 0
     order = Phase.TOOLS + (20 if kind == "skills" else 21)
     return (Section(kind, order, shrunk, Layer.SYSTEM, priority=84, source="nexus skill list", least=least),)
 
@@ -69,22 +69,22 @@ def _describe(value: Value, most: int) -> list[str]:
 
 def _name_rest(names: Sequence[str], first: int) -> list[str]:
     """Return the line of the skills that are not described."""
-    others = names[first:]
-    if not others:
+    undescribed = names[first:]
+    if not undescribed:
         return []
-    more = f' and {len(others) - NAMED:,} more: recall("{DROP}")' if len(others) > NAMED else ""
-    return [f"{'Also: ' if first else ''}{', '.join(others[:NAMED])}{more}"]
+    more = f' and {len(undescribed) - NAMED:,} more: recall("{DROP}")' if len(undescribed) > NAMED else ""
+    return [f"{'Also: ' if first else ''}{', '.join(undescribed[:NAMED])}{more}"]
 
 
 def read_matching(sources: Sources) -> Value:
     """Return name and description of the skills that fit the newest message; the `way` to read them where the model
     has no tool for it yet. The documentation of nexus counts as one, but in a run and for a worker, whose messages name
     nexus always."""
-    way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
+    reading_hint = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
     is_persons = not (sources.is_run or sources.is_worker)
     is_about_nexus = is_persons and "bash" in sources.tools() and "nexus" in sources.about().lower()
     manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
-    return [*({**skill, "way": way.format(**skill)} for skill in sources.matching_skills()), *manual]
+    return [*({**skill, "way": reading_hint.format(**skill)} for skill in sources.matching_skills()), *manual]
 
 
 def render_matching(value: Value, view: View) -> Sections:

@@ -12,12 +12,12 @@ from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 GOALS = 8
 """Most open goals with their own section, the newest ones."""
-DONE = 2
+MOST_DONE = 2
 """Most reached goals with their own section, the newest ones, so that the model does not continue them."""
 STEPS, FEW_STEPS = 6, 1
 LONGEST = 160
 """Most characters of a goal or a step that are sent."""
-WHOLE = f' [whole: recall("{DROP}")]'
+WHOLE_HINT = f' [whole: recall("{DROP}")]'
 """Appended to a shortened text."""
 
 
@@ -43,11 +43,11 @@ def render(value: Value, view: View) -> Sections:
     """Render `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form only with the next step; and the number of
     other goals."""
     open_ones = [goal for goal in value if not goal["done"]][-GOALS:]
-    done = [goal for goal in value if goal["done"]][-DONE:]
-    shown = [goal for goal in value if goal in open_ones or goal in done]
-    rest = [goal for goal in value if goal not in shown]
-    sections = [_section(goal["id"], slot, *_forms(goal, view.count)) for slot, goal in enumerate(shown)]
-    return (*sections, *([_section("more", len(shown), _more(rest), 1)] if rest else []))
+    reached = [goal for goal in value if goal["done"]][-MOST_DONE:]
+    listed = [goal for goal in value if goal in open_ones or goal in reached]
+    unlisted = [goal for goal in value if goal not in listed]
+    sections = [_section(goal["id"], slot, *_forms(goal, view.count)) for slot, goal in enumerate(listed)]
+    return (*sections, *([_section("more", len(listed), _more(unlisted), 1)] if unlisted else []))
 
 
 def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Section:
@@ -61,25 +61,25 @@ def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
     if goal["done"]:
         return (_line(goal),), 0
     full, capped, few = _line(goal), _line(goal, LONGEST, STEPS), _line(goal, LONGEST, FEW_STEPS)
-    short = few + WHOLE if few != full else few
+    short = few + WHOLE_HINT if few != full else few
     if capped == full:
         return shrink_forms((full, short), count), 0
-    return (full, *shrink_forms((capped + WHOLE, short), count)), 1
+    return (full, *shrink_forms((capped + WHOLE_HINT, short), count)), 1
 
 
-def _more(rest: Sequence[Value]) -> tuple[str, ...]:
+def _more(unlisted: Sequence[Value]) -> tuple[str, ...]:
     """List all goals without their own section, and their number."""
-    still = sum(1 for goal in rest if not goal["done"])
-    pointer = f'[{plural(len(rest), "older goal")}, {still} of them open: recall("{DROP}")]'
-    return "\n".join(map(_line, rest)), pointer
+    still = sum(1 for goal in unlisted if not goal["done"])
+    pointer = f'[{plural(len(unlisted), "older goal")}, {still} of them open: recall("{DROP}")]'
+    return "\n".join(map(_line, unlisted)), pointer
 
 
 def _line(goal: Value, longest: int | None = None, most: int | None = None) -> str:
     if goal["done"]:
         return f"Goal {goal['id']}: done"
     head, steps = f"Goal {goal['id']}: {_short(goal['text'], longest)}", goal["steps"]
-    shown = "; ".join(_short(step, longest) for step in steps[:most])
-    return head + (f"; open: {shown} ({len(steps)} of {goal['of']} steps)" if steps else "")
+    open_steps = "; ".join(_short(step, longest) for step in steps[:most])
+    return head + (f"; open: {open_steps} ({len(steps)} of {goal['of']} steps)" if steps else "")
 
 
 def _plain(text: str) -> str:

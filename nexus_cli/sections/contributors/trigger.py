@@ -6,7 +6,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
-SAID = {
+TRIGGER_TEXTS = {
     "person": "typed by the person",
     "stdin": "read from stdin, nobody is at a prompt",
     "client": "sent by another program over JSON-RPC",
@@ -25,7 +25,7 @@ def render(value: Value, view: View) -> Sections:
     """Render `Trigger: ask (read from stdin, nobody is at a prompt)`; for another source only its type."""
     if not value["type"].strip():
         return ()
-    note = SAID.get(value["source"])
+    note = TRIGGER_TEXTS.get(value["source"])
     text = f"Trigger: {value['type']}" + (f" ({note})" if note else "")
     return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
 

@@ -34,21 +34,23 @@ def render(value: Value, view: View) -> Sections:
     """Return one section; nothing for a project without files."""
     if not value["files"]:
         return ()
-    shown = [
+    forms_lines = [
         _lines(value, FOLDERS, LANGUAGES, NOTABLE),
         _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
         [f"{_size(value)}{value['way']}"],
     ]
-    forms = shrink_forms(["\n".join([HEADER, *lines]) for lines in shown], view.count)
+    forms = shrink_forms(["\n".join([HEADER, *lines]) for lines in forms_lines], view.count)
     return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
 
 
 def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
-    there, kinds = value["folders"], [f"{count:,} {name}" for name, count in value["languages"]]
+    counted, kinds = value["folders"], [f"{count:,} {name}" for name, count in value["languages"]]
     lines = [f"{_size(value)}: {_some(kinds, languages, ' language')}" if kinds else _size(value)]
-    inside = [f"{name}/ ({count:,})" for name, count in there[:folders]]
-    if len(there) > folders:
-        inside.append(f"{plural(len(there) - folders, 'more folder')} ({sum(count for _, count in there[folders:]):,})")
+    inside = [f"{name}/ ({count:,})" for name, count in counted[:folders]]
+    if len(counted) > folders:
+        inside.append(
+            f"{plural(len(counted) - folders, 'more folder')} ({sum(count for _, count in counted[folders:]):,})"
+        )
     if inside:
         lines.append(f"Folders (files): {', '.join(inside)}")
     if notable and value["notable"]:
@@ -58,9 +60,9 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
 
 def _some(names: Sequence[str], most: int, noun: str = "") -> str:
     """Return the first of `names`, and the number of the others, which are `noun` (singular)."""
-    left = len(names) - most
-    more = f"{left} more{noun}{'s' * bool(noun and left > 1)}"
-    return ", ".join([*names[:most], *([more] if left > 0 else [])])
+    omitted = len(names) - most
+    more = f"{omitted} more{noun}{'s' * bool(noun and omitted > 1)}"
+    return ", ".join([*names[:most], *([more] if omitted > 0 else [])])
 
 
 def _size(value: Value) -> str:

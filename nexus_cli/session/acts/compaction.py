@@ -66,22 +66,22 @@ def uncompaction() -> Act:
             why = "this session has no active compaction"
             raise UsageError("nothing to undo", why, "/compact summarizes older messages")
         old = conversation.log.epoch(active.parent)
-        shown = engine.next_request().tokens
+        tokens_before = engine.next_request().tokens
         head = conversation.restored_head(old)
-        same = old.model == engine.model.info.name
-        anchor = engine.backoff.anchor_before(active.id) if same else None
+        is_same_model = old.model == engine.model.info.name
+        anchor = engine.backoff.anchor_before(active.id) if is_same_model else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
-        if same:
+        if is_same_model:
             planned = EpochDraft(replace(old, effort=engine.model.effort))
         else:
             planned = await engine.prompt.draft_epoch(engine.context)
         epoch = conversation.make_epoch(head, UNDO, planned.frame)
         _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
-        is_older = same and old.system != conversation.epoch.system
+        is_older = is_same_model and old.system != conversation.epoch.system
         notes = engine.backoff.undone(epoch.id, active.id)
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.readings.epoch_cause = ""
-        line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
+        line = f"compaction undone: {tokens_before:,} -> {engine.next_request().tokens:,} tokens"
         engine.control.emit_notice(line, warning=False)
         if is_older:
             engine.control.emit_notice(

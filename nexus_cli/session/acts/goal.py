@@ -78,9 +78,9 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
 
     async def act(session: BaseSession) -> None:
         conversation = session.engine.conversation
-        there = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
+        ids = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
         for name in names:
-            if name not in there:
+            if name not in ids:
                 why = "there is no such open goal or step" if verb == "done" else "there is no such goal or step"
                 raise UsageError(f"/goal {verb} {one_line(name)}", why, "/goal lists the goals")
         for name in names:

@@ -56,18 +56,18 @@ def consolidation(result: Consolidation) -> Act:
         before = _facts(session)
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
-        shown = _newest_that_fit(session, ours)
-        result.looked_at, result.left = len(shown), len(ours) - len(shown)
-        wanted = recipe.limits.tools or frozenset()
+        sent_facts = _newest_that_fit(session, ours)
+        result.looked_at, result.left = len(sent_facts), len(ours) - len(sent_facts)
+        tool_names = recipe.limits.tools or frozenset()
         dispatcher = _merging(session.dispatcher)
         tools = [
             definition
             for definition in dispatcher.registry.get_definitions()
-            if definition["function"]["name"] in wanted
+            if definition["function"]["name"] in tool_names
         ]
         try:
-            text = "\n".join(map(_line, shown))
-            ids = [fact.id for fact in shown]
+            text = "\n".join(map(_line, sent_facts))
+            ids = [fact.id for fact in sent_facts]
             result.answer = await run_separately(session.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(session)}
@@ -106,13 +106,13 @@ def _newest_that_fit(session: BaseSession, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
     context = session.engine.context
     room = int(context.countable(context.budget.available) * SHARE)
-    shown: list[Fact] = []
+    fitting: list[Fact] = []
     for fact in facts:
         room -= context.count(_line(fact))
         if room < 0:
             break
-        shown.append(fact)
-    return shown
+        fitting.append(fact)
+    return fitting
 
 
 def _line(fact: Fact) -> str:

@@ -139,7 +139,7 @@ def _dispatcher(request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) ->
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,
-        found=request.tokens,
+        tokens_at_start=request.tokens,
         denied=[],
         changed={},
         partial_outputs={},

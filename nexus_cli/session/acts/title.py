@@ -14,7 +14,7 @@ from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.base_session import Act, BaseSession
 from nexus_cli.text.untrusted_text import neutralize
 
-SHOWN = 2_000
+LONGEST_MESSAGE = 2_000
 """Most characters of the first message that are sent."""
 LONGEST = 60
 """Most characters of a title."""
@@ -37,7 +37,7 @@ async def make_title(session: BaseSession) -> None:
     *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]
     try:
         model = engine.other_model(engine.settings.ui.title_model)
-        text = neutralize(split_attachments(first)[0][:SHOWN])
+        text = neutralize(split_attachments(first)[0][:LONGEST_MESSAGE])
         answer = await run_separately(engine, session.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):
             session.ledger.rename_session(session.id, title)

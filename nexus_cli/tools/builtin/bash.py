@@ -114,21 +114,21 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     _tell_restored(outcome.restored, context)
     hidden = "" if outcome.status or not pipe else describe_failed_part(command, pipe, passes_answers=True)
     text = await asyncio.to_thread(_format_result, command, outcome, seconds, sandbox, pipe, hidden)
-    shown = pipe if any(pipe[:-1]) else ()
-    return ToolResult(text, uncounted=outcome.uncounted, status=outcome.status, pipe=shown, warning=hidden)
+    pipe_statuses = pipe if any(pipe[:-1]) else ()
+    return ToolResult(text, uncounted=outcome.uncounted, status=outcome.status, pipe=pipe_statuses, warning=hidden)
 
 
 async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolContext) -> asyncio.Task[ProcessResult]:
     """Start a command and return its task at its end, or when the person wants it to go on in the background. A
     cancellation stops the command."""
     task = asyncio.create_task(work)
-    others: set[asyncio.Future[Any]] = set()
+    releases: set[asyncio.Future[Any]] = set()
     try:
         while not task.done():
-            others = (
+            releases = (
                 {asyncio.ensure_future(context.released())} if context.released and Jobs in context.services else set()
             )
-            await asyncio.wait({task, *others}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *releases}, return_when=asyncio.FIRST_COMPLETED)
             if task.done() or not (why := context.service(Jobs).refuse_more()):
                 break
             context.tell(why)
@@ -139,8 +139,8 @@ async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolC
                 await asyncio.wait({task})
         raise
     finally:
-        for other in others:
-            other.cancel()
+        for release in releases:
+            release.cancel()
     return task
 
 
@@ -185,8 +185,8 @@ def _format_result(
         notes.append(f"pipe: {' '.join(map(str, pipe))}")
     if styles:
         notes.append("colour codes left out")
-    if outcome.left:
-        notes.append(f"{outcome.left} background process{'es' * (outcome.left > 1)} ended with the command")
+    if outcome.killed:
+        notes.append(f"{outcome.killed} background process{'es' * (outcome.killed > 1)} ended with the command")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
 
 

@@ -46,14 +46,14 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
         return ToolResult(f"[{name} is whole in this conversation already]")
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
-    shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
+    piece = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     continuation = ""
-    if shown.end < shown.total:
-        whole = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
+    if piece.end < piece.total:
+        is_full = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
         continuation = (
-            f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; all of it: recall("{drop}")'
+            f'; next: recall("{drop}", "{piece.end}:{piece.total}")' if is_full else f'; all of it: recall("{drop}")'
         )
-    return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{continuation}]\n{shown.text}", cites=drop)
+    return ToolResult(f"[{name}, characters 0:{piece.end} of {piece.total}{continuation}]\n{piece.text}", cites=drop)
 
 
 def _overview(overview: JsonObject) -> str:

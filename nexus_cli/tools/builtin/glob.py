@@ -41,14 +41,14 @@ async def run(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     lines = [replace_surrogates(prefix + name) for name in paths[:LIMIT]]
     if len(paths) > LIMIT:
         lines.append(f"[{len(paths) - LIMIT} more: narrow the pattern or `path`]")
-    shown = min(len(paths), LIMIT)
-    return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(paths) > LIMIT)
+    count = min(len(paths), LIMIT)
+    return ToolResult("\n".join(lines) or "no files", counts={"files": count}, more=len(paths) > LIMIT)
 
 
 def _list(target: Path, pattern: str, context: ToolContext, stop: StopFlag) -> list[str]:
-    wanted = PathPattern(pattern)
+    path_pattern = PathPattern(pattern)
     check_folder(target)
-    listed = wanted.select(list_files(target, context.project, stop), stop.raise_if_pressed)
+    listed = path_pattern.select(list_files(target, context.project, stop), stop.raise_if_pressed)
     paths = listed or _find_exact(target, pattern, context.project)
     return [name for name in paths if not context.is_refused(target / name)]
 

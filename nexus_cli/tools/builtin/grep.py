@@ -72,9 +72,9 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
     if is_folder:
         check_folder(target)
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
-        wanted = PathPattern(arguments.glob) if arguments.glob is not None else None
+        path_pattern = PathPattern(arguments.glob) if arguments.glob is not None else None
         listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
-        names = listed if wanted is None else wanted.select(listed, stop.raise_if_pressed)
+        names = listed if path_pattern is None else path_pattern.select(listed, stop.raise_if_pressed)
         if not names:
             why = f"none of {plural(len(listed), 'file')} matches `glob`" if listed else "there are no files to search"
             return ToolResult(f"no matches: {why}", counts={"matches": 0})
@@ -113,8 +113,8 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         counts: JsonDict = json.loads(figures) if figures else {}
         has_more = bool(counts.pop("more", False))
         result = ToolResult(text, uncounted=outcome.uncounted, counts=counts, more=has_more)
-        shown = set(text.splitlines())
-        folders = [root / name for name in names if not is_folder or prefix + name in shown]
+        output_lines = set(text.splitlines())
+        folders = [root / name for name in names if not is_folder or prefix + name in output_lines]
         unsaved = find_unsaved(root, folders[:MOST_ASKED], context.services)
         line = f"[searched as saved; the editor has unsaved changes in: {', '.join(prefix + name for name in unsaved)}]"
         return result.with_line(line) if unsaved else result

@@ -79,12 +79,12 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
 
 
 def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResult:
-    text, shown, counts = "", list[FilePart](), dict[str, int]()
+    text, file_parts, counts = "", list[FilePart](), dict[str, int]()
     for path, result in zip(paths, results, strict=True):
         start, lines = text.count("\n"), result.counts.get("lines", 0)
         if result.file and lines:
             first, total = result.counts.get("first", 1), result.counts.get("total", lines)
-            shown.append(FilePart(result.file, first, lines, total, (result.first_line or 0) - start, path))
+            file_parts.append(FilePart(result.file, first, lines, total, (result.first_line or 0) - start, path))
         text += result.text.removesuffix("\n") + "\n\n"
         for noun in result.counts.keys() - _RANGE:
             counts[noun] = counts.get(noun, 0) + result.counts[noun]
@@ -94,7 +94,7 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
     uncounted = sum(tool_result.uncounted for tool_result in results)
     has_more = any(tool_result.more for tool_result in results)
     images = tuple(image for tool_result in results for image in tool_result.images)
-    return ToolResult(text, uncounted=uncounted, counts=counts, more=has_more, parts=tuple(shown), images=images)
+    return ToolResult(text, uncounted=uncounted, counts=counts, more=has_more, parts=tuple(file_parts), images=images)
 
 
 async def _read_part(
@@ -172,12 +172,12 @@ def _format_document(
         document_part, kind = read_pdf(content.data, first, limit, stop, context.project, context.pictures), "PDF"
     if document_part is None:
         return None
-    shown = (
+    page_range = (
         ""
         if document_part.first == 1 and document_part.last == document_part.total
         else f"{document_part.first}-{document_part.last} of "
     )
-    head = f"[{name}{kind}; {document_part.unit} {shown}{document_part.total}]\n"
+    head = f"[{name}{kind}; {document_part.unit} {page_range}{document_part.total}]\n"
     counts = {document_part.unit: max(0, document_part.last - document_part.first + 1)}
     return ToolResult(head + document_part.text, counts=counts, images=document_part.images)
 
@@ -192,18 +192,18 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
         if kind:
             raise ToolError(f"is a {IMAGE_NAMES[kind]} image over {HARD_LIMIT >> 20} MiB")
         raise ToolError(f"cannot be read as text ({len(data) + content.beyond:,} bytes)")
-    shown = text.model_text
+    body = text.model_text
     notes = []
-    counts = {"lines": count_lines(shown)}
+    counts = {"lines": count_lines(body)}
     first, outline = 1, ""
     if part.limit == 0:
         head = f"{name}outline of {plural(counts['lines'], 'line')}"
-        return ToolResult(_outline(part.path, shown, head) or f"[{head}: no definitions or headings are recognized]")
-    if part.is_whole and len(shown) > cap:  # a token has at least one character
-        outline = _outline(part.path, shown, "outline, then the text; `limit` 0 returns only the outline")
+        return ToolResult(_outline(part.path, body, head) or f"[{head}: no definitions or headings are recognized]")
+    if part.is_whole and len(body) > cap:  # a token has at least one character
+        outline = _outline(part.path, body, "outline, then the text; `limit` 0 returns only the outline")
     if not part.is_whole:
         total, first = counts["lines"], part.offset or 1
-        shown, last = _lines(shown, first, part.limit, bool(content.beyond))
+        body, last = _lines(body, first, part.limit, bool(content.beyond))
         notes.append(f"lines {first}-{last} of {'at least ' if content.beyond else ''}{total}")
         counts = {"lines": max(0, last - first + 1), "first": first, "total": total}
     if text.encoding != "utf-8" or text.errors != "strict":
@@ -217,7 +217,7 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
     joined = (name + "; ".join(notes)).removesuffix("; ")
     head = f"[{joined}]\n" if joined else ""
     return ToolResult(
-        head + shown,
+        head + body,
         uncounted=content.beyond,
         counts=counts,
         more=bool(content.beyond),

@@ -50,13 +50,13 @@ async def run(arguments: RecallArguments, context: ToolContext) -> ToolResult:
     if start == end:
         return ToolResult(f"[nothing in this range; {drop} has {len(text)} characters]")
     if query:
-        shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count)
+        output = await asyncio.to_thread(_hits, text, start, end, query, cap, count)
     else:
-        shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
-    if not shown:
+        output = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
+    if not output:
         return ToolResult(f"[{query!r} does not occur in characters {start}:{end}]")
     service.count_recall(drop)
-    return ToolResult(shown, cites=drop)
+    return ToolResult(output, cites=drop)
 
 
 def _bounds(text: str, length: int) -> tuple[int, int]:
@@ -102,13 +102,13 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
         else:
             spots.append((low, high))
     parts: list[str] = []
-    left, line, counted = cap, 1, 0
+    remaining, line, counted = cap, 1, 0
     for low, high in spots:
         line += text.count("\n", counted, low)
         counted = low
         part = f"[line {line}, characters {low}:{high}]\n{text[low:high]}"
-        left -= count(part) + 1
-        if left < 0:
+        remaining -= count(part) + 1
+        if remaining < 0:
             break
         parts.append(part)
     if not parts:

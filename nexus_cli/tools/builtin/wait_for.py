@@ -48,19 +48,19 @@ from nexus_cli.tools.wait_conditions import (
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
-HERE = 600.0
+MOST_SECONDS_IN_CALL = 600.0
 """Most seconds of a wait within the call, which leaves nothing and ends no job."""
 FOR_JOB = 120.0
 """Seconds that a call waits for an address of a job, without a limit of its own."""
 _STEP, _FAR_STEP = 0.25, POLLED["url"][0]
 """Seconds between two looks, and at a server that is not ours."""
-WAYS = ("file", "process", "time", "url", "service")
+CONDITIONS = ("file", "process", "time", "url", "service")
 ENDS_WITH = "processes of a command end when it ends; to wait for a background command, use its job id"
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForArguments:
-    """The arguments of `wait_for`: one of `WAYS`, and what belongs to it."""
+    """The arguments of `wait_for`: one of `CONDITIONS`, and what belongs to it."""
 
     file: str | None = None
     event: str = CHANGES
@@ -82,17 +82,19 @@ async def run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
 
 
 async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
-    ways = [name for name in WAYS if getattr(arguments, name) is not None]
+    conditions = [name for name in CONDITIONS if getattr(arguments, name) is not None]
     seconds = _read_timeout(arguments)
     jobs: Jobs | None = context.services.get(Jobs)
     process_id = "0" if arguments.process is None else arguments.process
-    if not process_id.isdigit() and len(ways) == 1:  # a job, which ends with this process: no other could wait for it
+    if (
+        not process_id.isdigit() and len(conditions) == 1
+    ):  # a job, which ends with this process: no other could wait for it
         if jobs is None:
             raise ToolError(f"there is no job {process_id[:40]!r}")
         return await jobs.wait(process_id, seconds)
     waits: Waits | None = context.services.get(Waits)
-    if len(ways) != 1:
-        raise ToolError(f"name exactly one of {', '.join(WAYS)}")
+    if len(conditions) != 1:
+        raise ToolError(f"name exactly one of {', '.join(CONDITIONS)}")
     if waits is None:
         raise ToolError("waiting is not available here")
     now = waits.now()
@@ -107,7 +109,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     is_own = jobs is not None and bool(address) and jobs.owns(address)
     if is_own and until is None:
         until = now + FOR_JOB
-    is_here = until is not None and wait.kind != "service" and (is_own or until - now <= HERE)
+    is_here = until is not None and wait.kind != "service" and (is_own or until - now <= MOST_SECONDS_IN_CALL)
     is_local = bool(address) and is_own_address(urlsplit(address).hostname or "")
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
@@ -139,8 +141,8 @@ async def _wait_here(
     """Wait within the call."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    while (left := began + seconds - loop.time()) > 0:
-        await asyncio.sleep(min(step, left))
+    while (remaining := began + seconds - loop.time()) > 0:
+        await asyncio.sleep(min(step, remaining))
         if (came := await look_once()) is not None:
             return ToolResult(f"{describe_event(wait.kind, came)}, after {format_duration(loop.time() - began)}")
     waited = format_duration(seconds)

@@ -117,7 +117,7 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
     names = [
         project_relative(path, context.project) for change in applied for path in (change.target, change.moved) if path
     ]
-    shown = [
+    output_lines = [
         part
         for change in applied
         for part in (_title(change), name_changed_lines(change.before or "", change.after or ""))
@@ -325,14 +325,14 @@ def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
                 os.unlink(change.target.name, dir_fd=folder)
                 return
             mode = stat_at(folder, change.target.name).st_mode
-            with open_folder(change.moved.parent, create=True) as other:  # it may be on another file system
+            with open_folder(change.moved.parent, create=True) as target_folder:  # it may be on another file system
                 replace_file(change.moved, change.data, stop, expected=None)
                 try:
-                    with open(open_at(other, change.moved.name), "rb") as file:
+                    with open(open_at(target_folder, change.moved.name), "rb") as file:
                         os.fchmod(file.fileno(), stat.S_IMODE(mode))
                     os.unlink(change.target.name, dir_fd=folder)
                 except OSError:
-                    os.unlink(change.moved.name, dir_fd=other)
+                    os.unlink(change.moved.name, dir_fd=target_folder)
                     raise
 
 

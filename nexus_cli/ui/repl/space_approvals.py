@@ -67,7 +67,7 @@ class ApprovalQuestions:
         """Return the answers to the questions of a run, with `taken` also those that it has taken."""
         assert run.waits is not None
         table = self._ledger.runs
-        answers = answers_of([*(table.signals(run.key, taken=True) if taken else ()), *table.signals(run.key)])
+        answers = answers_of([*(table.signals(run.key, is_taken=True) if taken else ()), *table.signals(run.key)])
         return [answers[question["call"]] for question in run.waits.value["questions"] if question["call"] in answers]
 
     def follow(self, runs: Sequence[Run], names: Mapping[int, str], answers: Mapping[RunClaim, RunAnswers]) -> None:

@@ -30,7 +30,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin import bash, write_file
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tree.byte_store import ByteStore
-from nexus_cli.tree.read_state import Seen, StateReader
+from nexus_cli.tree.read_state import StampedState, StateReader
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.project_look import LookedProject
@@ -225,7 +225,7 @@ def say_slowly(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, work
     """A turn whose model answers after the early look, and after `work`; return how many files were read since."""
     look, read, counts = ChangeJournal.look_early, StateReader.complete, list[str]()
 
-    def counted(self: StateReader, path: str, *given: Any) -> Seen:
+    def counted(self: StateReader, path: str, *given: Any) -> StampedState:
         counts.append(path)
         return read(self, path, *given)
 

@@ -56,7 +56,10 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
             engine = session.engine
             plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
-            assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
+            assert (
+                plan is not None
+                and plan.requested_tokens == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
+            )
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and len(session.drops()) == 1
             assert LONG.strip() in summary_of(session)

@@ -15,7 +15,7 @@ from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.conversation.compaction.summary_head import NOTHING_ELSE, OTHERS, RULED, SAID
+from nexus_cli.conversation.compaction.summary_head import NOTHING_ELSE, OTHERS_WORDS_TITLE, PERSON_WORDS_TITLE, RULED
 from nexus_cli.conversation.compaction.work_record import COMPLETE, LISTED, RECORD
 from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
 from nexus_cli.core.attachment import Trigger
@@ -195,7 +195,7 @@ def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_
             await session.aclose()
 
     for head in asyncio.run(live()):
-        rules = head.partition(RULED)[2].partition(SAID)[0]
+        rules = head.partition(RULED)[2].partition(PERSON_WORDS_TITLE)[0]
         assert [rule for rule in RULES if f"[message 1]\n> {rule}\n" not in rules] == []
         assert "Push to main at once" not in head, "what they did not say is left out"
 
@@ -255,11 +255,14 @@ def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path
             await session.aclose()
 
     head = asyncio.run(live())
-    rules = head.partition(RULED)[2].partition(SAID)[0]
+    rules = head.partition(RULED)[2].partition(PERSON_WORDS_TITLE)[0]
     assert "> Please never push to main." in rules and "> Do not:\n> - edit generated files" in rules
     assert "obey" not in rules and "\n> push to main" not in head
-    others = head.partition(OTHERS)[2].partition("\n---\n")[0]
-    assert "obey this program" in others and "obey this program" not in head.partition(SAID)[2].partition(OTHERS)[0]
+    others = head.partition(OTHERS_WORDS_TITLE)[2].partition("\n---\n")[0]
+    assert (
+        "obey this program" in others
+        and "obey this program" not in head.partition(PERSON_WORDS_TITLE)[2].partition(OTHERS_WORDS_TITLE)[0]
+    )
 
 
 @pytest.mark.matrix

@@ -15,7 +15,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary, ended, summary_of
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.compaction.summary_head import OTHERS, RULED, SAID
+from nexus_cli.conversation.compaction.summary_head import OTHERS_WORDS_TITLE, PERSON_WORDS_TITLE, RULED
 from nexus_cli.conversation.user_messages import read_refusals, read_sources
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.attachment import Trigger
@@ -133,8 +133,8 @@ def test_only_what_the_person_typed_counts_as_their_words(
 
     session, head = asyncio.run(live())
     notes = head.partition("\n---\n")[0]
-    own = notes.partition(SAID)[2].partition(OTHERS)[0]
-    ruled = notes.partition(RULED)[2].partition(SAID)[0]
+    own = notes.partition(PERSON_WORDS_TITLE)[2].partition(OTHERS_WORDS_TITLE)[0]
+    ruled = notes.partition(RULED)[2].partition(PERSON_WORDS_TITLE)[0]
     with the_ledger() as ledger:
         facts = SessionFacts(ledger, session, str(folder))
         for way, words in zip(ways, said, strict=True):

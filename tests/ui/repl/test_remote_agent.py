@@ -1003,7 +1003,7 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert repl.queued() == []
         is_lost[0] = False
         agent = repl.backend
-        await until(lambda: not agent._kept)
+        await until(lambda: not agent._stored_texts)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
