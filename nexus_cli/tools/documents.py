@@ -82,8 +82,8 @@ def read_pdf(
         text = "\n".join(f"{page['page']}: {page['text'] or '(no text)'}" for page in pages)
     else:
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
-    final_cell, stopped = min(total, first + limit - 1) if limit else total, ""
-    if last < wanted:
+    final_page, stopped = min(total, first + limit - 1) if limit else total, ""
+    if last < final_page:
         why = (
             "reading took too long or too much memory"
             if outcome.status or outcome.timed_out
@@ -150,7 +150,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
         if written > _MOST_TEXT:
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
-    stopped = f"stopped after cell {last}: the text is too long" if last < wanted else ""
+    stopped = f"stopped after cell {last}: the text is too long" if last < final_cell else ""
     text += f"\n[{stopped}]" if stopped else ""
     images = tuple(islice(_find_pictures(cells[first - 1 : last]), pictures if limit != 0 else 0))
     return DocumentPart(text, "cells", first, last, total, images, stopped)

@@ -236,10 +236,10 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
 
 def _compare_with_parts(text: str, old: str) -> str:
     """Describe how a part of `text` differs from `old`, if only in white space or look-alikes; "" else."""
-    wanted, searched = to_lf(old), to_lf(text[:_LARGEST])
-    if not _fold(wanted).strip() or _fold(wanted) not in _fold(searched):
+    old_text, searched = to_lf(old), to_lf(text[:_LARGEST])
+    if not _fold(old_text).strip() or _fold(old_text) not in _fold(searched):
         return ""
-    return _BLANKS if _join_blanks(wanted) in _join_blanks(searched) else _ALIKE
+    return _BLANKS if _join_blanks(old_text) in _join_blanks(searched) else _ALIKE
 
 
 def _join_blanks(text: str) -> str:
@@ -268,7 +268,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
 
     Returns the number of the first line, the number of lines, their text, and the difference in words.
     """
-    wanted = to_lf(old).removeprefix(BOM).strip("\n").split("\n")
+    old_lines = to_lf(old).removeprefix(BOM).strip("\n").split("\n")
     lines = to_lf(text[:_LARGEST]).split("\n")
     keys = [_spell(line) for line in lines]
     for parts, differs in (

@@ -440,7 +440,12 @@ def test_of_many_users_that_a_configuration_names_few_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_for: list[str] = []
-    monkeypatch.setattr(pwd, "getpwnam", lambda name: looked_for.append(name) or {}[name])
+
+    def look_up(name: str) -> None:
+        looked_for.append(name)
+        raise KeyError(name)
+
+    monkeypatch.setattr(pwd, "getpwnam", look_up)
     (tmp_path / "named").write_text("")
     (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
     assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]

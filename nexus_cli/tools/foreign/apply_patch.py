@@ -125,7 +125,7 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
     edits = tuple(
         describe_edit(change.place, change.before or "", change.after) for change in applied if change.after is not None
     )
-    output = "" if error else "\n".join(shown)
+    output = "" if error else "\n".join(output_lines)
     return ToolResult(output, error, changed=tuple(names), diff=_diff(applied, context), edits=edits)
 
 

@@ -195,7 +195,7 @@ def _rows(text: str, names: bool, is_cut: bool, theme: Theme) -> list[_Row]:
             if shows_names:
                 is_deleted = path == "/dev/null"
                 file_lines = list(takewhile(lambda diff_line: diff_line.role != "file", parsed[place + 1 :]))
-                changes = describe_counts(*count_lines(file_lines), new=old == "/dev/null", gone=is_deleted)
+                changes = describe_counts(*count_lines(file_lines), new=old == "/dev/null", deleted=is_deleted)
                 changes += " or more" if is_cut and place + 1 + len(file_lines) == len(parsed) else ""
                 if rows:
                     rows.append(_Row(DiffLine("dim", "")))

@@ -8,7 +8,7 @@ import pytest
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.summary_head import NOTHING, NOTHING_ELSE, SAID, Additions, head
+from nexus_cli.conversation.compaction.summary_head import NOTHING, NOTHING_ELSE, PERSON_WORDS_TITLE, Additions, head
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
@@ -26,4 +26,4 @@ def test_without_words_of_the_person_it_says_so_under_no_title(
     more = Additions(rules=rules)
     items = head(plan, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=lambda message, _: 1, more=more)
     text = items[0].message.content
-    assert said in text and (SAID in text) == (said == NOTHING_ELSE)
+    assert said in text and (PERSON_WORDS_TITLE in text) == (said == NOTHING_ELSE)
