@@ -179,6 +179,17 @@ def test_parts_of_long_lines_between_which_a_line_came_are_shown() -> None:
     assert "Nearest:" in str(told.value) and "- somebody else's line\n- Added `strutils" in str(told.value)
 
 
+def test_beside_a_line_that_has_the_text_in_other_characters_no_less_similar_line_is_shown() -> None:
+    text = (
+        "    limit = width - 6 - max(len(cmd[0]) for cmd in commands)\n"
+        "    for subcommand, cmd in commands:\n"
+        "    for name in multi.list_commands(ctx):\n"
+    )
+    for old in ("len(cmd[0])  for cmd in commands", "len(cmd[0]) for cmd in\u00a0commands"):
+        with pytest.raises(ToolError, match=r"Nearest:\nline 1:\n.*commands\)$"):
+            apply_edits(text, [ExactEdit(old, "x")], StopFlag())
+
+
 @pytest.mark.matrix
 def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Watched(difflib.SequenceMatcher):  # type: ignore[type-arg]
