@@ -104,6 +104,8 @@ def test_the_text_that_the_model_has_just_written_is_not_sent_again(desk: Any) -
     edits = [_edit("line 2\n", "line two\n"), _edit(added, ""), _edit("line 20\n", "")]
     result = desk.run("edit_file", path="a", edits=edits)
     assert result.output == "2 line two\n-51 lines after 9\n-1 line after 19"
+    edits = [_edit("line 1\nline two\n", ""), _edit("line 5\n", "")]
+    assert desk.run("edit_file", path="a", edits=edits).output == "-2 lines at the top\n-1 line after 2"
 
 
 @pytest.mark.matrix
