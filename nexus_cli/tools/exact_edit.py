@@ -222,6 +222,9 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
     why = f" ({_BLANKS})" if blanks else ""
     if not blanks and (differs := _compare_with_parts(text, old)):
         why = f" ({differs}). Quote the file's own characters"
+    if why:
+        wanted = _spell(to_lf(old))
+        places = [place for place in places if wanted in _spell("\n".join(place[1]))] or places
     near = "\n".join(_show_passage(first, block) for first, block in places)
     scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{scope}:\n{near}" if near else why
