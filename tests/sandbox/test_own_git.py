@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from search import sample
@@ -441,11 +442,11 @@ def test_of_many_users_that_a_configuration_names_few_are_looked_for(
 ) -> None:
     looked_for: list[str] = []
 
-    def look_up(name: str) -> None:
+    def find_nobody(name: str) -> NoReturn:
         looked_for.append(name)
         raise KeyError(name)
 
-    monkeypatch.setattr(pwd, "getpwnam", look_up)
+    monkeypatch.setattr(pwd, "getpwnam", find_nobody)
     (tmp_path / "named").write_text("")
     (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
     assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]
