@@ -62,9 +62,9 @@ def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
 
 def _run_rows(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[PlacedRow]:
     yield record.find_place(run.created) if record else 0, _queued_row(run)
-    for taken in (True, False):
-        for signal in ledger.runs.signals(run.key, taken=taken):
-            yield record.find_place(signal.at) if record else 0, _signal_row(signal, taken)
+    for is_taken in (True, False):
+        for signal in ledger.runs.signals(run.key, taken=is_taken):
+            yield record.find_place(signal.at) if record else 0, _signal_row(signal, is_taken)
     if run.state != QUEUED:
         yield END, _state_row(run)
 
@@ -84,11 +84,11 @@ def _queued_row(run: Run) -> TimelineRow:
     )
 
 
-def _signal_row(signal: Signal, taken: bool) -> TimelineRow:
+def _signal_row(signal: Signal, is_taken: bool) -> TimelineRow:
     message = signal.value.get("message")
     why = f"msg-{message}" if message else ""
     return make_row(
-        signal.at, "signal", NEXUS, name_signal(signal.kind, signal.value), why=why, signal=signal.kind, taken=taken
+        signal.at, "signal", NEXUS, name_signal(signal.kind, signal.value), why=why, signal=signal.kind, taken=is_taken
     )
 
 

@@ -183,8 +183,8 @@ def _actor(name: str) -> dict[str, str]:
         return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
     if name.startswith("tool:"):
         return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
-    shown, kind = _NAMES.get(name, (name, "nexus"))
-    return {"id": name, "name": shown, "type": kind}
+    label, kind = _NAMES.get(name, (name, "nexus"))
+    return {"id": name, "name": label, "type": kind}
 
 
 NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
@@ -319,9 +319,9 @@ class SessionRecord:
                 return self._message_row(entry)
 
     def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **extra_fields: Any) -> TimelineRow:
-        seen = entry.id <= self._cursor
+        is_seen = entry.id <= self._cursor
         return make_row(
-            entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **extra_fields
+            entry.at, str(entry.kind), actor, text, entry=entry.id, seen=is_seen, tokens=entry.tokens, **extra_fields
         )
 
     def _message_row(self, entry: Entry) -> TimelineRow:
@@ -353,9 +353,11 @@ class SessionRecord:
         result, seconds = self._replay.result_of(entry)
         call = entry.message.tool_call_id
         decision = self._decisions.get(call or "", {})
-        asked = self._calls.get(call or "")
-        subject = asked.subject if asked else ""
-        replies = [reply for _, reply in read_replies(asked.call, entry.message.content, find_tool)] if asked else []
+        past_call = self._calls.get(call or "")
+        subject = past_call.subject if past_call else ""
+        replies = (
+            [reply for _, reply in read_replies(past_call.call, entry.message.content, find_tool)] if past_call else []
+        )
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         extra_fields: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
@@ -414,10 +416,10 @@ class SessionRecord:
     def _epoch_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
         requests, acts = self._requests[self._log.lane], self._replay.acts
-        told = [(past, past.event) for past in acts if isinstance(past.event, SessionAct)]
+        session_acts = [(past, past.event) for past in acts if isinstance(past.event, SessionAct)]
         rewrites: dict[object, tuple[str, str]] = {}
         for name in _REWRITES:
-            rewrites |= {act.facts["epoch"]: (past.at, act.why) for past, act in told if act.act == name}
+            rewrites |= {act.facts["epoch"]: (past.at, act.why) for past, act in session_acts if act.act == name}
         ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
         for before, epoch in pairwise(self._epochs):
             entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
@@ -427,7 +429,7 @@ class SessionRecord:
                 (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
             )
             yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
-        for past, act in told:
+        for past, act in session_acts:
             if act.act == _FAILED:
                 yield past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why)
 

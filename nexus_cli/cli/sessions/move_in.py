@@ -101,10 +101,10 @@ def _import_setup(
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
-    value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
+    value["left_out"] += [*setup.lost, *setup.notes, *plan.kept_values]
     value["in_use"] += setup.in_place
     _print_lines(source, "Restrictions that were not imported:", setup.lost)
-    _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
+    _print_lines(source, "Not imported:", [*setup.notes, *plan.kept_values])
     _print_lines(source, "Already used by nexus:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {sessions_hint}".rstrip())
