@@ -44,7 +44,7 @@ class PersonalChange:
     is_settings: bool = False
 
     @property
-    def shown(self) -> str:
+    def display_path(self) -> str:
         """The path for people."""
         return with_tilde(self.path)
 

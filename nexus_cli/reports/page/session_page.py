@@ -230,7 +230,7 @@ def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:
     for size, block_index, place in sorted(folds, reverse=True) if over > 0 else ():
         fold = blocks[block_index][place]
         assert isinstance(fold, Fold)
-        note = f'<p class="note">Left out to keep this page small: {fold.what}, {size:,} bytes</p>\n'
+        note = f'<p class="note">Left out to keep this page small: {fold.description}, {size:,} bytes</p>\n'
         blocks[block_index][place] = note
         over -= size - len(note)
         if over <= 0:

@@ -46,10 +46,10 @@ CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A part of the page that can be left out: its HTML, and a description."""
+    """A part of the page that can be left out: its HTML and a description."""
 
     html: str
-    what: str
+    description: str
 
 
 Block = list["str | Fold"]
