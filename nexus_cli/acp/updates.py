@@ -256,7 +256,7 @@ def progress(
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file before it is replaced; None if there is none, or it is large or no text."""
+    """Return the text of a file before it is replaced; None if it does not exist, is large or is not text."""
     try:
         return read_regular(os.path.realpath(path), LONGEST).decode()
     except (OSError, ValueError):

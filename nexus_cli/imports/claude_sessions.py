@@ -95,9 +95,9 @@ def _attach(record: Record) -> Record:
 
 
 def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
-    """Return the identities of the records on the way from the last message to the first.
+    """Return the identities of the records on the branch from the last message to the first.
 
-    Results and parts of a message that stand beside the way, as parallel calls do, are on it too.
+    Results and parts of a message beside the branch, as parallel calls have, are included.
     """
     places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
     position = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)

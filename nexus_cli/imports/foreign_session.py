@@ -177,7 +177,7 @@ def count(value: object) -> int:
 
 
 def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
-    """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
+    """Yield the JSON objects of a file, one per line; add other lines to `bad_lines`. Raises `OSError`."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe is to wait for its writer
         bad_lines.append("not a regular file")
         return

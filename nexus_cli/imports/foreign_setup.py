@@ -128,7 +128,7 @@ class ForeignSetup:
         return as_table(value)
 
     def note(self, line: str) -> None:
-        """Report what is not taken over, without the keys in the line."""
+        """Report entries that are not imported, without the keys in the line."""
         self.notes.append(one_line(redact(line, environ={}))[:300])
 
     def lose(self, decision: str, line: str) -> None:
@@ -232,7 +232,7 @@ class ForeignSetup:
             self.instructions = clean.strip()
 
     def note_hooks(self, hooks: object) -> None:
-        """Report hooks, which are not taken over."""
+        """Report hooks, which are not imported."""
         if hooks:
             events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
             self.note(
@@ -253,7 +253,7 @@ class ForeignSetup:
     def note_unused(
         self, table: JsonObject, used: Iterable[str], location: str, hints: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Report keys of a table that nexus did not take over: `hints` says what to do instead, by key; the others have
+        """Report keys of a table that nexus did not import: `hints` says what to do instead, by key; the others have
         no counterpart."""
         self.notes += [f"{key}: {hint}" for key, hint in hints.items() if key in table]
         if unused_keys := [one_line(str(key))[:40] for key in table if key not in {*used, *hints}]:
@@ -274,7 +274,7 @@ def as_texts(value: object) -> list[str]:
 
 
 def is_key(value: str, name: str = "") -> bool:
-    """Return True if a value, of that name, is a secret. A reference to a variable is none."""
+    """Return True if a value with this name is a secret; a reference to a variable is not."""
     remainder = FROM_ENVIRONMENT.sub("", value).strip()
     if not remainder or _OPAQUE.fullmatch(remainder) or redact(remainder) != remainder:
         return bool(remainder)

@@ -277,8 +277,8 @@ def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str
 
 
 def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> Counter[str]:
-    """Return the first `most` ways that `calls` have at `key`, with the number of calls that each lets run: what a
-    person pastes is whole."""
+    """Return the first `most` values of `calls` at `key`, with the number of calls that each allows; none is cut, since
+    a person pastes it."""
     occurrences = Counter(call[key] for call in calls if call.get(key))
     return Counter(dict(islice(occurrences.items(), most)))
 

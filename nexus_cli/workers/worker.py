@@ -188,7 +188,7 @@ class Worker:
         self.state, self.doing, self.error = FAILED, "", why
 
     def enter(self, stay: WorktreeStay) -> None:
-        """Take over the notices of its worktree; a worker whose previous worktree is gone is told so."""
+        """Adopt the notices of its worktree; tell a worker whose previous worktree is gone."""
         self.notices = tuple(stay.notices)
         if stay.is_new and self.session_id:
             notice = "your worktree was removed after your last report; you work in a new copy of the project"
