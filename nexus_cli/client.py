@@ -116,7 +116,7 @@ class Client:
         """
         # The program that calls this runs on the same Python, with the same packages: it trusts them already.
         command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
-        pipe, here = asyncio.subprocess.PIPE, os.getcwd()
+        pipe, caller_folder = asyncio.subprocess.PIPE, os.getcwd()
         server = await asyncio.create_subprocess_exec(
             *command, stdin=pipe, stdout=pipe, cwd=cwd, start_new_session=True
         )
@@ -126,7 +126,7 @@ class Client:
                 raise ConnectionError(f"nexus serve did not start: exit status {await server.wait()}")
             place = json.loads(line)
             async with cls(place["url"], Path(place["token_file"]).read_text(encoding="ascii").strip()) as client:
-                client._folder = here
+                client._folder = caller_folder
                 yield client
         finally:
             with suppress(ProcessLookupError):
@@ -418,9 +418,9 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent
         _result(await _answer(response))
         return
     data: list[bytes] = []
-    rest = b""
+    partial_line = b""
     async for chunk in response.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, partial_line = (partial_line + chunk).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
                 data.append(line[5:])

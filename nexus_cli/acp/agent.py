@@ -79,8 +79,8 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
     for server in servers:
         name = _UNNAMED.sub("_", server.name).strip("_.-")[:LONGEST].strip("_.-")
         if not name or name in entries:
-            shown = one_line(server.name)[:LONGEST]
-            problems.append(f"MCP server {shown!r} from the editor was skipped: its name is invalid or taken")
+            label = one_line(server.name)[:LONGEST]
+            problems.append(f"MCP server {label!r} from the editor was skipped: its name is invalid or taken")
             continue
         match server:
             case schema.McpServerStdio(command=command, args=args, env=env):
@@ -139,7 +139,7 @@ class EditorSession:
 
     agent: Agent
     approver: EditorApprover
-    told: str = ""
+    sent_title: str = ""
     """The title that the editor was told."""
     level: str = ""
     """The level that the editor was told."""
@@ -210,8 +210,8 @@ class EditorSession:
         with suppress(NexusError):
             info = self.session.ledger.session(self.session.id)
             title = _title(info)
-            if title and title != self.told:
-                self.told = title
+            if title and title != self.sent_title:
+                self.sent_title = title
                 update = schema.SessionInfoUpdate(
                     title=title, updated_at=info.updated, session_update="session_info_update"
                 )
@@ -422,7 +422,7 @@ class EditorAgent:
             problems += editor_session.session.describe_resumed() if resume else ()
         self._open[editor_session.session.id] = editor_session
         dispatcher = editor_session.agent.dispatcher
-        dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join
+        dispatcher.heard, dispatcher.wait_until_shown = editor_session.hear, editor_session.updates.join
         editor_session.renew_stream()
         work = self._greet(editor_session, problems), self._send_updates(editor_session)
         editor_session.sending = asyncio.gather(*work, return_exceptions=True)
@@ -433,8 +433,8 @@ class EditorAgent:
     ) -> EditorSession:
         project = project_root(folder)
         settings = settings_in(project)
-        named = self._options.model
-        model = "" if resume and not named else choose_model(named, settings).model
+        model_name = self._options.model
+        model = "" if resume and not model_name else choose_model(model_name, settings).model
         options = replace(
             self._options,
             cwd=folder,
@@ -528,10 +528,10 @@ class EditorAgent:
         message. One that it cannot take, as with images or a command, is a prompt."""
         if method != STEERING:
             raise RequestError.method_not_found(f"_{method}")
-        asked = schema.PromptRequest.model_validate(params)
-        editor_session = self._get(asked.session_id)
+        prompt_request = schema.PromptRequest.model_validate(params)
+        editor_session = self._get(prompt_request.session_id)
         with _as_request_error():
-            trigger = make_trigger(asked.prompt, editor_session.session.folder)
+            trigger = make_trigger(prompt_request.prompt, editor_session.session.folder)
         with suppress(RpcError):
             if not (trigger.parts or trigger.text.startswith("/")):
                 await editor_session.agent.dispatcher.steer(trigger.text)
@@ -652,8 +652,8 @@ def _refuse_others(command: Command, arguments: str, session: str) -> None:
     name = "resume" if command.name == "sessions" and not is_verb else command.name
     stays = words[-1:] == ["files"] if name == "rewind" else "--running" in words
     if name in OPEN_OTHERS and not stays:
-        what = f"/{command.name} {arguments}".rstrip()
-        raise UsageError(what, "only the editor can open another session", OPEN_OTHERS[name].format(session))
+        subject = f"/{command.name} {arguments}".rstrip()
+        raise UsageError(subject, "only the editor can open another session", OPEN_OTHERS[name].format(session))
 
 
 def _title(info: SessionInfo) -> str:

@@ -31,7 +31,7 @@ class EditorFiles:
         self._client = client
         self._loop = loop
         self._session = session
-        self._told: set[str] = set()
+        self._reported_kinds: set[str] = set()
         self._is_silent = False
 
     def read(self, path: Path) -> str | None:
@@ -76,6 +76,6 @@ class EditorFiles:
 
     def _tell_once(self, kind: str, line: str) -> None:
         """Tell the person one line of each kind."""
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._reported_kinds:
+            self._reported_kinds.add(kind)
             self._loop.call_soon_threadsafe(self._session.engine.control.emit_aside, Notice(line))

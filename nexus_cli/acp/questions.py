@@ -19,7 +19,7 @@ from nexus_cli.text.hidden_signs import mark_hidden_signs
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
-GONE = "the editor did not answer"
+NO_REPLY = "the editor did not answer"
 MOST_OPTIONS = 12
 """Most items of a list that are options of one question."""
 
@@ -40,7 +40,7 @@ class EditorApprover(ClientApprover):
         reasons = {"why": question.why, "rule": question.rule, "profile": question.profile}
         match await self._pick_option(self._describe(question), _options(question), nexus=reasons):
             case "":
-                return Deny(GONE, said=False)
+                return Deny(NO_REPLY, said=False)
             case "once":
                 return Allow()
             case "session":
@@ -62,11 +62,13 @@ class EditorApprover(ClientApprover):
 
     async def choose(self, call: schema.ToolCallUpdate, choices: Sequence[Choice]) -> str | None:
         """Return the key of the choice that the person picks, None without one; the question is shown as `call`."""
-        shown = choices[:MOST_OPTIONS]
-        keys = {choice.key or NO: choice.key for choice in shown}
-        options = [_option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip())) for choice in shown]
-        if left := len(choices) - len(shown):
-            call.title = f"{call.title} {left} more: type the item's name after the command"
+        offered = choices[:MOST_OPTIONS]
+        keys = {choice.key or NO: choice.key for choice in offered}
+        options = [
+            _option(choice.key or NO, sanitize(f"{choice.label}  {choice.detail}".rstrip())) for choice in offered
+        ]
+        if hidden_count := len(choices) - len(offered):
+            call.title = f"{call.title} {hidden_count} more: type the item's name after the command"
         picked = await self._pick_option(call, options if NO in keys else [*options, _option(NO, "Cancel")])
         return keys.get(picked)
 

@@ -82,8 +82,8 @@ class UpdateStream:
                 self._output[call.id] = ""
                 yield self.start_call(call, subject)
             case event.ToolOutput(call_id, text):
-                shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-LONGEST:]
-                yield progress(call_id, content=[fence_text(shown)])
+                tail = self._output[call_id] = (self._output.get(call_id, "") + text)[-LONGEST:]
+                yield progress(call_id, content=[fence_text(tail)])
             case event.ToolResultEvent(call, result):
                 if self._output.pop(call.id, None) is None:  # never begun, as behind a cancelled call
                     yield self.start_call(call, describe_subject(self.registry.get(call.name), call))
@@ -131,16 +131,16 @@ class UpdateStream:
         if tool is None or tool.effect is not Effect.EDIT:
             return []
         paths = [path for path in tool.find_paths(call.arguments) if isinstance(path, str)]
-        edits, whole = call.arguments.get("edits"), call.arguments.get("content")
+        edits, content = call.arguments.get("edits"), call.arguments.get("content")
         if len(paths) != 1:
             return []
         path = self._folder / paths[0]
         if isinstance(edits, Sequence) and not isinstance(edits, str):
             pairs = [(edit.get("old"), edit.get("new")) for edit in edits if isinstance(edit, Mapping)]
-        elif isinstance(whole, str):
-            shown = self._unsaved.get(real_path(path))
-            before = None if self._replays else _read(path) if shown is None else shown
-            pairs = [(before, whole)]
+        elif isinstance(content, str):
+            unsaved = self._unsaved.get(real_path(path))
+            before = None if self._replays else _read(path) if unsaved is None else unsaved
+            pairs = [(before, content)]
         else:
             return []
         return [
@@ -256,7 +256,7 @@ def progress(
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file before it is replaced; None if there is none, or it is large or no text."""
+    """Return the text of a file before it is replaced; None if it does not exist, is large or is not text."""
     try:
         return read_regular(os.path.realpath(path), LONGEST).decode()
     except (OSError, ValueError):

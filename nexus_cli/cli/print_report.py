@@ -61,7 +61,7 @@ def print_json(value: JsonObject) -> None:
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")
 
 
-def text_width(*, whole: bool) -> int:
-    """Return the width for text forms. With `whole`, lines in a pipe are not cut, unless `COLUMNS` sets a width."""
+def text_width(*, uncut: bool) -> int:
+    """Return the width for text forms. With `uncut`, lines in a pipe are not cut, unless `COLUMNS` sets a width."""
     stream = Stream(1)
-    return ENDLESS if whole and not stream.terminal and not os.environ.get("COLUMNS") else stream.width
+    return ENDLESS if uncut and not stream.terminal and not os.environ.get("COLUMNS") else stream.width

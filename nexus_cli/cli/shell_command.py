@@ -177,7 +177,7 @@ class ShellSource(Source):
         elif result.form:
             from nexus_cli.commands.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-            print_text(find_form(result.form, self._file)(result.value, text_width(whole=result.whole)))
+            print_text(find_form(result.form, self._file)(result.value, text_width(uncut=result.uncut)))
         if result.note and not self.is_json:
             self.say(result.note)
         return int(result.status)

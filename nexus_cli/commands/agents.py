@@ -98,7 +98,7 @@ def build_list(source: Source) -> Report[WorkersReport]:
     except NexusError as error:
         if source.session_name or not (agents or untrusted) or error.kind != "usage":  # a new folder has agents too
             raise
-    return Report("workers", value, whole=True)
+    return Report("workers", value, uncut=True)
 
 
 def _rows(source: Source) -> list[Any]:

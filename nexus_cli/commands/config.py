@@ -82,7 +82,7 @@ def show_settings(
     for setting in settings.values() if source.live else ():
         setting["origin"] = with_tilde(str(setting["origin"]))
     path = with_tilde(places().settings) if source.live else ""
-    return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
+    return Report("settings", {**value, "shows_origin": origin, "path": path}, uncut=True)
 
 
 def _redact_value(value: Any) -> Any:

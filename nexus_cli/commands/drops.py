@@ -60,7 +60,7 @@ def list_drops(source: Source) -> Report[DropsReport]:
     value: Any = session_drops(source.ledger, session)
     if not source.is_json:
         value["shell"] = session if source.session_name else ""
-    return Report("drops", value, whole=True)
+    return Report("drops", value, uncut=True)
 
 
 def session_drops(ledger: Ledger, session: str) -> DropsReport:

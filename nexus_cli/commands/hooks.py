@@ -44,7 +44,7 @@ def build_list(source: Source) -> Report[HooksReport]:
     Your hooks are in config.toml; those of a project run only after you trust the project (`nexus docs hooks`).
     """
     hooks = to_json_value(list_hooks(source.folder(), source.settings().hook))
-    return Report("hooks", {"version": 1, "hooks": hooks}, whole=True)
+    return Report("hooks", {"version": 1, "hooks": hooks}, uncut=True)
 
 
 NOUN = Noun(

@@ -40,7 +40,7 @@ def build_list(source: Source) -> Report[KeysReport]:
     entries += [(name, key_place(name).removeprefix("the ")) for name in sorted(stored_names())]
     parts = [(*name.partition("@"), place) for name, place in entries]
     keys: list[KeyObject] = [{"name": name, "key_name": of, "place": place} for name, _, of, place in parts]
-    return Report("keys", {"version": 1, "keys": keys}, whole=True)
+    return Report("keys", {"version": 1, "keys": keys}, uncut=True)
 
 
 NOUN = Noun(

@@ -204,7 +204,7 @@ def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
         error="",
         left_out=list(tool_list.left_out),
     )
-    return Report("server_tools", value, whole=True, changed=True)
+    return Report("server_tools", value, uncut=True, changed=True)
 
 
 def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:

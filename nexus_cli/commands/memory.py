@@ -241,7 +241,7 @@ def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") 
     """List saved facts about this project, you and the agent; facts that wait for your approval come first."""
     project = None if everywhere else source.project
     facts = source.ledger.facts.list_facts(project, _slots(slot))
-    return Report("memory", facts_report(source.ledger, facts, source.session(), project=project), whole=True)
+    return Report("memory", facts_report(source.ledger, facts, source.session(), project=project), uncut=True)
 
 
 def build_search(
@@ -256,7 +256,7 @@ def build_search(
         raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
     facts = source.ledger.facts.search(text, project, _slots(slot), HITS + 1)
     details = {"more": len(facts) > HITS, "project": project, "text": text, "whole": True}
-    return Report("memory", facts_report(source.ledger, facts[:HITS], source.session(), **details), whole=True)
+    return Report("memory", facts_report(source.ledger, facts[:HITS], source.session(), **details), uncut=True)
 
 
 def add_fact(

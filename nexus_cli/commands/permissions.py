@@ -50,7 +50,7 @@ def list_rules(source: Source) -> Report[Annotated[Any, "reports.permissions.Rul
     if error is not None:
         source.say(error.line.removeprefix("nexus: "))
     value = {"version": 1, "rules": to_json_value(rules.listed()), "problems": list(rules.problems)}
-    return Report("rules", value, whole=True, status=error.exit_status if error else 0)
+    return Report("rules", value, uncut=True, status=error.exit_status if error else 0)
 
 
 def test_command(
@@ -88,7 +88,7 @@ def test_command(
     value = {**to_json_value(decision), **fields}
     for part in value["parts"]:  # scripts know the origin by the former name of the level
         part |= {"origin": part["from"], "from": part["from"].replace(f"level {level}", f"level {fields['allow']}")}
-    return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])
+    return Report("rule_test", value, uncut=True, status=EXIT_STATUS[decision.decision])
 
 
 def add_rule(

@@ -42,7 +42,7 @@ def replay_session(
 
     session = source.session()
     value = {"version": 1, "session": session, **check(source.ledger, session, step)}
-    return Report("replay", value, whole=True, status=0 if value["ok"] else 1)
+    return Report("replay", value, uncut=True, status=0 if value["ok"] else 1)
 
 
 NOUN = Noun(

@@ -101,7 +101,7 @@ def build_plans(source: Source) -> Report[Annotated[Any, "runs.plan_service.Sche
     """List schedules, their next times and who added them."""
     from nexus_cli.runs.plan_service import plans_report  # noqa: PLC0415  (few sessions schedule anything)
 
-    return Report("plans", plans_report(source.ledger), whole=True)
+    return Report("plans", plans_report(source.ledger), uncut=True)
 
 
 def remove_plan(source: Source, name: Name) -> ChangedSchedule:

@@ -152,7 +152,7 @@ def build_list(
         note = "`nexus sessions list --all` lists the sessions of all folders."
     if not value["total"] and ledger.list_replaced():
         note = f"{note} A damaged ledger was replaced: see `nexus doctor`.".lstrip()
-    return Report("sessions", value, whole=True, note=note)
+    return Report("sessions", value, uncut=True, note=note)
 
 
 def build_session(source: Source, key: Key) -> Report[SessionReport]:
@@ -162,7 +162,7 @@ def build_session(source: Source, key: Key) -> Report[SessionReport]:
     if source.is_json:
         return Report("transcript", value)
     transcript = transcript_of(Replay(source.ledger.log(info.id), info.folder, is_whole=True), info)
-    return Report("transcript", cast("SessionReport", {**value, **transcript}), whole=True)
+    return Report("transcript", cast("SessionReport", {**value, **transcript}), uncut=True)
 
 
 def build_search(

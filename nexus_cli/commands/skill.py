@@ -164,7 +164,7 @@ def list_skills(source: Source) -> Report[SkillsReport]:
         from nexus_cli.commands import discover  # noqa: PLC0415  (imports this file)
 
         built_in = discover()
-    return Report("skills", skills_report(source.folder(), built_in), whole=True)
+    return Report("skills", skills_report(source.folder(), built_in), uncut=True)
 
 
 def use_skill(source: Source, name: Name) -> Text:

@@ -102,7 +102,7 @@ def build_list(source: Source) -> Report[SpacesReport]:
 
     reader = source.ledger.spaces.find_entity(own_name(source.ledger, read_settings(source)))
     listed = [_listed(source.ledger, space, reader) for space in source.ledger.spaces.list_spaces()]
-    return Report("spaces", {"version": 1, "spaces": listed}, whole=True)
+    return Report("spaces", {"version": 1, "spaces": listed}, uncut=True)
 
 
 def create(
@@ -221,7 +221,7 @@ def set_goals(
         who, outcome = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
     elif act != "list" or argument:
         raise UsageError(f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
-    return Report("agent_goals", agent_goals.goals_report(who, outcome), whole=True, changed=bool(outcome))
+    return Report("agent_goals", agent_goals.goals_report(who, outcome), uncut=True, changed=bool(outcome))
 
 
 def post(
@@ -287,7 +287,7 @@ def read(
     member, reader = find_member(source, read_settings(source), space, name)
     value = read_space(source.ledger, member, reader, min(last, MOST_SHOWN))
     is_news = any(not message["seen"] for message in value["messages"])
-    return Report("space_messages", value, whole=True, changed=is_news)
+    return Report("space_messages", value, uncut=True, changed=is_news)
 
 
 async def enter(context: CommandContext, space: SpaceName) -> Act:

@@ -191,7 +191,7 @@ def build_status(
     if brief:
         model = redact(live.model if live else unnamed_model(settings))
         capabilities = snapshot(folder, settings, model, list(_list_tools(source)))
-        return Report("capabilities", {"version": 1, **capabilities}, whole=True)
+        return Report("capabilities", {"version": 1, **capabilities}, uncut=True)
     value = status(folder, settings, _list_tools(source))
     value["hooks"] = to_json_value(list_hooks(folder, settings.hook))
     permission, level = find_permission(source), live.status().allow if live else settings.allow

@@ -35,13 +35,13 @@ def build_timeline(
 
         target_space = source.ledger.spaces.find(space)
         return Report(
-            "timeline", space_timeline(source.ledger, target_space, find_reader(target_space, reader), last), whole=True
+            "timeline", space_timeline(source.ledger, target_space, find_reader(target_space, reader), last), uncut=True
         )
     if run:
         from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 
-        return Report("timeline", run_timeline(source.ledger, run, last), whole=True)
-    return Report("timeline", session_timeline(source.ledger, source.session(), last), whole=True)
+        return Report("timeline", run_timeline(source.ledger, run, last), uncut=True)
+    return Report("timeline", session_timeline(source.ledger, source.session(), last), uncut=True)
 
 
 NOUN = Noun(

@@ -150,7 +150,7 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     if is_nothing and log is not None and not (source.live or source.session_name):
         session = source.ledger.short_ids([request.session])[0]
         note = f"This is session {session}, the newest of this folder; --session ID selects another one."
-    return Report("undo", value, whole=True, status=status, changed=changed, note=note)
+    return Report("undo", value, uncut=True, status=status, changed=changed, note=note)
 
 
 def record_act(log: Log, description: str, turn: int) -> None:

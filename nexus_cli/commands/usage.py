@@ -456,7 +456,7 @@ def build_usage(
     is_local = not source.is_json
     moment = _parse_date(since, local=is_local) if since else None
     value = usage_report(source.ledger, moment, local=is_local, by=cast("UsageBy | None", by or None))
-    return Report("usage", value, whole=bool(by))
+    return Report("usage", value, uncut=bool(by))
 
 
 def _parse_date(text: str, *, local: bool) -> datetime:

@@ -190,7 +190,7 @@ class Report(NamedTuple, Generic[V]):
     form: str
     """"" if it has a line or a note alone. A line is all that a shell command prints."""
     value: V
-    whole: bool = False
+    uncut: bool = False
     """True if lines are not cut in a pipe."""
     status: int = 0
     """The exit status of the shell command."""

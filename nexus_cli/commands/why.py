@@ -48,7 +48,7 @@ def explain(
     value = decisions_report(log)
     if live is not None:
         return Report("decisions", {**value, "in_force": limits_report(live)})
-    return Report("decisions", value, whole=True)
+    return Report("decisions", value, uncut=True)
 
 
 def _complete(source: Source) -> Sequence[str]:

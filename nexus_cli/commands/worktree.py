@@ -61,7 +61,7 @@ def build_list(
         settle(source, project)
     worktrees = [describe_worktree(record) for record in list_worktrees(project)]
     value: WorktreesReport = {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
-    return Report("worktrees", value, whole=True)
+    return Report("worktrees", value, uncut=True)
 
 
 def build_diff(
@@ -142,7 +142,7 @@ def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> App
     notes = [*([note] if names else []), *([undo] if result.written else [])]
     value, status = result.to_json(record), 1 if names else 0
     changed = bool(result.written or names)  # the model is told of conflicts alone, too
-    return Report("applied", value, whole=True, status=status, note="; ".join(notes), changed=changed)
+    return Report("applied", value, uncut=True, status=status, note="; ".join(notes), changed=changed)
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

@@ -49,8 +49,8 @@ def read_claude_session(path: Path) -> ForeignSession:
 
 def _keep_records(session: ForeignSession) -> list[Record]:
     """Return the records of the conversation, and of the others what links them."""
-    kept: list[Record] = []
-    seen: set[str] = set()
+    records: list[Record] = []
+    uuids: set[str] = set()
     for record in read_records(session.path, session.bad_lines):
         record = _attach(record)
         kind = record.get("type")
@@ -60,12 +60,12 @@ def _keep_records(session: ForeignSession) -> list[Record]:
             continue
         uuid = read_name(record, "uuid")
         if uuid:
-            if uuid in seen:
+            if uuid in uuids:
                 session.left_out["repeated records"] += 1
                 continue
-            seen.add(uuid)
+            uuids.add(uuid)
         if kind in SPOKEN and isinstance(record.get("message"), dict):
-            kept.append(record)
+            records.append(record)
             continue
         if title := read_name(record, "customTitle"):
             session.name = title
@@ -75,8 +75,8 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         else:
             session.omit("records", kind or "unknown")
         if uuid:
-            kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
-    return kept
+            records.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
+    return records
 
 
 def _attach(record: Record) -> Record:
@@ -95,15 +95,15 @@ def _attach(record: Record) -> Record:
 
 
 def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
-    """Return the identities of the records on the way from the last message to the first.
+    """Return the identities of the records on the branch from the last message to the first.
 
-    Results and parts of a message that stand beside the way, as parallel calls do, are on it too.
+    Results and parts of a message beside the branch, as parallel calls have, are included.
     """
     places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
     position = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
-    way: dict[int, Record] = {}
-    while position >= 0 and position not in way:
-        record = way[position] = records[position]
+    branch: dict[int, Record] = {}
+    while position >= 0 and position not in branch:
+        record = branch[position] = records[position]
         parent = read_name(record, "parentUuid") or read_name(record, "logicalParentUuid")
         is_root = "uuid" in record and not parent and not _is_compaction(record)
         if parent and parent in places:
@@ -113,7 +113,7 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
         else:
             session.left_out["links to missing records"] += bool(parent)
             position -= 1
-    spoken = [record for record in way.values() if record["type"] in SPOKEN]
+    spoken = [record for record in branch.values() if record["type"] in SPOKEN]
     messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
     parts = [row for row in records if row["type"] == "assistant" and read_name(row["message"], "id") in messages]
     blocks = (block for part in (*spoken, *parts) for block in _blocks(part))

@@ -16,7 +16,7 @@ from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
 from nexus_cli.sections.instruction_files import find_imports
 
-WAYS = {
+ALTERNATIVES = {
     "statusLine": "use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)",
     "outputStyle": "copy it to `styles/` and set `ui.style` (see `nexus docs personal`)",
     "theme": "use `nexus config set ui.theme NAME` (see `nexus docs personal`)",
@@ -49,7 +49,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if plugins := [one_line(name)[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
     used = "permissions model effortLevel env hooks enabledPlugins $schema".split()
-    setup.note_unused(settings, used, location, WAYS)
+    setup.note_unused(settings, used, location, ALTERNATIVES)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:

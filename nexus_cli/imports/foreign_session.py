@@ -68,9 +68,9 @@ class ForeignSession:
             except (ValueError, OverflowError):
                 self.left_out["invalid timestamps"] += 1
 
-    def omit(self, what: str, kind: object) -> None:
+    def omit(self, noun: str, kind: object) -> None:
         """Count a part of a kind that has no counterpart."""
-        self.left_out[f"{what} of type {str(kind)[:40]}"] += 1
+        self.left_out[f"{noun} of type {str(kind)[:40]}"] += 1
 
     def add(self, kind: Kind, message: Message, actor: str) -> int:
         """Append an entry at the time noted last, and return its place in `entries`."""
@@ -84,8 +84,8 @@ class ForeignSession:
         """Add to the assistant message at a place."""
         entry = self.entries[place]
         joined = "\n\n".join(filter(None, (entry.message.content, text)))
-        whole = replace(entry.message, content=joined, tool_calls=(*entry.message.tool_calls, *calls))
-        self.entries[place] = replace(entry, message=whole)
+        extended = replace(entry.message, content=joined, tool_calls=(*entry.message.tool_calls, *calls))
+        self.entries[place] = replace(entry, message=extended)
 
     def add_text(self, text: str, parts: Sequence[Part] = (), *, typed: bool = True) -> None:
         """Append a user message: of the person, or (not `typed`) of the other program."""
@@ -98,8 +98,8 @@ class ForeignSession:
         tool = names.get(call, "unknown")
         image_data = [(image.media_type, image.data) for image in images]
         chosen, lines, _ = choose_images(image_data, None, origin=f"result of {tool}")
-        shown = "\n".join(filter(None, [text, *lines]))
-        self.add(Kind.TOOL, Message(Role.TOOL, clean_text(shown), tool_call_id=call), f"tool:{tool}")
+        content = "\n".join(filter(None, [text, *lines]))
+        self.add(Kind.TOOL, Message(Role.TOOL, clean_text(content), tool_call_id=call), f"tool:{tool}")
         self._images += [(tool, chosen)] if chosen else []
 
     def _add_images(self) -> None:
@@ -177,7 +177,7 @@ def count(value: object) -> int:
 
 
 def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
-    """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
+    """Yield the JSON objects of a file, one per line; add other lines to `bad_lines`. Raises `OSError`."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe is to wait for its writer
         bad_lines.append("not a regular file")
         return

@@ -128,7 +128,7 @@ class ForeignSetup:
         return as_table(value)
 
     def note(self, line: str) -> None:
-        """Report what is not taken over, without the keys in the line."""
+        """Report entries that are not imported, without the keys in the line."""
         self.notes.append(one_line(redact(line, environ={}))[:300])
 
     def lose(self, decision: str, line: str) -> None:
@@ -218,8 +218,8 @@ class ForeignSetup:
 
     def note_key(self, name: str, location: str) -> None:
         """Report a key that is not copied, and how to keep it."""
-        way = say_how_to_keep(name)
-        self.notes.append(f"the value of {one_line(name)} in {location} looks like a key and was not copied; {way}")
+        hint = say_how_to_keep(name)
+        self.notes.append(f"the value of {one_line(name)} in {location} looks like a key and was not copied; {hint}")
 
     def add_text(self, name: str, text: str, path: Path) -> None:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""
@@ -232,7 +232,7 @@ class ForeignSetup:
             self.instructions = clean.strip()
 
     def note_hooks(self, hooks: object) -> None:
-        """Report hooks, which are not taken over."""
+        """Report hooks, which are not imported."""
         if hooks:
             events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
             self.note(
@@ -253,7 +253,7 @@ class ForeignSetup:
     def note_unused(
         self, table: JsonObject, used: Iterable[str], location: str, hints: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Report keys of a table that nexus did not take over: `hints` says what to do instead, by key; the others have
+        """Report keys of a table that nexus did not import: `hints` says what to do instead, by key; the others have
         no counterpart."""
         self.notes += [f"{key}: {hint}" for key, hint in hints.items() if key in table]
         if unused_keys := [one_line(str(key))[:40] for key in table if key not in {*used, *hints}]:
@@ -274,12 +274,12 @@ def as_texts(value: object) -> list[str]:
 
 
 def is_key(value: str, name: str = "") -> bool:
-    """Return True if a value, of that name, is a secret. A reference to a variable is none."""
-    rest = FROM_ENVIRONMENT.sub("", value).strip()
-    if not rest or _OPAQUE.fullmatch(rest) or redact(rest) != rest:
-        return bool(rest)
-    text = f"{name}: {rest}"
-    return rest == value.strip() and (bool(NAMED_SECRET.search(name.upper())) or redact(text) != text)
+    """Return True if a value with this name is a secret; a reference to a variable is not."""
+    remainder = FROM_ENVIRONMENT.sub("", value).strip()
+    if not remainder or _OPAQUE.fullmatch(remainder) or redact(remainder) != remainder:
+        return bool(remainder)
+    text = f"{name}: {remainder}"
+    return remainder == value.strip() and (bool(NAMED_SECRET.search(name.upper())) or redact(text) != text)
 
 
 def is_secret_header(name: str, value: str) -> bool:
@@ -287,11 +287,11 @@ def is_secret_header(name: str, value: str) -> bool:
     return is_key(value, name) or bool(_SECRET_HEADER.search(name) and not FROM_ENVIRONMENT.search(value))
 
 
-def may_overlap(one: str, other: str) -> bool:
+def may_overlap(rule: str, other_rule: str) -> bool:
     """Return True if rules of another program may name one call: tool and command word; "" is an unknown rule."""
-    if not other:
+    if not other_rule:
         return True
-    (name, _, pattern), (other_name, _, other_pattern) = one.partition("("), other.partition("(")
+    (name, _, pattern), (other_name, _, other_pattern) = rule.partition("("), other_rule.partition("(")
     if name not in COMMAND_TOOLS or other_name not in COMMAND_TOOLS:
         edits = name in EDIT_TOOLS and other_name in EDIT_TOOLS
         return edits or fnmatchcase(name, other_name)

@@ -43,7 +43,7 @@ class PersonalChange:
     is_settings: bool = False
 
     @property
-    def shown(self) -> str:
+    def display_path(self) -> str:
         """The path for people."""
         return with_tilde(self.path)
 
@@ -64,7 +64,7 @@ class ImportPlan:
 
     ask: Choose
     changes: list[PersonalChange] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    kept_values: list[str] = field(default_factory=list)
     """Where the person has something else and keeps it."""
 
     def add(self, change: PersonalChange) -> None:
@@ -76,7 +76,7 @@ class ImportPlan:
         """Ask which value to keep; note that the person keeps theirs."""
         answer = self.ask(subject, answers)
         if answer == MINE:
-            self.kept.append(f"{subject}: nexus keeps your value")
+            self.kept_values.append(f"{subject}: nexus keeps your value")
         return answer
 
 
@@ -115,7 +115,7 @@ def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, plan: I
         try:
             value = parse_value(key, text)
         except NexusError as error:
-            plan.kept.append(f"{key}: {error.why}")
+            plan.kept_values.append(f"{key}: {error.why}")
             continue
         if key in mine and mine[key] == value:
             continue
@@ -129,16 +129,18 @@ def _plan_rules(setup: ForeignSetup, document: Any, plan: ImportPlan) -> None:
     mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
     added: dict[Decision, list[str]] = {decision: [] for decision in DECISIONS}
     for decision, text in setup.rules:
-        other = next((candidate for candidate in DECISIONS if candidate != decision and text in mine[candidate]), None)
+        own_decision = next(
+            (candidate for candidate in DECISIONS if candidate != decision and text in mine[candidate]), None
+        )
         if text in mine[decision]:
             continue
         answer = BOTH
-        if other is not None:
-            answer = plan.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
+        if own_decision is not None:
+            answer = plan.choose(f"rule {own_decision} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
         if answer != MINE:
             added[decision].append(text)
-        if answer == THEIRS and other is not None:
-            set_listed(document, ["rules", other], text, add=False)
+        if answer == THEIRS and own_decision is not None:
+            set_listed(document, ["rules", own_decision], text, add=False)
     for name, texts in added.items():
         if texts and not mine[name]:  # at once: adding to a list one by one is slow
             set_value(document, ["rules", name], tuple(texts))

@@ -70,7 +70,9 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     """
     result = SessionsImport(program)
     memos = [
-        _Known(*memo) for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION) if memo[1].get("from") == program
+        _EarlierImport(*memo)
+        for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION)
+        if memo[1].get("from") == program
     ]
     by_file = {str(memo.memo.get("file")): memo for memo in memos}
     moved = {str(memo.memo.get("id")): memo for memo in memos if not os.path.exists(str(memo.memo.get("file")))}
@@ -87,7 +89,7 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
             continue
         if stamp != _stamp(path):
             result.problems.append(f"{path}: changed during the import; import again to add its new messages")
-        earlier = earlier or moved.get(foreign.id) or _Known("", {})
+        earlier = earlier or moved.get(foreign.id) or _EarlierImport("", {})
         _store(ledger, foreign, earlier, stamp, model, result, dry_run)
     return result
 
@@ -102,7 +104,7 @@ def _stamp(path: Path) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _EarlierImport:
     """The session that an earlier import made of the same file; "" and {} if there is none."""
 
     session: str
@@ -112,7 +114,7 @@ class _Known:
 def _store(
     ledger: Ledger,
     foreign: ForeignSession,
-    earlier: _Known,
+    earlier: _EarlierImport,
     stamp: list[int],
     model: str,
     result: SessionsImport,
@@ -156,7 +158,7 @@ def _store(
         ledger.release(earlier.session)
 
 
-def _write(ledger: Ledger, foreign: ForeignSession, earlier: _Known, stamp: list[int], model: str) -> None:
+def _write(ledger: Ledger, foreign: ForeignSession, earlier: _EarlierImport, stamp: list[int], model: str) -> None:
     counter = _counter(encoding_of(model))
     before = int(earlier.memo.get("entries", 0))
     fresh = [replace(imported, tokens=counter.count_message(imported.message)) for imported in foreign.entries[before:]]
@@ -213,11 +215,11 @@ def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:
     cut = elide_text(text, MOST_TOKENS, counter.count, drop_marker(name))
     if cut.is_whole:
         return entry
-    what = (
+    label = (
         f"result of {entry.actor.removeprefix('tool:')}" if entry.kind is Kind.TOOL else f"imported message {entry.id}"
     )
     cause = Cause.OUTPUT_CAP if entry.kind is Kind.TOOL else Cause.INPUT_CAP
-    log.record_drop(Drop(name, what, cut.tokens, cause, entry.at, text=text))
+    log.record_drop(Drop(name, label, cut.tokens, cause, entry.at, text=text))
     message = replace(entry.message, content=cut.text)
     return replace(entry, message=message, tokens=counter.count_message(message))
 

@@ -189,7 +189,7 @@ def request_value(view: RequestView) -> ContextReport:
         section_budget=_section_budget(view, sections),
         sections=sections,
         joins={"system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")},
-        told=_told(view),
+        told=_scale_event_sections(view),
         history=_history(view),
         attachments=_attachments(view),
         tools=tools,
@@ -211,12 +211,12 @@ def request_value(view: RequestView) -> ContextReport:
 
 def _attachments(view: RequestView) -> list[JsonDict]:
     """Return the records of attached files whose messages are in the window, with their entry."""
-    there = {item.entry for item in view.arranged if item.shows_entry}
-    memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
+    shown_entries = {item.entry for item in view.arranged if item.shows_entry}
+    memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in shown_entries]
     return [{"entry": memo.entry, **file} for memo in memos for file in memo.value["files"]]
 
 
-def _told(view: RequestView) -> list[JsonDict]:
+def _scale_event_sections(view: RequestView) -> list[JsonDict]:
     """Return the event sections sent last, in tokens of the budget."""
     scale = view.request.messages_scale
     return scale_sections(view.last_told, round(sum(section["tokens"] for section in view.last_told) * scale), scale)
@@ -352,11 +352,11 @@ def window_parts(value: JsonObject) -> list[tuple[str, int]]:
 def window_bar(value: JsonObject, room: int, look: ReportStyle) -> list[str]:
     """Draw the window as one bar in `room` cells, and below it a mark for the cached part, if there is one."""
     parts = window_parts(value)
-    whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
+    window_tokens, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
     bar, end, total, start = "", 0, 0, 0
     for role, shade, (_, tokens) in zip(ROLES, look.shades, parts, strict=True):
         total += tokens
-        start, end = end, min(size, max(round(size * total / whole), end + bool(tokens)))
+        start, end = end, min(size, max(round(size * total / window_tokens), end + bool(tokens)))
         bar += look.paint(role, shade * (end - start)) if end > start else ""
     used = value["budget"]["used"]["total"]
     cached = min(used, (value["cached"] or {}).get("expected") or 0)
@@ -385,8 +385,8 @@ def _layers(budget: JsonObject, width: int) -> Blocks:
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
     reserved = f"reserved: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
-    shown = (Drawn(row) if cells(row) <= width else Paragraph(row, "    ", "  ") for row in rows)
-    return [*shown, Paragraph(reserved, "    ", "  ")]
+    blocks = (Drawn(row) if cells(row) <= width else Paragraph(row, "    ", "  ") for row in rows)
+    return [*blocks, Paragraph(reserved, "    ", "  ")]
 
 
 def _cached(value: JsonObject) -> Blocks:
@@ -429,11 +429,13 @@ def _history_lines(value: JsonObject) -> Blocks:
 
 def section_rows(value: JsonObject, width: int) -> Blocks:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
-    sections, told = value["sections"], value.get("told", [])
+    sections, event_sections = value["sections"], value.get("told", [])
     fixed = [section for section in sections if section["layer"] == "system"]
     rows = [_row(section, _layer(value, section)) for section in fixed]
-    if rest := value.get("joins", {}).get("system", 0):
-        rows.append({**dict.fromkeys(SECTION_COLUMNS, ""), "id": "(no section)", "in": "S", "tokens": number(rest)})
+    if unsectioned := value.get("joins", {}).get("system", 0):
+        rows.append(
+            {**dict.fromkeys(SECTION_COLUMNS, ""), "id": "(no section)", "in": "S", "tokens": number(unsectioned)}
+        )
     rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
     columns = {name: name for name in SECTION_COLUMNS if name != "share" or width >= ROOM}
     yield TitledTable("sections", columns, rows)
@@ -441,9 +443,11 @@ def section_rows(value: JsonObject, width: int) -> Blocks:
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         yield Paragraph(f"{part} of the section budget (estimated){raised}", "  ")
-    last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
+    last = [
+        _row(section, sum(event_section["tokens"] for event_section in event_sections)) for section in event_sections
+    ]
     yield TitledTable("sent last", columns, last)
-    yield from _reasons([*sections, *told])
+    yield from _reasons([*sections, *event_sections])
 
 
 def _reasons(sections: list[JsonObject]) -> Blocks:

@@ -211,8 +211,8 @@ class Replay:
     def between(self, entry: int) -> list[PastEvent]:
         """Return the events after an entry that are in none, in their order; the end of a turn without its answer."""
         acts = [act for kind in (THINKING, *ACT_KINDS) for memo in self.notes(kind, entry) for act in read_acts(memo)]
-        told = (*self._drops_and_pins.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
-        return sorted(told, key=lambda past: past.at)
+        events = (*self._drops_and_pins.get(entry, ()), *acts, *self._session_acts.get(entry, ()))
+        return sorted(events, key=lambda past: past.at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
@@ -331,8 +331,8 @@ class Replay:
     def shown_text(self, entry: Entry) -> str:
         """Return the text that people are shown for a message: the typed text, else the attachments; whole with both.
         For our own messages it is the command."""
-        if shown := self.note(SHOWN_TEXT, entry.id):
-            return str(shown["text"])
+        if memo := self.note(SHOWN_TEXT, entry.id):
+            return str(memo["text"])
         typed, attached = split_attachments(entry.message.content)
         return self._text(entry) if self._is_whole else typed or attached
 

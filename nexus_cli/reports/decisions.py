@@ -32,7 +32,7 @@ NEWEST = 20
 """Number of decisions that are listed if no id is given."""
 RECENT = 5
 """Number of the newest decisions that are listed whatever they are."""
-SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decided"}
+VERDICTS = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decided"}
 ANSWERS = {
     "yes": "you said yes",
     "session": "you allowed it for the session",
@@ -124,12 +124,12 @@ def limits_report(session: Session, name: str = "") -> LimitsReport:
     """Return the limit `name`, or all."""
     engine, dispatcher = session.engine, session.dispatcher
     _, bounds = dispatcher.in_force(engine)
-    wanted = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]
+    bound_limits = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
         "recipe": dispatcher.recipe.name,
         "name": name,
-        "limits": wanted,
+        "limits": bound_limits,
         "signals": {
             "bind": dispatcher.signals,
             "token_pressure": engine.window_request().budget.pressure,
@@ -276,7 +276,7 @@ def describe_verdict(row: JsonObject) -> str:
     """Describe the verdict, and the outcome of a question."""
     if row["decision"] is None and row["ran"]:
         return "unknown"
-    verdict = SAID[row["decision"]]
+    verdict = VERDICTS[row["decision"]]
     if row["decision"] == "ask":
         if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for
             return "needs approval; no answer is recorded"
@@ -302,7 +302,7 @@ def why_text(value: JsonObject) -> Blocks:
     for bound in limits:
         name = bound["name"]
         yield Paragraph(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", "  ")
-        layers = (f"{layer}: {limit(said)}" for layer, said in bound["said"].items())
+        layers = (f"{layer}: {limit(layer_value)}" for layer, layer_value in bound["said"].items())
         yield from paragraphs(layers, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:

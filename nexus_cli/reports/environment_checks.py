@@ -122,8 +122,10 @@ def _nexus(settings: Settings) -> Check:
 
 def _path(settings: Settings) -> Check:
     host_variables = host_environment(os.environ)
-    entries, others = (environment.get("PATH", "").split(os.pathsep) for environment in (os.environ, host_variables))
-    ours = dict.fromkeys(entry for entry in entries if entry not in others)
+    entries, host_entries = (
+        environment.get("PATH", "").split(os.pathsep) for environment in (os.environ, host_variables)
+    )
+    ours = dict.fromkeys(entry for entry in entries if entry not in host_entries)
     leads = [f"PATH has {', '.join(ours)}"] if ours else []
     if "VIRTUAL_ENV" in os.environ.keys() - host_variables.keys():
         leads.append("VIRTUAL_ENV is set")
@@ -156,8 +158,8 @@ def _ledger(settings: Settings) -> Check:
         place = ledger_place()
         if not isinstance(place, Path):
             return _server(place)
-        there = exists(path)
-        ledger = Ledger.open(path if there else None)
+        is_present = exists(path)
+        ledger = Ledger.open(path if is_present else None)
     except NexusError as error:
         return Check("ledger", "broken", error.message, error.hint or UNSAVED)
     except OSError as error:
@@ -169,7 +171,7 @@ def _ledger(settings: Settings) -> Check:
         return unwritable
     if damage:
         return Check("ledger", "broken", f"{path} is damaged: {damage}", RESCUE)
-    detail = f"{path}, writable" if there else f"{path}, will be created with the first session"
+    detail = f"{path}, writable" if is_present else f"{path}, will be created with the first session"
     detail += ", not checked for damage because of its size" if is_large else ""
     if replaced := ledger.list_replaced():
         file_list = ", ".join(map(str, replaced))

@@ -30,7 +30,7 @@ from nexus_cli.text.cells import one_line
 from nexus_cli.text.terminal_sanitizer import sanitize_output
 
 _UNDO = " \N{MIDDLE DOT} undo: "
-NAMED, SUBJECT = 2, 40
+MOST_NAMED, SUBJECT = 2, 40
 """Most calls, rules and reasons that the line about refused calls names, and most characters of a call."""
 NO_NETWORK = ", without network"
 
@@ -136,8 +136,8 @@ def end_of_output(text: str) -> str:
     tail = text[-SHELL_CHARACTERS:]
     lines = sanitize_output(tail).rstrip("\n").split("\n")
     if len(tail) < len(text) or len(lines) > SHELL_LINES:
-        shown = lines[-SHELL_LINES:]
-        lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *shown]
+        last_lines = lines[-SHELL_LINES:]
+        lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *last_lines]
     return "\n".join(lines)
 
 
@@ -169,9 +169,9 @@ def describe_told(result: ToolResult, name: NameCommands = str) -> str:
 def describe_drop(drop: Drop, how: str = "") -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
     beyond = f" and {drop.uncounted:,} bytes that were not kept" if drop.uncounted else ""
-    what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
-    why = "" if what.endswith(cause := name_cause(drop.cause)) else f" ({cause})"
-    line = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond}{why}"
+    subject = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
+    why = "" if subject.endswith(cause := name_cause(drop.cause)) else f" ({cause})"
+    line = f"left out as {drop.id}: {subject}, {plural(drop.tokens, 'token')}{beyond}{why}"
     return f"{line}; {how}" if how else line
 
 
@@ -183,21 +183,21 @@ def describe_retries(last: Retry, waited: float, then: Event) -> str:
     return f"{plural(last.attempt, 'retry', 'retries')} after {format_elapsed(waited)}{why}"
 
 
-def describe_kept(kept: JsonObject) -> list[str]:
+def describe_kept(counts: JsonObject) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
-    drops = list(kept.get("drops") or ())
-    omitted = _left(kept["words_left"], drops[:1], kept["words_part"])
-    parts = [f"your {plural(kept['words'], 'message')} verbatim{omitted}"]
-    record = [plural(kept["files"], "file")] if kept["files"] else []
-    failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
-    if kept["commands"]:
-        record.append(plural(kept["commands"], "command") + failing)
-    if record or kept["record_left"]:
-        parts.append(f"record: {', '.join(record) or 'empty'}" + _left(kept["record_left"], drops[1:2]))
-    return [*parts, f"summary {kept['summary']:,}"]
+    drops = list(counts.get("drops") or ())
+    omitted = _describe_omitted(counts["words_left"], drops[:1], counts["words_part"])
+    parts = [f"your {plural(counts['words'], 'message')} verbatim{omitted}"]
+    record = [plural(counts["files"], "file")] if counts["files"] else []
+    failing = f" ({counts['failing']:,} failing)" if counts["failing"] else ""
+    if counts["commands"]:
+        record.append(plural(counts["commands"], "command") + failing)
+    if record or counts["record_left"]:
+        parts.append(f"record: {', '.join(record) or 'empty'}" + _describe_omitted(counts["record_left"], drops[1:2]))
+    return [*parts, f"summary {counts['summary']:,}"]
 
 
-def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
+def _describe_omitted(number: int, drop: Sequence[str], part: int = 0) -> str:
     """Describe a drop and the way to read it; `part` of it is still in the window."""
     parts = [f"{number - part:,} earlier"] if number > part else []
     if part:
@@ -225,30 +225,32 @@ def describe_told_facts(plan: JsonObject) -> str:
     return f"remembered facts sent: {', '.join(fact_texts)}" if fact_texts else ""
 
 
-MEANT = ("person", PLAN)
+INTENDED = ("person", PLAN)
 """Sources of a refusal that the person meant: their answer to a question, whose own line has just shown it, and
 plan mode."""
 
 
 def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameCommands = str) -> str:
-    """Return the line about refused calls, "" if there are none; those in `MEANT` are left out. In this front end
+    """Return the line about refused calls, "" if there are none; those in `INTENDED` are left out. In this front end
     `switch` is the way to change the permission level, and `name` names commands in a sentence of ours."""
-    denied = [call for call in denied if call.get("by") not in MEANT]
+    denied = [call for call in denied if call.get("by") not in INTENDED]
     if not denied:
         return ""
     calls = [cut_at_word(f"{call.get('tool', '')} {call.get('subject', '')}".strip(), SUBJECT) for call in denied]
     count = plural(len(denied), "call was", "calls were")
-    return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
+    return " ".join(
+        [f"{count} refused: {name_first(calls, MOST_NAMED, '; ')}.", *map(name, _list_permissions(denied, switch))]
+    )
 
 
-def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
+def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
-    options = _take_first(by_way, "option", 2 * NAMED)
-    rules = _take_first(by_way, "rule", 1 if options else NAMED)
+    options = _take_first(by_way, "option", 2 * MOST_NAMED)
+    rules = _take_first(by_way, "rule", 1 if options else MOST_NAMED)
     confined = [call["level"] for call in by_way if call.get("level") not in (None, ALL)]
     alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
-    others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
+    reasons = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
 
     def which(count: int) -> str:
         return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
@@ -270,15 +272,15 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
             f"No rule can allow {calls}: approve {calls} in a terminal, or use {switch} {ALL}, which allows everything "
             "that no rule denies."
         )
-    if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
+    if text := name_first([reason.rstrip(".") for reason in dict.fromkeys(reasons) if reason], MOST_NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
 
 
 def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> Counter[str]:
-    """Return the first `most` ways that `calls` have at `key`, with the number of calls that each lets run: what a
-    person pastes is whole."""
-    ways = Counter(call[key] for call in calls if call.get(key))
-    return Counter(dict(islice(ways.items(), most)))
+    """Return the first `most` values of `calls` at `key`, with the number of calls that each allows; none is cut, since
+    a person pastes it."""
+    occurrences = Counter(call[key] for call in calls if call.get(key))
+    return Counter(dict(islice(occurrences.items(), most)))
 
 
 LONGEST = 400
@@ -382,5 +384,5 @@ def format_elapsed(seconds: float) -> str:
     """Format the seconds that a call or turn took: `2.5 s`, `40 s`, `2 min 5 s`, `1 h 3 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {remainder} s"

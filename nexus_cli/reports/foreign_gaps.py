@@ -82,9 +82,9 @@ def _settings(project: Path) -> Iterator[str]:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is ignored')}")
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
-        wanted = table.get("env")
-        set_here = list_variables(wanted)
-        for variable in as_table(wanted):
+        variables = table.get("env")
+        set_here = list_variables(variables)
+        for variable in as_table(variables):
             if variable not in set_here:
                 yield one_line(
                     f"{name}: env {cut_at_word(variable, 100)} is ignored: a project cannot set this variable"
@@ -113,14 +113,14 @@ def _permissions(table: object) -> Iterator[str]:
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
     plugins = installed_plugins()
-    there = {
+    installed_names = {
         name for plugin in plugins for name in (plugin.name, plugin.update_source.inner)
     }  # a marketplace may call it so
     for plugin_id in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
         plugin, _, market = plugin_id.partition("@")
-        if plugin not in there:
-            way = f"; run `nexus plugin add {plugin_id}`" if find_market(market, project) else ""
-            yield one_line(f"{cut_at_word(plugin_id, 100)} is not installed{way}")
+        if plugin not in installed_names:
+            hint = f"; run `nexus plugin add {plugin_id}`" if find_market(market, project) else ""
+            yield one_line(f"{cut_at_word(plugin_id, 100)} is not installed{hint}")
 
 
 def _hooks(project: Path) -> Iterator[str]:

@@ -117,7 +117,7 @@ def instructions_report(
     findings: list[InstructionFinding] = []
     for layer, globs in list_instructions(folder, is_denied):
         path, text, notice = layer.path, layer.text, layer.notice
-        name = _shown(path, root) if path else ""
+        name = _format_path(path, root) if path else ""
         name = "built-in instructions" if path and path.parent == defaults_dir() else name
         if notice:
             problem = notice.removeprefix(f"{path} ")
@@ -156,7 +156,7 @@ def _read_cost(info: ModelInfo | None, tokens: int) -> float | None:
     return round_dollars(cost.total * REQUESTS) if cost else None
 
 
-def _shown(path: Path, root: Path) -> str:
+def _format_path(path: Path, root: Path) -> str:
     return one_line(os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(path))
 
 
@@ -289,8 +289,10 @@ def untried_commands(text: str, succeeded: Collection[str]) -> list[str]:
 
 def _is_command(span: str) -> bool:
     """Return True for a program with arguments."""
-    name, _, rest = span.strip().partition(" ")
-    return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
+    name, _, arguments = span.strip().partition(" ")
+    return bool(arguments) and (
+        name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name)))
+    )
 
 
 def instructions_text(value: JsonObject) -> Blocks:

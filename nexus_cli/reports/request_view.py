@@ -263,8 +263,8 @@ def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:
 def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under a new epoch."""
     if before.model != after.model:
-        shown = f"this is the request to {after.model} instead of {before.model}"
-        return f"switching the model rewrites the window; {shown}"
+        request = f"this is the request to {after.model} instead of {before.model}"
+        return f"switching the model rewrites the window; {request}"
     if before.effort == after.effort:
         return "a reload rewrites the window; this is the request after it"
     return f"switching the effort rewrites the window; this is the request with effort {after.effort!r}"
@@ -298,10 +298,16 @@ def largest_items(
     parts += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
     parts += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, parts, key=lambda row: row[0])
-    descriptions = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
+    descriptions = {
+        id(item): description for item, description in describe_items([item for _, _, item in chosen if item], items)
+    }
     return [
-        {"what": descriptions[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
-        for tokens, what, item in chosen
+        {
+            "what": descriptions[id(item)] if item else description,
+            "tokens": tokens,
+            "entry": item.entry if item else None,
+        }
+        for tokens, description, item in chosen
         if tokens
     ]
 
@@ -309,12 +315,14 @@ def largest_items(
 def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
     """Return each of `chosen` with a description that identifies it among `items`."""
     chosen = list(chosen)
-    wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
-    calls = {call.id: call for item in items for call in item.message.tool_calls if call.id in wanted} if wanted else {}
-    return [(item, _what(item, calls)) for item in chosen]
+    call_ids = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
+    calls = (
+        {call.id: call for item in items for call in item.message.tool_calls if call.id in call_ids} if call_ids else {}
+    )
+    return [(item, _describe_item(item, calls)) for item in chosen]
 
 
-def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
+def _describe_item(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
     message = item.message
     if item.form is ItemForm.SUMMARY:
         return f"summary of messages up to {item.entry}"

@@ -79,11 +79,11 @@ def _queued_row(run: Run) -> TimelineRow:
     )
 
 
-def _signal_row(signal: Signal, taken: bool) -> TimelineRow:
+def _signal_row(signal: Signal, is_taken: bool) -> TimelineRow:
     message = signal.value.get("message")
     why = f"msg-{message}" if message else ""
     return make_row(
-        signal.at, "signal", NEXUS, name_signal(signal.kind, signal.value), why=why, signal=signal.kind, taken=taken
+        signal.at, "signal", NEXUS, name_signal(signal.kind, signal.value), why=why, signal=signal.kind, taken=is_taken
     )
 
 

@@ -47,7 +47,7 @@ from nexus_cli.reports.text.lines import dollars, plural
 
 MOST = 50
 """Most runs in a list."""
-NAMED = 5
+MOST_NAMED = 5
 """Most commits, files and commands of a run that are named."""
 SHOWN_EVENTS = 50
 """Most further events of a run that are shown."""
@@ -286,9 +286,9 @@ def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) ->
     return {"version": 1, "runs": describe_runs(ledger, ledger.runs.list_runs(states, most))}
 
 
-def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
-    """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: what a command
-    did with it, "" for nothing."""
+def run_report(ledger: Ledger, run: Run, outcome: str = "") -> RunReport:
+    """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: the
+    `outcome` of a command for it, "" for none."""
     signals = [
         to_json_value(signal) | {"taken": taken}
         for taken in (True, False)
@@ -296,7 +296,7 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     ]
     questions = run.waits.value.get("questions", []) if run.waits else []
     details = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
-    value = {"version": 1, **describe_run(ledger, run), **details, **({"done": done} if done else {})}
+    value = {"version": 1, **describe_run(ledger, run), **details, **({"done": outcome} if outcome else {})}
     return cast("RunReport", value)
 
 
@@ -360,7 +360,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
         yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
     if value["branch"]:
-        yield f"branch {value['branch']}: {name_first(value['commits'], NAMED, '; ') or 'no commit'}"
+        yield f"branch {value['branch']}: {name_first(value['commits'], MOST_NAMED, '; ') or 'no commit'}"
     failed = [
         f"{one_line(run['command'])} ({'no exit status' if run['status'] is None else 'exit {}'.format(run['status'])})"
         for run in value["failed_commands"]
@@ -373,7 +373,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     )
     for word, names in groups:
         if names:
-            yield f"{word}: {name_first(names, NAMED)}"
+            yield f"{word}: {name_first(names, MOST_NAMED)}"
 
 
 def _outcome(run: JsonObject) -> str:

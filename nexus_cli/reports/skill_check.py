@@ -78,27 +78,27 @@ def _find_files(place: Path) -> Iterator[Path]:
     yield from [path for folder, kind in folders for _, path in list_guide_files(folder, kind)][:MOST]
 
 
-def _check_file(path: Path, shown: str) -> Iterator[str]:
+def _check_file(path: Path, label: str) -> Iterator[str]:
     try:
         file_text = read_text(path, LIMIT)
     except NexusError as error:
-        yield f"{shown}: {one_line(error.why)}; skipped"
+        yield f"{label}: {one_line(error.why)}; skipped"
         return
     if file_text is None:
-        yield f"{shown}: not a regular file; skipped"
+        yield f"{label}: not a regular file; skipped"
         return
     front = split_guide(file_text.text, str(path))
     lines = file_text.text.splitlines() or [""]
     if front.problem:
-        yield f"{shown}:1: {front.problem}; skipped"
+        yield f"{label}:1: {front.problem}; skipped"
     for key, problem in _check_fields(front.fields, path):
         place = _line_of(lines, key)
         written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
-        yield f"{shown}:{place}: {problem.replace(key, one_line(written), 1) if written.lower() == key else problem}"
+        yield f"{label}:{place}: {problem.replace(key, one_line(written), 1) if written.lower() == key else problem}"
     for number, line in enumerate(lines, 1):
-        for other in OTHER_VARIABLE.findall(line):
-            where = " outside a plugin" if PLUGIN_ROOT in other else ""
-            yield f"{shown}:{number}: nexus does not replace {one_line(other)}{where}"
+        for variable in OTHER_VARIABLE.findall(line):
+            where = " outside a plugin" if PLUGIN_ROOT in variable else ""
+            yield f"{label}:{number}: nexus does not replace {one_line(variable)}{where}"
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:

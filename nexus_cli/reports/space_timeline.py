@@ -53,7 +53,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     """Return the newest `last` messages of a space, oldest first, with what is new to `reader`. Marks none as read."""
     messages = ledger.spaces.read(space, limit=last)
     total = ledger.spaces.count(space)
-    seen = None if reader is None else ledger.spaces.seen(space, reader)
+    last_seen = None if reader is None else ledger.spaces.seen(space, reader)
     triggered = ledger.runs.of_messages(space.key, messages[0].key) if messages else ()
     runs = group_pairs((run.message or 0, run) for run in triggered)
     name_of = cache(lambda key: ledger.spaces.get_entity(key).name)
@@ -63,7 +63,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
         "space": {"id": space.id, "name": space.name, "members": to_json_value(space.members)},
         "reader": None if reader is None else reader.name,
         "earlier": total - len(messages),
-        "rows": [_message_row(message, seen, runs.get(message.key, ()), name_of) for message in messages],
+        "rows": [_message_row(message, last_seen, runs.get(message.key, ()), name_of) for message in messages],
         "totals": {"rows": total, "messages": total, "runs": count, "cost_usd": round_dollars(dollars)},
     }
 
@@ -81,7 +81,7 @@ def find_reader(space: Space, name: str) -> Entity | None:
 
 
 def _message_row(
-    message: SpaceMessage, seen: int | None, runs: Sequence[Run], name_of: Callable[[int], str]
+    message: SpaceMessage, last_seen: int | None, runs: Sequence[Run], name_of: Callable[[int], str]
 ) -> TimelineRow:
     """Return the row of a message; `name_of` returns the name of the agent with a key."""
     run_rows = [
@@ -102,7 +102,7 @@ def _message_row(
         to_json_value(message.sender),
         message.text,
         why=". ".join(filter(None, (_describe_origin(message.origin), message.notice))),
-        seen=None if seen is None else message.key <= seen,
+        seen=None if last_seen is None else message.key <= last_seen,
         trigger={"type": "space_message"} if run_rows else None,
         message=message.id,
         reply_to=None if message.reply_to is None else f"msg-{message.reply_to}",

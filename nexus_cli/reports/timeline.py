@@ -113,9 +113,9 @@ def timeline_text(value: JsonObject, width: int) -> Blocks:
         yield "No events yet."
     yield from ["", _totals(value["totals"])]
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
-        way = name_commands(f"nexus drops show {drop}")
-        session_option = "" if way.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
-        yield f"Show a drop: {way}{session_option}"
+        command = name_commands(f"nexus drops show {drop}")
+        session_option = "" if command.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
+        yield f"Show a drop: {command}{session_option}"
 
 
 def _title(value: JsonObject) -> str:

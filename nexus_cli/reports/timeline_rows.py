@@ -182,8 +182,8 @@ def _actor(name: str) -> dict[str, str]:
         return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
     if name.startswith("tool:"):
         return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
-    shown, kind = _NAMES.get(name, (name, "nexus"))
-    return {"id": name, "name": shown, "type": kind}
+    label, kind = _NAMES.get(name, (name, "nexus"))
+    return {"id": name, "name": label, "type": kind}
 
 
 NEXUS, AGENT = _actor("nexus"), _actor("agent")

@@ -45,7 +45,7 @@ ACTIVE = {
 """Kinds of items that take effect once they are trusted, with their names for people."""
 MOST_FILES = 60
 """Most files whose names are listed."""
-MANY = 5
+MOST_LINES = 5
 """From so many files on, those of a folder are on one line."""
 STANDS = {
     "trusted": "Trusted.",
@@ -212,7 +212,7 @@ def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
     for folder, inside in folders.items():
         if is_long:
             yield f"{folder}: {plural(len(inside), 'file')}, {number(sum(file['bytes'] for file in inside))} bytes"
-        elif len(inside) < MANY:
+        elif len(inside) < MOST_LINES:
             yield from (f"{file['name']}, {number(file['bytes'])} bytes" for file in inside)
         else:
             names = ", ".join(file["name"].rpartition("/")[2] for file in inside)

@@ -45,10 +45,10 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     for git_folder, group in group_pairs((row.git_folder, row) for row in rows).items():
         moved = name_references([asdict(row.change) for row in group])
         name = mask_unprintable(git_folder.removeprefix(f"{request.project}/"))
-        shown = moved if len(moved) <= MOST_REFERENCES else {key: row for key, row in moved.items() if _is_moved(row)}
-        text += [f"{key}: {_describe_move(row)}\n" for key, row in [*shown.items()][:MOST_REFERENCES]]
-        if rest := len(moved) - min(len(shown), MOST_REFERENCES):
-            text.append(f"{name}: {plural(rest, 'other reference' if shown else 'reference')} changed\n")
+        listed = moved if len(moved) <= MOST_REFERENCES else {key: row for key, row in moved.items() if _is_moved(row)}
+        text += [f"{key}: {_describe_move(row)}\n" for key, row in [*listed.items()][:MOST_REFERENCES]]
+        if hidden_count := len(moved) - min(len(listed), MOST_REFERENCES):
+            text.append(f"{name}: {plural(hidden_count, 'other reference' if listed else 'reference')} changed\n")
     return turn, "".join(text), unread
 
 
@@ -63,8 +63,8 @@ def _describe_move(reference: JsonObject) -> str:
     if before.startswith(SHA256) or after.startswith(SHA256):
         return "changed" if before and after else "written" if after else "removed"
     branch = "ref: refs/heads/"
-    shown = (value.removeprefix(branch) if value.startswith(branch) else value[:12] for value in (before, after))
-    return mask_unprintable(" -> ".join(value or "absent" for value in shown))
+    ends = (value.removeprefix(branch) if value.startswith(branch) else value[:12] for value in (before, after))
+    return mask_unprintable(" -> ".join(value or "absent" for value in ends))
 
 
 def change_text(change: FileChange, name: str, reader: ContentReader) -> str:

@@ -76,10 +76,10 @@ class ClientApprover:
         if not self._listeners and not self._timer:
             self.forget(key)
             return Deny(NOBODY, said=False)
-        asked = self.expect(key)
-        asked.is_called = True
+        open_question = self.expect(key)
+        open_question.is_called = True
         try:
-            answer: Answer = await asked.answer
+            answer: Answer = await open_question.answer
             return answer
         finally:
             self.forget(key)
@@ -94,12 +94,12 @@ class ClientApprover:
         if self._ending:
             return []
         key = secrets.token_hex(4)
-        asked = self.expect(key)
-        asked.is_called = asked.is_of_model = True
+        open_question = self.expect(key)
+        open_question.is_called = open_question.is_of_model = True
         self._watch()
         self.publish(PersonAsked(key, tuple(questions)))
         try:
-            return [*await asked.answer][: len(questions)]
+            return [*await open_question.answer][: len(questions)]
         finally:
             self.forget(key)
             self.publish(PersonAnswered(key))

@@ -109,7 +109,7 @@ class AgentDispatcher:
         """Called when a turn begins, with None, and with its outcome when it ends."""
         self.heard: Callable[[Event], None] = lambda event: None
         """Called with every event, for a front end in this process."""
-        self.shown: Callable[[], Awaitable[None]] = _do_nothing
+        self.wait_until_shown: Callable[[], Awaitable[None]] = _do_nothing
         """Awaited after each event of a turn: that front end has shown all events."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
@@ -292,7 +292,7 @@ class AgentDispatcher:
                 may_have_changed = ended.changed or ended.steps > 1
                 self._changes = await asyncio.to_thread(count_newest_turn, self.session) if may_have_changed else ""
             self.publish(event, own_feed)
-            await self.shown()
+            await self.wait_until_shown()
         assert ended is not None, "every turn ends with its outcome"
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
@@ -431,13 +431,13 @@ class AgentDispatcher:
         """
         self._refuse_at_end()
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
-        rest = arguments.strip()
-        command = find_served(name, rest, context)
-        waits = command.idle and not command.at_once(rest)
+        argument_line = arguments.strip()
+        command = find_served(name, argument_line, context)
+        waits = command.idle and not command.at_once(argument_line)
         if waits:
             self._check_room()
             context.holds_turns = True
-        task = asyncio.create_task(self._invoke(command, context, rest, set(self._works) if waits else set()))
+        task = asyncio.create_task(self._invoke(command, context, argument_line, set(self._works) if waits else set()))
         self._commands[task] = context
         task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)

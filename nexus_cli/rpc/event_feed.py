@@ -123,7 +123,7 @@ class EventFeed:
 
     def __init__(self, *listeners: Listener) -> None:
         self._numbers = EventNumbers(local_now)
-        self._kept = BoundedQueue()
+        self._recent = BoundedQueue()
         self._listeners = set(listeners)
 
     @property
@@ -139,9 +139,9 @@ class EventFeed:
     def add(self, kind: str, value: JsonObject) -> FeedItem:
         """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
-        self._kept.append(item)
-        while self._kept.exceeds(MOST_EVENTS, MOST_BYTES):
-            self._kept.popleft()
+        self._recent.append(item)
+        while self._recent.exceeds(MOST_EVENTS, MOST_BYTES):
+            self._recent.popleft()
         for listener in self._listeners:
             listener.put(item)
         return item
@@ -160,7 +160,7 @@ class EventFeed:
         return listener
 
     def _missed(self, after: int) -> list[FeedItem]:
-        kept_items = list(self._kept.items)
+        kept_items = list(self._recent.items)
         if not -1 <= after < self.next:  # numbers of an earlier agent of that name
             after, kept_items = -1, []
         first = kept_items[0].seq if kept_items else self.next

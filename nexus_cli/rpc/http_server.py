@@ -53,7 +53,7 @@ KEEP_ALIVE_SECONDS = 15.0
 EVENTS = "text/event-stream"
 HTTP_REFUSED = 400
 """Lowest HTTP status of a refusal."""
-SHOWN = 120
+MOST_SHOWN = 120
 """Most characters of an answer in a line for the person."""
 MINUTE = 60.0
 """Least seconds between two lines about what anybody can cause."""
@@ -83,7 +83,7 @@ class RpcServer:
         """True if it listens on every address of this machine."""
         self._hosts = LOOPBACK | {socket.gethostname().lower() if self._is_open else host.lower()}
         self._works: set[asyncio.Task[Any]] = set()
-        self._known: set[asyncio.BaseTransport] = set()
+        self._authorized: set[asyncio.BaseTransport] = set()
         """Connections on which a token was shown."""
         self._note, self._note_refused = note, OnePerMinute(note)
         app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
@@ -134,9 +134,9 @@ class RpcServer:
             for connection in server.connections
             if connection.transport and not connection.transport.is_closing()
         ]
-        self._known.intersection_update(transports)
+        self._authorized.intersection_update(transports)
         while len(transports) >= MOST_CONNECTIONS:
-            oldest = next((writer for writer in transports if writer not in self._known), None)
+            oldest = next((writer for writer in transports if writer not in self._authorized), None)
             if oldest is None:
                 return _FullProtocol()
             transports.remove(oldest)
@@ -152,7 +152,7 @@ class RpcServer:
         try:
             refusal = self._refusal(request)
             if refusal is None and request.transport is not None and not self._is_from_outside(request):
-                self._add_known(request.transport, request.remote)
+                self._add_authorized(request.transport, request.remote)
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:
             response = problem_response(error.status, error.reason)
@@ -162,19 +162,19 @@ class RpcServer:
             response = json_response(error_object(None, error))
         if isinstance(response, web.Response) and (service := request.match_info.get(SERVICE)):
             says = self._note if response.status < HTTP_REFUSED else self._note_refused
-            says(f"webhook {service[:40]}: {response.status} {(response.text or '')[:SHOWN].strip()}")
+            says(f"webhook {service[:40]}: {response.status} {(response.text or '')[:MOST_SHOWN].strip()}")
         if not response.prepared and isinstance(response, web.Response):
             with suppress(ConnectionError):
                 await _write(request, response.prepare(request))
                 await _write(request, response.write_eof())
         return response
 
-    def _add_known(self, transport: asyncio.BaseTransport, peer: str | None) -> None:
+    def _add_authorized(self, transport: asyncio.BaseTransport, peer: str | None) -> None:
         """Remember a connection with a token; note the first one after there was none."""
-        self._known = {writer for writer in self._known if not writer.is_closing()}
-        if not self._known:
+        self._authorized = {writer for writer in self._authorized if not writer.is_closing()}
+        if not self._authorized:
             self._note(f"connected: {peer or 'a program'}")
-        self._known.add(transport)
+        self._authorized.add(transport)
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         checked = not self._is_from_outside(request)

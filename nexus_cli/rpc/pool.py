@@ -188,17 +188,19 @@ class AgentPool:
         """Let running turns finish their step and begin no other; stop them after `seconds`."""
         await asyncio.gather(*(agent.dispatcher.finish_step(seconds) for agent in self.list()))
 
-    def _free_id(self, wanted: str) -> str:
-        if wanted and not AGENT_ID.fullmatch(wanted):
+    def _free_id(self, requested_id: str) -> str:
+        if requested_id and not AGENT_ID.fullmatch(requested_id):
             why = "an id has at most 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
-            raise UsageError(f"agent id {wanted[:80]!r}", why, "Choose another id")
-        if wanted in self._agents:
+            raise UsageError(f"agent id {requested_id[:80]!r}", why, "Choose another id")
+        if requested_id in self._agents:
             raise InUseError(
-                f"agent {wanted}", "an agent with this id already exists", "Choose another id, or destroy that agent"
+                f"agent {requested_id}",
+                "an agent with this id already exists",
+                "Choose another id, or destroy that agent",
             )
         if len(self._agents) >= MOST_AGENTS:
             raise NexusError("limit", "too many agents", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
-        return wanted or f"agent-{secrets.token_hex(4)}"
+        return requested_id or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
@@ -263,8 +265,8 @@ class AgentPool:
             return opened(replace(options, served=earlier.options.served), earlier=earlier)
 
         with ExitStack() as stays:
-            if here := find_worktree(options.cwd):
-                stays.callback(stay_in(here).end)
+            if worktree := find_worktree(options.cwd):
+                stays.callback(stay_in(worktree).end)
             session = opened(options, ledger=self.open_ledger())
             dispatcher = AgentDispatcher(session, approver=approver, opened=reopen)
             return Agent(name or session.id, dispatcher, stays.pop_all())
@@ -286,12 +288,12 @@ class AgentPool:
         """Return the level of an agent: its own or that of the settings and a trusted project, never above the pool's.
         None if neither the agent nor the pool names one, so that the settings apply. Raise `NexusError` for a higher
         one if the agent is `strict`."""
-        wanted = None if config.allow is None else require_level(config.allow, "level")
-        if wanted is None and self.shared.allow is None:
+        requested_level = None if config.allow is None else require_level(config.allow, "level")
+        if requested_level is None and self.shared.allow is None:
             return None
-        if config.strict and wanted:
-            self.require_level(wanted, settings)
-        return (self._highest_level(settings) & Limits(allow=wanted)).allow
+        if config.strict and requested_level:
+            self.require_level(requested_level, settings)
+        return (self._highest_level(settings) & Limits(allow=requested_level)).allow
 
     def require_level(self, level: str, settings: Settings) -> None:
         """Raise `NexusError("denied", ...)` for a level above the pool's in a project with these settings."""
@@ -314,8 +316,8 @@ class AgentPool:
         ledger = self.open_ledger()
         session, agent = ledger.find_session(key), self.find_agent(key)
         if agent or ledger.is_locked(session.id):
-            other = "a worker" if session.spawner else "another client"
-            why = f"{f'agent {agent.agent_id}' if agent else other} is using this session"
+            holder = "a worker" if session.spawner else "another client"
+            why = f"{f'agent {agent.agent_id}' if agent else holder} is using this session"
             raise InUseError(
                 f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or try again later"
             )
@@ -324,14 +326,14 @@ class AgentPool:
     def _folder_of(self, resumed: SessionInfo | None) -> Path:
         """Return the folder of a new session, or of one to continue: a colleague's continues in the server's own clone
         of its project."""
-        here = self.shared.cwd or Path.cwd()
+        folder = self.shared.cwd or Path.cwd()
         if resumed is None:
-            return here
+            return folder
         ledger = self.open_ledger()
-        if not ledger.db.is_shared or ledger.project_of(here) != resumed.project:
+        if not ledger.db.is_shared or ledger.project_of(folder) != resumed.project:
             return Path(resumed.folder)
         is_own = makers_of(ledger.db, [resumed.id])[resumed.id] == ledger.spaces.own_role()
-        return Path(resumed.folder) if is_own else here
+        return Path(resumed.folder) if is_own else folder
 
     def open_ledger(self) -> Ledger:
         """Return the ledger of the pool, opened with the first call. Raises `NexusError`."""

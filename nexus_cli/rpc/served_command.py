@@ -48,9 +48,11 @@ def describe_client_command(line: str) -> str:
     return f"{ACT}{one_line(redact(line))[:MOST_SHOWN]}"
 
 
-def refuse_elsewhere(what: str, hint: str = "Use it in a terminal on the machine where the agent runs") -> NexusError:
+def refuse_elsewhere(
+    subject: str, hint: str = "Use it in a terminal on the machine where the agent runs"
+) -> NexusError:
     """Return the error for a command that a client of a server may not give."""
-    return UsageError(what, ELSEWHERE, hint)
+    return UsageError(subject, ELSEWHERE, hint)
 
 
 class ServedContext:
@@ -154,7 +156,7 @@ class ServedContext:
             raise refuse_elsewhere("changing the session for one turn")
         self._call("start", text=text, typed=typed)
 
-    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    async def busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
         await work
 
     def fill(self, text: str) -> None:
@@ -222,10 +224,10 @@ def find_served(name: str, arguments: str, context: ServedContext) -> Command:
     command = find(name, context.commands)
     authority = command.authority_of(arguments) if command.is_served else Authority.PERMITS
     word = arguments.partition(" ")[0] if command.is_served else ""
-    what = f"/{command.name} {word}".rstrip()
+    command_line = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
         is_option = command.is_served and command.authority_of(word) is not Authority.PERMITS
-        raise refuse_elsewhere(f"{what} with these options" if is_option else what)
+        raise refuse_elsewhere(f"{command_line} with these options" if is_option else command_line)
     if authority in NEEDED_LEVELS:
-        refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], what)
+        refuse_above(highest_level(context.session), NEEDED_LEVELS[authority], command_line)
     return command

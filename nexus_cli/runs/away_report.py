@@ -119,9 +119,9 @@ def _quote(run: Run) -> str:
     """Return the error of a run, or the beginning of its last words in quotation marks, with the command that shows the
     rest; "" if it has neither."""
     text = " ".join(one_line(run.error or run.last_words).split())
-    shown = cut_at_word(text, LONGEST) if len(text) > LONGEST else text
-    quoted = shown if run.error or not shown else f'"{shown}"'
-    return quoted if shown == text else f"{quoted} (nexus runs show {run.id})"
+    excerpt = cut_at_word(text, LONGEST) if len(text) > LONGEST else text
+    quoted = excerpt if run.error or not excerpt else f'"{excerpt}"'
+    return quoted if excerpt == text else f"{quoted} (nexus runs show {run.id})"
 
 
 def _file(project: str) -> Path:

@@ -66,7 +66,7 @@ from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.run_summary import begin_record, describe_end, find_commits_of_others
 from nexus_cli.runs.service_triggers import name_joined
-from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, trust_options
+from nexus_cli.runs.unattended import NEEDS, UNSPENT, UnattendedRules, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -117,7 +117,7 @@ class RunDriver:
     """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
     is_stopping: bool = False
     """True once this process is ending: the next process continues the run."""
-    told: int = 0
+    last_told: int = 0
     """Key of the newest event that joined the run and that its model was told of, or is about to be."""
 
     async def drive(self) -> None:
@@ -261,7 +261,7 @@ class RunDriver:
         little for its first request; 0.0 if it should not."""
         if self.session is None or self.run.type not in UNATTENDED or self.ledger.log(self.session.id).step():
             return 0.0
-        return self._rules.needs_more(self.run, self._left)
+        return self._rules.needs_more(self.run, self._unspent)
 
     def _can_ask(self, approver: RunApprover) -> bool:
         """Return False for the runs that must end without a person: those of plans and services without `ask`."""
@@ -284,9 +284,9 @@ class RunDriver:
 
     def _tell_joined(self, session: Session) -> None:
         """Tell the turn of the events that have joined the run since the last time, with the next request."""
-        if events := [signal for signal in self._untold(session) if signal.key > self.told]:
-            self.told = events[-1].key
-            session.tell(name_joined(events, self.run.title), JOINED, {"last": self.told})
+        if events := [signal for signal in self._untold(session) if signal.key > self.last_told]:
+            self.last_told = events[-1].key
+            session.tell(name_joined(events, self.run.title), JOINED, {"last": self.last_told})
 
     def _untold(self, session: Session) -> list[Signal]:
         """Return the events that have joined the run and are not in its session."""
@@ -319,8 +319,8 @@ class RunDriver:
         """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""
         if commits := await asyncio.to_thread(find_commits_of_others, session, self.run):
             began = self.run.options["began"]
-            others = [*began.get("others", ()), *commits]
-            self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": others}})
+            other_commits = [*began.get("others", ()), *commits]
+            self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": other_commits}})
             hashes = ", ".join(line.partition(" ")[0] for line in commits)
             session.engine.tell_model(f"Committed by others while you waited: {hashes}.")
 
@@ -338,7 +338,7 @@ class RunDriver:
         settings = self.settings(folder)
         self._rules = UnattendedRules(settings.runs)
         run_options = self._rules.bind_options(self.ledger, self.run)
-        self._left = float(run_options.get(LEFT) or 0.0)
+        self._unspent = float(run_options.get(UNSPENT) or 0.0)
         model = self.choose_model(str(run_options.get("model") or ""), settings)
         provider = self.provider(settings)
         if self.stay is not None:
@@ -390,7 +390,7 @@ class RunDriver:
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
         spent = self.ledger.session(session).known_usd - counted.get("usd", 0.0)
-        remaining = min(limits.max_cost - spent, run_options.get(LEFT, limits.max_cost))
+        remaining = min(limits.max_cost - spent, run_options.get(UNSPENT, limits.max_cost))
         of_message = self._left_of_message(settings.spaces.max_cost)
         self.is_short = of_message < remaining
         return replace(limits, max_cost=max(LEAST_COST, min(remaining, of_message)))

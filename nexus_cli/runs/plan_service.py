@@ -247,11 +247,11 @@ def plans_report(ledger: Ledger) -> SchedulesReport:
     return {"version": 1, "plans": [plan_value(plan, now, _last_run(ledger, plan)) for plan in plans]}
 
 
-def plan_report(ledger: Ledger, plan: Plan, done: str, run: str) -> ScheduleReport:
-    """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
+def plan_report(ledger: Ledger, plan: Plan, outcome: str, run: str) -> ScheduleReport:
+    """Return a plan and the `outcome` of a command: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
     value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
-    offer = _offer_worktree(ledger, plan) if done == "added" else ""
-    return {"version": 1, "done": done, "run": run, "offer": offer, "plans": [value]}
+    offer = _offer_worktree(ledger, plan) if outcome == "added" else ""
+    return {"version": 1, "done": outcome, "run": run, "offer": offer, "plans": [value]}
 
 
 def _offer_worktree(ledger: Ledger, plan: Plan) -> str:
@@ -262,12 +262,12 @@ def _offer_worktree(ledger: Ledger, plan: Plan) -> str:
         return ""
     repository = look_at_repository(folder)
     if dirty := repository.get("dirty"):
-        here = f"{plural(len(dirty), 'file')} here {'is' if len(dirty) == 1 else 'are'} uncommitted"
+        reason = f"{plural(len(dirty), 'file')} here {'is' if len(dirty) == 1 else 'are'} uncommitted"
     elif repository and _is_open_in(ledger, folder):
-        here = "A session is open in this folder"
+        reason = "A session is open in this folder"
     else:
         return ""
-    return f"{here}: with --worktree, runs work in a copy and do not change your files."
+    return f"{reason}: with --worktree, runs work in a copy and do not change your files."
 
 
 def _is_open_in(ledger: Ledger, folder: Path) -> bool:
@@ -431,9 +431,9 @@ class PlanService(Plans):
         return ToolResult(f"{plan.id} was removed")
 
     def _own_plans(self, ledger: Ledger) -> list[Plan]:
-        here = ledger.project_of(self._session.folder)
+        project = ledger.project_of(self._session.folder)
         plans = [plan for plan in ledger.plans.list_plans() if plan.next_at is not None]
-        return [plan for plan in plans if ledger.project_of(Path(plan.options["folder"])) == here]
+        return [plan for plan in plans if ledger.project_of(Path(plan.options["folder"])) == project]
 
 
 def _line(plan: Plan, now: float) -> str:

@@ -78,9 +78,9 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
     return describe_event(signal.kind, signal.value)
 
 
-def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
+def _describe_missed(run: Run, signals: Sequence[Signal]) -> str:
     """Describe the events of the service that came during the wait of `run` and did not match, "" if none came."""
-    missed = [signal.value for signal in taken if signal.kind == MISSED and signal.value["wait"] == run.resumes]
+    missed = [signal.value for signal in signals if signal.kind == MISSED and signal.value["wait"] == run.resumes]
     if not missed or run.waits is None:
         return ""
     reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MOST_REASONS:])

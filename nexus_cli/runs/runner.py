@@ -89,7 +89,7 @@ class Runner:
         self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._changed = changed
-        self._made: Provider | None = None
+        self._own_provider: Provider | None = None
         """The provider, if this one made it."""
         self._watch = WaitWatch()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -99,7 +99,7 @@ class Runner:
         """Keys of the runs that a limit stopped."""
         self._later: dict[int, float] = {}
         """Runs that are skipped until a time of the monotonic clock."""
-        self._held = set[int]()
+        self._held_back = set[int]()
         """Those of `_later` that were held back."""
 
     async def run_due(self, **filters: Any) -> list[Run]:
@@ -137,7 +137,7 @@ class Runner:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         self._watch.close()
-        provider, self._made = self._made, None
+        provider, self._own_provider = self._own_provider, None
         await close_if_closable(provider)
 
     # Watching
@@ -155,8 +155,10 @@ class Runner:
         begin = time.monotonic()
         times = [LONGEST_SLEEP, *(moment - begin for moment in self._later.values())]
         end = begin + min(times if wake is None else [*times, wake])
-        while (left := end - time.monotonic()) > 0:
-            change = asyncio.create_task(asyncio.to_thread(self._ledger.db.wait_for_change, min(left, SLICE)))
+        while (remaining_seconds := end - time.monotonic()) > 0:
+            change = asyncio.create_task(
+                asyncio.to_thread(self._ledger.db.wait_for_change, min(remaining_seconds, SLICE))
+            )
             under_way = [change, ended, *self._tasks.values(), *self._watch.open.values()]
             finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             if finished != {change}:
@@ -189,10 +191,10 @@ class Runner:
                 elif is_elsewhere(self._ledger, run):
                     self._put_off(run, HELD_SECONDS)
                 elif self._holds_back(self._ledger, run):
-                    self._held.add(run.key)
+                    self._held_back.add(run.key)
                     self._put_off(run, HELD_SECONDS)
                 elif self._ledger.runs.is_folder_busy(run):
-                    self._held.add(run.key)
+                    self._held_back.add(run.key)
                     self._put_off(run, AGAIN_SECONDS)
                 elif self._take(run):
                     claimed.append(run.key)
@@ -241,7 +243,7 @@ class Runner:
         if self._changed is not None:
             self._changed(claimed)
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
-        task.add_done_callback(lambda done: self._forget(run.key))
+        task.add_done_callback(lambda finished_task: self._forget(run.key))
         return True
 
     async def _drive(self, driver: RunDriver) -> None:
@@ -260,18 +262,18 @@ class Runner:
         self._tasks.pop(key, None)
         if (driver := self._drivers.pop(key, None)) is not None and driver.was_cut:
             self.cut.add(key)
-        for run_key in self._held:  # its dollars may be free again
+        for run_key in self._held_back:  # its dollars may be free again
             self._later.pop(run_key, None)
-        self._held.clear()
+        self._held_back.clear()
 
     # Shared by the runs
 
     def _provider_for(self, settings: Settings) -> Provider:
         if self._provider is not None:
             return self._provider
-        if self._made is None:
-            self._made = make_provider(settings)
-        return self._made
+        if self._own_provider is None:
+            self._own_provider = make_provider(settings)
+        return self._own_provider
 
 
 def _claim(connection: Ledger, run: Run) -> Run | None:

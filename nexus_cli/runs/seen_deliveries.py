@@ -26,15 +26,15 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str]) -> bool:
     digest = sha256("\n".join(headers).encode("utf-8", "surrogatepass")).hexdigest().encode()
     with named_write_errors(path), FileLock.wait_for(path.with_name(f"{path.name}.lock"), LOCK_SECONDS):
         try:
-            seen = path.read_bytes()
+            recorded = path.read_bytes()
         except FileNotFoundError:
-            seen = b""
+            recorded = b""
         head = f"{signature} ".encode()
-        if (position := seen.find(head)) >= 0:
-            return not seen.startswith(digest, position + len(head))
+        if (position := recorded.find(head)) >= 0:
+            return not recorded.startswith(digest, position + len(head))
         line = head + digest + b"\n"
-        if seen.count(b"\n") < 2 * MOST_SEEN:
+        if recorded.count(b"\n") < 2 * MOST_SEEN:
             append_lines(path, line)
         else:
-            replace_private_file(path, b"".join([*seen.splitlines(keepends=True), line][-MOST_SEEN:]))
+            replace_private_file(path, b"".join([*recorded.splitlines(keepends=True), line][-MOST_SEEN:]))
     return False

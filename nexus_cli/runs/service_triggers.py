@@ -226,7 +226,7 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
     """
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
     value |= {"came": at}
-    runs = (run for run, wanted in _find_waiting(ledger, service) if not _find_unmet(wanted["match"], event))
+    runs = (run for run, wait in _find_waiting(ledger, service) if not _find_unmet(wait["match"], event))
     waiting = [run for run in runs if _began(ledger, run) <= at]
     now = utc_now()
     resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
@@ -259,7 +259,7 @@ def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
 def _find_waiting(ledger: Ledger, service: Service) -> list[tuple[Run, JsonObject]]:
     """Return the runs that wait for events of a service, each with the value of its wait: what must `match`."""
     waits = [(run, run.waits.value) for run in ledger.runs.waiting() if run.waits and run.waits.kind == "service"]
-    return [(run, wanted) for run, wanted in waits if wanted["service"] == service.name]
+    return [(run, wait) for run, wait in waits if wait["service"] == service.name]
 
 
 def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, resumed: Sequence[str]) -> JsonDict:
@@ -281,8 +281,8 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
         queued, is_joined = runs.join_or_queue(service.name, facts, options, utc_now(), cause, value)
     except OverflowError:
         raise TooManyRuns from None
-    if queued is None and (same := runs.of_cause(cause)):  # another process has queued it meanwhile
-        queued = same.key
+    if queued is None and (earlier_run := runs.of_cause(cause)):  # another process has queued it meanwhile
+        queued = earlier_run.key
     return {"joined" if is_joined else "run": f"run-{queued}"}
 
 
@@ -291,9 +291,9 @@ def name_joined(events: Sequence[Signal], service: str) -> str:
     lines = [f"{event.at} {event.value['line']}" for event in events[:MOST_TOLD]]
     lines += [f"and {len(events) - MOST_TOLD} more"] if events[MOST_TOLD:] else []
     came = f"{plural(len(events), 'further event')} of {service} arrived about the subject of this run"
-    other = f"no other run handles {'them' if events[1:] else 'it'}"
+    alone_note = f"no other run handles {'them' if events[1:] else 'it'}"
     block = payload_block("\n".join(lines))
-    return f"{came}; {other}.\n\n{block}"
+    return f"{came}; {alone_note}.\n\n{block}"
 
 
 async def begin_service(session: Session, run: Run) -> Trigger:

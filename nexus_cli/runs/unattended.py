@@ -20,7 +20,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
-LEFT = "left"
+UNSPENT = "left"
 """Option of a claimed run: the dollars that are left for it, whatever it has cost so far."""
 NEWEST = 50
 """Most facts that are checked."""
@@ -31,7 +31,7 @@ NEEDS = "needs"
 """Option of a run whose first request would have cost more than was left of its day: dollars to wait for."""
 COLLEAGUE = "colleague"
 """Value of the option `by` of a claimed run whose options another person may have written."""
-KEPT = "the rest of today's budget is reserved for active runs"
+ALL_RESERVED = "the rest of today's budget is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
 
@@ -46,59 +46,59 @@ class UnattendedRules:
         """Return the reason that a run must not start now (the dollars of the day are spent), "" if it may."""
         if not _is_bound(ledger, run):
             return ""
-        for unspent, reserved, cap, whose in self._left(ledger, run):
+        for unspent, reserved, cap, whose in self._list_day_caps(ledger, run):
             cap_of_run = self._cap(run.options)
             least = max(min(cap_of_run, cap * LEAST_SHARE), min(cap_of_run, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
                 spent = f"{max(0.0, cap - unspent):.4g} of {cap:g} USD for {whose} have been spent today"
                 return f"{spent}; the rest is not enough for {run.id}; queued runs continue tomorrow"
             if unspent - reserved < least:
-                return KEPT
+                return ALL_RESERVED
         return ""
 
     def bind_options(self, ledger: Ledger, run: Run) -> JsonObject:
         """Return the options of a claimed run, bound by the settings and by what is left of the day's dollars."""
         if not _is_bound(ledger, run):
             return run.options
-        rights, wanted = Limits.from_json(run.options.get("limits") or {}), run.options.get("allow")
-        level = min(wanted if wanted in LEVELS else ASK, self.settings.allow, key=LEVELS.index)
+        rights, requested_level = Limits.from_json(run.options.get("limits") or {}), run.options.get("allow")
+        level = min(requested_level if requested_level in LEVELS else ASK, self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
         limit_values = {name: value for name, value in asdict(bound).items() if value is not None}
         return {
             **run.options,
             **limit_values,
-            LEFT: min(unspent - reserved for unspent, reserved, _, _ in self._left(ledger, run)),
+            UNSPENT: min(unspent - reserved for unspent, reserved, _, _ in self._list_day_caps(ledger, run)),
         }
 
-    def needs_more(self, run: Run, left: float) -> float:
-        """Return the dollars for which a run should wait that could do nothing with the `left` ones; 0.0 if no day has
-        more for it."""
+    def needs_more(self, run: Run, unspent: float) -> float:
+        """Return the dollars for which a run should wait that could do nothing with the `unspent` ones; 0.0 if no day
+        has more for it."""
         cap = min(self._cap(run.options), self.settings.max_cost_day, run.options.get("max_cost_day") or math.inf)
-        return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < cap else 0.0
+        return unspent * 1.01 if float(run.options.get(NEEDS) or 0.0) < unspent and unspent * 1.01 < cap else 0.0
 
     def _cap(self, options: JsonObject) -> float:
-        wanted, most_cost = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
-        if not 0 < wanted < math.inf:
+        requested_cost, most_cost = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
+        if not 0 < requested_cost < math.inf:
             return most_cost
-        return min(wanted, most_cost) if options.get("by") == COLLEAGUE else wanted
+        return min(requested_cost, most_cost) if options.get("by") == COLLEAGUE else requested_cost
 
-    def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
+    def _list_day_caps(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
         """Return for each cap of the day: dollars not spent, the part reserved for active runs, cap, owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
         running = [
             other_run for other_run in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, other_run)
         ]
-        others = [other_run for other_run in running if other_run.key != run.key and ledger.runs.is_own(other_run)]
-        reserved = sum(self._cap(other_run.options) for other_run in others)
+        other_runs = [other_run for other_run in running if other_run.key != run.key and ledger.runs.is_own(other_run)]
+        reserved = sum(self._cap(other_run.options) for other_run in other_runs)
         cap = self.settings.max_cost_day
         caps = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
         if own_cap := run.options.get("max_cost_day"):
-            same: JsonObject = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
-            spent = ledger.runs.spent_since(midnight, **same)
+            filters: JsonObject = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
+            spent = ledger.runs.spent_since(midnight, **filters)
             theirs = [
                 other_run
-                for other_run in others
-                if all(getattr(other_run, name) == value for name, value in same.items())
+                for other_run in other_runs
+                if all(getattr(other_run, name) == value for name, value in filters.items())
             ]
             caps.append(
                 (

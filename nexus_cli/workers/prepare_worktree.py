@@ -27,9 +27,9 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
     if stay.is_new:
         settings = settings_in(project)
         if command := settings.worktree.setup.strip():
-            why, shown = _run_setup(command, stay.record.folder, settings.sandbox), one_line(command)
+            why, command_line = _run_setup(command, stay.record.folder, settings.sandbox), one_line(command)
             stay.notices.append(
-                f"worktree.setup failed: {shown}: {why}" if why else f"worktree.setup succeeded: {shown}"
+                f"worktree.setup failed: {command_line}: {why}" if why else f"worktree.setup succeeded: {command_line}"
             )
     return stay
 

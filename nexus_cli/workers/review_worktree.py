@@ -76,8 +76,8 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     lines += [f"identical in the project: {path}" for path in result.there]
     for conflict in result.conflicts:
         sides = f"`yours` marks the project's version, `worktree {record.name}` that of {worker.id}"
-        other = f"not written: the project's version is kept; `diff` with this path shows that of {worker.id}"
-        place = sides if conflict.is_marked else other
+        unwritten_note = f"not written: the project's version is kept; `diff` with this path shows that of {worker.id}"
+        place = sides if conflict.is_marked else unwritten_note
         lines.append(f"conflict in {conflict.path}: {conflict.why}; {place}")
     return ToolResult("\n".join(lines), changed=tuple(result.written), warning=_describe_conflicts(result.conflicts))
 
@@ -135,9 +135,11 @@ def _is_plain_target(target: str) -> bool:
 async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str) -> list[str]:
     """Return reasons that an edit of a project's path would ask or be refused: by `governing`, which must grant it, or
     by a rule of another tool that edits."""
-    others = (tool for tool in discover_tools().values() if tool.effect is Effect.EDIT and tool.name != governing.name)
+    other_tools = (
+        tool for tool in discover_tools().values() if tool.effect is Effect.EDIT and tool.name != governing.name
+    )
     refusals = []
-    for tool in (governing, *others):
+    for tool in (governing, *other_tools):
         arguments = {tool.paths[0]: str(dispatcher.project_root / path)}
         try:
             targets = resolve_targets(tool, arguments, dispatcher.cwd)

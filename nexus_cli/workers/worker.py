@@ -35,7 +35,7 @@ from nexus_cli.session.session import Session
 if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
 
-SHOWN = 80
+MOST_SHOWN = 80
 """Characters of a task or command that a list shows."""
 SHOWN_FAILED = 3
 """Most failed commands that a result names, the newest."""
@@ -139,28 +139,30 @@ class Worker:
         self.state, self.error, self._before = RUNNING, "", self.usage
         self._began = time.monotonic() - self.seconds
 
-    def note(self, each: event.Event) -> None:
+    def note(self, worker_event: event.Event) -> None:
         """Update its figures and activity from an event of its session."""
         self.seconds = time.monotonic() - self._began
-        match each:
+        match worker_event:
             case event.StepStart():
                 self.doing = "waiting for the model"
             case event.ToolCallEvent():
-                self.doing = f"{each.call.name} {each.subject}".strip()
+                self.doing = f"{worker_event.call.name} {worker_event.subject}".strip()
             case event.ApprovalRequest():
                 self.state = ASKING
             case event.ApprovalAnswer():
                 self.state = RUNNING
-            case event.ToolResultEvent() if each.result.stopped and each.result.ran:
-                printed = each.result.output[-SHOWN_OUTPUT:]
+            case event.ToolResultEvent() if worker_event.result.stopped and worker_event.result.ran:
+                printed = worker_event.result.output[-SHOWN_OUTPUT:]
                 self.doing += f", which had printed:\n{printed}" if printed else ""
-            case event.ToolResultEvent() if each.result.status is not None:
-                self._note_command(" ".join(str(each.call.arguments.get("command", "")).split()), each.result)
+            case event.ToolResultEvent() if worker_event.result.status is not None:
+                self._note_command(
+                    " ".join(str(worker_event.call.arguments.get("command", "")).split()), worker_event.result
+                )
             case event.StepEnd():
-                self.steps += not each.is_repeated
-                self.usage = self.usage + each.usage
+                self.steps += not worker_event.is_repeated
+                self.usage = self.usage + worker_event.usage
             case event.TurnEnd():
-                self._end(each.outcome)
+                self._end(worker_event.outcome)
 
     def _note_command(self, command: str, result: ToolResult) -> None:
         """Remember a command that failed until it runs well: a report may say otherwise."""
@@ -186,11 +188,11 @@ class Worker:
         self.state, self.doing, self.error = FAILED, "", why
 
     def enter(self, stay: WorktreeStay) -> None:
-        """Take over the notices of its worktree; a worker whose previous worktree is gone is told so."""
+        """Adopt the notices of its worktree; tell a worker whose previous worktree is gone."""
         self.notices = tuple(stay.notices)
         if stay.is_new and self.session_id:
-            gone = "your worktree was removed after your last report; you work in a new copy of the project"
-            self.notices, self.changed = (gone, *self.notices), ()
+            notice = "your worktree was removed after your last report; you work in a new copy of the project"
+            self.notices, self.changed = (notice, *self.notices), ()
 
     def close_review(self, outcome: str) -> None:
         self.to_review, self.left = False, f"{outcome}, worktree removed; `steer` {self.id} makes a new worktree"
@@ -267,7 +269,7 @@ class Worker:
 
 
 def _cut(line: str) -> str:
-    return clip_text(line, SHOWN)
+    return clip_text(line, MOST_SHOWN)
 
 
 class WorkerApprover:

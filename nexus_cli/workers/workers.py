@@ -82,9 +82,9 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     reading = Limits(tools=frozenset({tool.name} if tool else ()), categories=frozenset({str(Effect.READ)}))
     may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
     files = list(dict.fromkeys(worker.files))
-    shown = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
-    shown += [f"{path}: not included (only the first {MOST_FILES} files are)" for path in files[MOST_FILES:]]
-    return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
+    file_texts = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
+    file_texts += [f"{path}: not included (only the first {MOST_FILES} files are)" for path in files[MOST_FILES:]]
+    return "\n\n".join([text, *(["# Files", *file_texts] if file_texts else [])])
 
 
 def name_sender(text: str, source: str) -> str:
@@ -187,7 +187,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
         """Return a worker with its budget reserved; raise `NexusError` if none can be started."""
         limits = self.session.rights()
-        wanted = task.limits
+        requested = task.limits
         if not task.task.strip():
             raise UsageError("no worker was started", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
@@ -198,9 +198,9 @@ class SessionWorkers(RunningWorkers[Session]):
         recipe = recipe_for(task.recipe or FRONT, self.session.folder, with_agents=True)[0]
         agents = find_agents(self.session.folder).values() if task.recipe else ()
         agent = next((guide for guide in agents if guide.path == recipe.source), None)
-        level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
-        scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
-        parts: JsonObject = {name: getattr(wanted, name) for name in BUDGET}
+        level = None if requested.allow is None else require_level(requested.allow, "limits.allow")
+        scope = Limits(allow=level, tools=None if requested.tools is None else frozenset(requested.tools))
+        parts: JsonObject = {name: getattr(requested, name) for name in BUDGET}
         if wrong := [name for name, value in parts.items() if value is not None and value <= 0]:
             raise UsageError("invalid limits of the worker", f"{', '.join(wrong)} must be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
@@ -236,7 +236,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 "Do the work yourself, or try later",
             )
 
-    def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
+    def _reserve(self, worker: Worker, requested: Limits, spending: Spending) -> Limits:
         """Reserve the budget of a worker: workers that one message asks for get equal parts."""
         dispatcher = self._dispatcher
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
@@ -244,7 +244,7 @@ class SessionWorkers(RunningWorkers[Session]):
             delegations = sum(tool is not None and tool.delegates for tool in tools)
             parts = (delegations or len(tools) or 1) if spending is self._spending else 1
             self._shared = (dispatcher.step, spending, spending.share(parts))
-        return spending.reserve(worker.id, wanted, self._shared[2])
+        return spending.reserve(worker.id, requested, self._shared[2])
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
         """Let a worker work in its worktree, made from the session's project in its current state. Nobody can remove it
@@ -323,8 +323,8 @@ class SessionWorkers(RunningWorkers[Session]):
                 stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
-                gone = "is in use by another session" if worker.to_review else "had no new changes and was removed"
-                worker.left = line or f"worktree {worker.worktree} {gone}"
+                outcome = "is in use by another session" if worker.to_review else "had no new changes and was removed"
+                worker.left = line or f"worktree {worker.worktree} {outcome}"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
@@ -341,11 +341,15 @@ class SessionWorkers(RunningWorkers[Session]):
             trigger = Trigger(text, source=worker.source, parts=parts, display_text=shown)
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
-                async for each in events:
-                    worker.note(each)
-                    self._note_work(worker, each, session)
-                    self._forward(worker, each)
-                    if isinstance(each, ApprovalAnswer) and isinstance(each.answer, Allow) and each.answer.always:
+                async for worker_event in events:
+                    worker.note(worker_event)
+                    self._note_work(worker, worker_event, session)
+                    self._forward(worker, worker_event)
+                    if (
+                        isinstance(worker_event, ApprovalAnswer)
+                        and isinstance(worker_event.answer, Allow)
+                        and worker_event.answer.always
+                    ):
                         self._withdraw_questions()
         finally:
             worker.session = None
@@ -417,28 +421,34 @@ class SessionWorkers(RunningWorkers[Session]):
         lender = self._dispatcher.registry
         return [ServiceMaker(ServerTools, lambda worker: LentServers(servers, lender, worker.dispatcher.registry))]
 
-    def _forward(self, worker: Worker, each: Event) -> None:
-        marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
+    def _forward(self, worker: Worker, worker_event: Event) -> None:
+        marked = (
+            worker_event
+            if isinstance(worker_event, AgentEvent)
+            else AgentEvent(worker.id, worker.session_id, worker_event)
+        )
         self._control.emit_aside(marked)
 
     def _show_state(self, worker: Worker) -> None:
         """Emit the present state of a worker."""
         self._forward(worker, WorkerState(worker.to_json()))
 
-    def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
+    def _note_work(self, worker: Worker, worker_event: Event, session: Session, worktree: str = "") -> None:
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
         worktree = worker.worktree or worktree
-        if isinstance(each, AgentEvent):
+        if isinstance(worker_event, AgentEvent):
             nested = session.workers
-            nested_worker = nested.find(each.agent) if isinstance(nested, SessionWorkers) else None
+            nested_worker = nested.find(worker_event.agent) if isinstance(nested, SessionWorkers) else None
             if nested_worker is not None:
-                self._note_work(nested_worker, each.event, nested_worker.session or session, worktree)
-        elif isinstance(each, ToolResultEvent):
-            dispatcher, result = session.dispatcher, each.result
-            tool = dispatcher.registry.get(each.call.name)
+                self._note_work(nested_worker, worker_event.event, nested_worker.session or session, worktree)
+        elif isinstance(worker_event, ToolResultEvent):
+            dispatcher, result = session.dispatcher, worker_event.result
+            tool = dispatcher.registry.get(worker_event.call.name)
             if tool is None or tool.effect not in CHANGES:
                 return
-            command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
+            command = (
+                str(worker_event.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
+            )
             run = CommandRun.read(command, result.text) if command else None
             if run is not None or result.changed:
                 note = WorkLog.note(dispatcher.project_root, result.changed, worker.id, run, worktree)
@@ -475,18 +485,18 @@ class SessionWorkers(RunningWorkers[Session]):
         return worker.result()
 
     def release(self) -> list[str]:
-        there = [
+        waiting = [
             worker
             for worker in self.all()
             if worker.released is not None and not worker.has_ended and not worker.in_background
         ]
-        for worker in there:
+        for worker in waiting:
             assert worker.released is not None
             worker.in_background = worker.untold = True
             worker.released.set_result(None)
             self._record(worker)
             self._show_state(worker)
-        return [worker.id for worker in there]
+        return [worker.id for worker in waiting]
 
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
@@ -506,8 +516,8 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)
         if worker is None:
-            there = ", ".join(self._workers) or "none"
-            return ToolResult(error=f"there is no worker {agent[:40]!r}. Workers: {there}", ran=False)
+            names = ", ".join(self._workers) or "none"
+            return ToolResult(error=f"there is no worker {agent[:40]!r}. Workers: {names}", ran=False)
         if action == "stop":
             await self._stop(worker)
         if worker.has_ended and (action != "steer" or not self._never_again(worker)):
@@ -620,13 +630,13 @@ class SessionWorkers(RunningWorkers[Session]):
             spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
             self._workers[worker.id] = worker
-        shown = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
+        sent_preambles = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
-            if worker.untold and not worker.spawner and worker.ended_line() not in shown:
+            if worker.untold and not worker.spawner and worker.ended_line() not in sent_preambles:
                 self.session.engine.tell_model(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:

@@ -224,7 +224,7 @@ def _piped(data: bytes) -> Reader:
 
 
 def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "KEPT", 1000)
+    monkeypatch.setattr(reading, "MOST_INPUT", 1000)
     monkeypatch.setattr(reading, "COUNTED", 10**6)
     read = _piped(b"x" * 5000).read()
     assert (len(read.text), read.uncounted) == (1000, 4000)
@@ -232,7 +232,7 @@ def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.Monkey
 
 
 def test_an_endless_input_ends_somewhere_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "KEPT", 1000)
+    monkeypatch.setattr(reading, "MOST_INPUT", 1000)
     monkeypatch.setattr(reading, "COUNTED", 3_000_000)
     source = os.open("/dev/zero", os.O_RDONLY)
     read = Reader(source, "stdin").read()

@@ -212,7 +212,9 @@ def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
 
     plan = plan_import(setup, places(), mine)
     assert (
-        not plan.changes and len(plan.kept) == 3 and [one.split()[0] for one in asked] == ["model", "rule", "NEXUS.md"]
+        not plan.changes
+        and len(plan.kept_values) == 3
+        and [one.split()[0] for one in asked] == ["model", "rule", "NEXUS.md"]
     )
     plan = plan_import(setup, places(), lambda what, answers: BOTH if BOTH in answers else THEIRS)
     settings, texts = (one.after for one in plan.changes)

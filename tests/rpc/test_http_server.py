@@ -425,7 +425,7 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
         for _ in range(8):
             assert (await served.client.send("a", "go"))["ok"]
             assert listener._queue.size <= event_feed.MOST_UNREAD
-            assert _feed(served, "a")._kept.size <= 2 * event_feed.MOST_BYTES
+            assert _feed(served, "a")._recent.size <= 2 * event_feed.MOST_BYTES
         await until(lambda: not _feed(served, "a")._listeners)
         one.writer.close()
         assert (await served.client.send("a", "go"))["ok"]

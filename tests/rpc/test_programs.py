@@ -313,7 +313,7 @@ async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.Mo
         feed.add("notice", {"text": BIG})
     assert not listener.is_cut_off
     feed.add("notice", {"text": BIG})
-    assert listener.is_cut_off and not listener._queue.items and feed._kept.size < 4_000_000
+    assert listener.is_cut_off and not listener._queue.items and feed._recent.size < 4_000_000
 
 
 @pytest.mark.matrix

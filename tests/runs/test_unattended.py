@@ -28,7 +28,7 @@ from nexus_cli.reports.runs import describe_run, run_report, runs_report
 from nexus_cli.runs.away_report import describe_rest, take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back
+from nexus_cli.runs.unattended import ALL_RESERVED, UnattendedRules, look_back
 
 COST = 0.25
 """Dollars of a request here."""
@@ -137,7 +137,7 @@ def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: 
         assert rules.holds_back(ledger, run) == ""
         ledger.runs.claim(run.key, "here:1", 60.0, AT)
     assert rules.bind_options(ledger, second)["left"] == pytest.approx(0.6)
-    assert rules.holds_back(ledger, third) == KEPT
+    assert rules.holds_back(ledger, third) == ALL_RESERVED
     assert rules.holds_back(ledger, queue(ledger, folder, "mine", kind="ask")) == ""
 
 

@@ -148,13 +148,13 @@ def make_runner(
     `runner_options`."""
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
-    from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
+    from nexus_cli.runs.unattended import ALL_RESERVED, UnattendedRules  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
 
     def holds_back(ledger: Ledger, run: Run) -> str:
         why = rules.holds_back(ledger, run)
-        if why not in ("", KEPT):
+        if why not in ("", ALL_RESERVED):
             warn(why)
         return why
 

@@ -101,10 +101,10 @@ def _import_setup(
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
-    value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
+    value["left_out"] += [*setup.lost, *setup.notes, *plan.kept_values]
     value["in_use"] += setup.in_place
     _print_lines(source, "Restrictions that were not imported:", setup.lost)
-    _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
+    _print_lines(source, "Not imported:", [*setup.notes, *plan.kept_values])
     _print_lines(source, "Already used by nexus:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {sessions_hint}".rstrip())
@@ -117,15 +117,15 @@ def _import_setup(
 
 def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) -> ImportedFile:
     """Show the change of a file, and write it unless the person declines."""
-    diff = unified_diff(change.before or None, change.after, change.shown)
+    diff = unified_diff(change.before or None, change.after, change.display_path)
     asks = not (dry_run or yes)
     if asks or not source.is_json:
         print_for_consent(lambda width: diff, is_json=source.is_json)
-    writes = yes or bool(asks and source.confirm and source.confirm(f"Write {change.shown}?"))
+    writes = yes or bool(asks and source.confirm and source.confirm(f"Write {change.display_path}?"))
     if writes and not dry_run:
         change.write()
     if not dry_run:
-        source.say(f"{change.shown} was written." if writes else f"{change.shown} was not changed.")
+        source.say(f"{change.display_path} was written." if writes else f"{change.display_path} was not changed.")
     return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
 
 
@@ -170,13 +170,13 @@ def _print_lines(source: Source, title: str, lines: Sequence[str]) -> None:
     if source.is_json or not lines:
         return
     blocks = [Wrapped(title), *(Wrapped(with_tilde(line), "    ", "  ") for line in dict.fromkeys(lines))]
-    print_text("\n".join(lay_out(blocks, text_width(whole=True))))
+    print_text("\n".join(lay_out(blocks, text_width(uncut=True))))
 
 
 def _print_wrapped(source: Source, text: str) -> None:
     """Print a message, in a terminal broken between words; nothing if it is empty."""
     if text and not source.is_json:
-        print_text("\n".join(Wrapped(text).lines(text_width(whole=True))))
+        print_text("\n".join(Wrapped(text).lines(text_width(uncut=True))))
 
 
 def _choose(subject: str, answers: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ class RequestFigures:
     row: RequestRow
     used: UsedTokens
     model: str
-    held: tuple[HeldPart, ...]
+    window_parts: tuple[HeldPart, ...]
     """The messages, from the oldest to those that it sent first."""
     new_from: int
     """The first entry that no earlier request contained."""
@@ -98,7 +98,7 @@ def list_request_figures(log: LaneLog, entries: Sequence[Entry], settings: Setti
         items = [*epoch.head, *map(WindowItem.of, entries[epoch.base : newest.last])]
         memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
         back = returned_drops(drops, items, memos, epoch.sections)
-        head, system = _held(epoch), epoch.section_rows
+        head, system = _merge_head(epoch), epoch.section_rows
         head_tokens = sum_tokens(epoch.head)
         for place, row in enumerate(group):
             last = row.manifest.last
@@ -113,14 +113,14 @@ def list_request_figures(log: LaneLog, entries: Sequence[Entry], settings: Setti
             model = row.model or epoch.model
             used = estimate(model).layers(counted, row.reported_tokens or row.manifest.estimate)
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
-            held = (*head, *([since] if last > epoch.base else ()))
-            sizes = apportion(used.history + used.event, [part.tokens for part in held])
+            window_parts = (*head, *([since] if last > epoch.base else ()))
+            sizes = apportion(used.history + used.event, [part.tokens for part in window_parts])
             earlier = drops[: bisect_right(drop_places, last)]
             yield RequestFigures(
                 row,
                 used,
                 model,
-                tuple(replace(part, tokens=size) for part, size in zip(held, sizes, strict=True)),
+                tuple(replace(part, tokens=size) for part, size in zip(window_parts, sizes, strict=True)),
                 before + 1,
                 (*_sections(system, used.system), *_sections(sections, used.event)),
                 tuple(d for d in earlier if d.id not in back and row.manifest.is_newer_than(d.after, d.at)),
@@ -134,7 +134,7 @@ def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:
     return [(section["id"], section["tokens"]) for section in scale_sections(sent_rows, total, 1.0)]
 
 
-def _held(epoch: Epoch) -> list[HeldPart]:
+def _merge_head(epoch: Epoch) -> list[HeldPart]:
     """Return the head of an epoch as runs of messages in one form."""
     parts: list[HeldPart] = []
     for item in epoch.head:

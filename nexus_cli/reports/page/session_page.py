@@ -42,7 +42,7 @@ FOR_PANELS = 0.5
 """Most of a page that the panels of requests take; the oldest are left out."""
 TITLE = 200
 """Most characters of the title."""
-NAMED = 6
+MOST_PARTS = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
@@ -151,7 +151,7 @@ def _timeline(
 def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps: int) -> str:
     row, usage, used = request_figures.row, request_figures.row.usage, request_figures.used
     step, last = row.manifest.step, row.manifest.last
-    ways = {
+    targets = {
         "Its answer": f"e{last + 1}" if usage else "",
         "Before": f"r{step - 1}" if step > 1 else "",
         "After": f"r{step + 1}" if step < steps else "",
@@ -167,31 +167,31 @@ def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps:
     if row.finish and row.finish not in ("stop", "tool_calls"):
         facts.append(markup.text(row.finish))
     sections = sorted((part for part in request_figures.sections if part[1]), key=lambda part: -part[1])
-    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
-    listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
+    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:MOST_PARTS])
+    listed += f" and {len(sections) - MOST_PARTS} smaller" if len(sections) > MOST_PARTS else ""
     cause = markup.text(CAUSES.get(request_figures.rewrite, request_figures.rewrite))
     rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if request_figures.rewrite else ""
-    summaries = [part for part in request_figures.held[:-NAMED] if part.form not in ALONE]
-    older_parts = [part for part in request_figures.held[:-NAMED] if part.form in ALONE]
-    held = "".join(f"<li>{_held(part)}</li>" for part in request_figures.held[-NAMED:])
-    earlier = "".join(f"<li>{_held(part)}</li>" for part in summaries)
+    summaries = [part for part in request_figures.window_parts[:-MOST_PARTS] if part.form not in ALONE]
+    older_parts = [part for part in request_figures.window_parts[:-MOST_PARTS] if part.form in ALONE]
+    part_items = "".join(f"<li>{_describe_part(part)}</li>" for part in request_figures.window_parts[-MOST_PARTS:])
+    earlier = "".join(f"<li>{_describe_part(part)}</li>" for part in summaries)
     if older_parts:
         tokens = plural(sum(part.tokens for part in older_parts), "token")
         earlier += f"<li>{plural(len(older_parts), 'earlier part')}, {tokens}</li>"
-    links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in ways.items() if place)
+    links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in targets.items() if place)
     return (
         f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'
         f'<p class="go">{links}<a href="#closed">Close</a></p>'
         f"<p>{' · '.join(filter(None, facts))}</p>{rewritten}"
         f"<table>{cells}</table>"
-        f"<h4>Content</h4><ul>{earlier}{held}<li>new: {_span(request_figures.new_from, last)}</li></ul>"
+        f"<h4>Content</h4><ul>{earlier}{part_items}<li>new: {_span(request_figures.new_from, last)}</li></ul>"
         + (f"<p>Sections: {listed}</p>" if listed else "")
         + _left_out(request_figures.drops, markup, session)
         + "</section>\n"
     )
 
 
-def _held(part: HeldPart) -> str:
+def _describe_part(part: HeldPart) -> str:
     several = f'messages up to <a href="#e{part.last}">{part.last}</a>'
     position = _span(part.first, part.last) if part.form in ALONE else several
     return f"{position} {FORMS[part.form]}, {plural(part.tokens, 'token')}"
@@ -212,9 +212,9 @@ def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
     rows = "".join(
         f'<li><a href="#drop-{drop.id}">{drop.id}</a> {markup.text(drop.what)}: {plural(drop.tokens, "token")}, '
         f"{markup.text(name_cause(drop.cause))}</li>"
-        for drop in reversed(drops[-NAMED:])
+        for drop in reversed(drops[-MOST_PARTS:])
     )
-    more = f"<li>{plural(len(drops) - NAMED, 'earlier drop')}</li>" if len(drops) > NAMED else ""
+    more = f"<li>{plural(len(drops) - MOST_PARTS, 'earlier drop')}</li>" if len(drops) > MOST_PARTS else ""
     command = f"nexus drops show {drops[-1].id} --session {session}"
     return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read a drop: <code>{command}</code></p>"
 
@@ -230,7 +230,7 @@ def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:
     for size, block_index, place in sorted(folds, reverse=True) if over > 0 else ():
         fold = blocks[block_index][place]
         assert isinstance(fold, Fold)
-        note = f'<p class="note">Left out to keep this page small: {fold.what}, {size:,} bytes</p>\n'
+        note = f'<p class="note">Left out to keep this page small: {fold.description}, {size:,} bytes</p>\n'
         blocks[block_index][place] = note
         over -= size - len(note)
         if over <= 0:

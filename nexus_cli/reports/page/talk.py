@@ -46,10 +46,10 @@ CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A part of the page that can be left out: its HTML, and a description."""
+    """A part of the page that can be left out: its HTML and a description."""
 
     html: str
-    what: str
+    description: str
 
 
 Block = list["str | Fold"]
@@ -67,19 +67,19 @@ class Talk:
     ) -> None:
         """`requests` are the newest request by the entry of its reply."""
         self._markup, self._requests = markup, requests
-        self._held: dict[int, list[PastEvent]] = {}
+        self._events_by_entry: dict[int, list[PastEvent]] = {}
         """Events by the entry that holds them, or after which they happened."""
         self._results = results_by_call(past)
         """The results of calls that are not shown yet."""
         place = 0
         for past_event in past:
             place = past_event.entry.id if past_event.entry else place
-            self._held.setdefault(place, []).append(past_event)
+            self._events_by_entry.setdefault(place, []).append(past_event)
 
     def blocks(self, entry: Entry) -> Iterator[Block]:
         """Yield the block of an entry, which for a result its call has shown."""
         block: Block = []
-        for past_event in self._held.get(entry.id, ()):
+        for past_event in self._events_by_entry.get(entry.id, ()):
             match past_event.event:
                 case TurnStart(text) | SteeringMessage(text) if past_event.entry:
                     block += self._words(entry, text)
@@ -102,7 +102,7 @@ class Talk:
         """Return the blocks of the events behind an entry that have no row in the timeline, each with its time."""
         return [
             (past.at, [self._between(past, text)])
-            for past in self._held.get(entry, ())
+            for past in self._events_by_entry.get(entry, ())
             if not (isinstance(past.event, IN_ROWS) or (isinstance(past.event, Notice) and past.event.warning))
             and (text := describe_between(past))
         ]

@@ -50,9 +50,9 @@ class Paragraph(NamedTuple):
                 line, gap, space = self.indent, "", room
             if cells(word) > space:
                 begin = next(fold(word, space))
-                rest = fold(word[len(begin) :], room)
-                *whole, word = [line + gap + begin, *(self.indent + piece for piece in rest)]
-                lines += whole
+                folded = fold(word[len(begin) :], room)
+                *full_lines, word = [line + gap + begin, *(self.indent + piece for piece in folded)]
+                lines += full_lines
                 line, gap = word, " "
             else:
                 line, gap = line + gap + word, " "
@@ -72,9 +72,9 @@ class Verbatim(Paragraph):
         return self._indented(piece for line in lines for piece in fold(line, room))
 
     def _indented(self, pieces: Iterable[str]) -> list[str]:
-        first, *others = pieces
+        first, *following = pieces
         start = self.indent if self.first is None else sanitize(self.first)
-        return [(start + first).rstrip(), *((self.indent + piece).rstrip() for piece in others)]
+        return [(start + first).rstrip(), *((self.indent + piece).rstrip() for piece in following)]
 
 
 class Wrapped(Verbatim):
@@ -137,16 +137,16 @@ class Table(NamedTuple):
     headed: bool = True
 
     def lines(self, width: int) -> list[str]:
-        names, *shown = _cells(self.columns, self.rows)
-        if not shown:
+        names, *cell_rows = _cells(self.columns, self.rows)
+        if not cell_rows:
             return Paragraph(name_commands(self.none)).lines(width)
-        columns = list(zip(names, *shown, strict=True))
+        columns = list(zip(names, *cell_rows, strict=True))
         sizes = [max(map(cells, column)) for column in columns[:-1]]
         room = width - sum(sizes) - 2 * len(sizes)
         if not _roomy(columns[-1], room):
-            return lay_out((block for row in shown for block in _paragraph(names, row, width)), width)
+            return lay_out((block for row in cell_rows for block in _paragraph(names, row, width)), width)
         lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
-        for row in [names, *shown] if self.headed else shown:
+        for row in [names, *cell_rows] if self.headed else cell_rows:
             gaps = (" " * (size - cells(cell)) for cell, size in zip(row, sizes, strict=False))
             parts = zip(row, gaps, is_right, strict=False)
             aligned = [gap + cell if right else cell + gap for cell, gap, right in parts]

@@ -138,9 +138,9 @@ def list_components(cost: JsonObject | None) -> str:
     return ", ".join(f"{dollars(amount)} {name}" for name, amount in (cost or {}).items() if amount)
 
 
-def share(part: Any, whole: Any) -> str:
-    """Format `part` of `whole` in percent, `-` if `whole` is zero."""
-    return f"{part / whole:.1%}" if whole and part is not None else "-"
+def share(part: Any, total: Any) -> str:
+    """Format `part` of `total` in percent, `-` if `total` is zero."""
+    return f"{part / total:.1%}" if total and part is not None else "-"
 
 
 def when(moment: Any) -> str:

@@ -59,15 +59,18 @@ class ApprovalQuestions:
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
         asked_runs = {key: question.run for key, question in list(self._open_questions.items())}
         recorded = {
-            key: self._find_answers(run, taken=key not in waiting) for key, run in (asked_runs | waiting).items()
+            key: self._find_answers(run, includes_taken=key not in waiting)
+            for key, run in (asked_runs | waiting).items()
         }
         return {key: answers for key, answers in recorded.items() if answers}
 
-    def _find_answers(self, run: Run, *, taken: bool) -> RunAnswers:
-        """Return the answers to the questions of a run, with `taken` also those that it has taken."""
+    def _find_answers(self, run: Run, *, includes_taken: bool) -> RunAnswers:
+        """Return the answers to the questions of a run, with `includes_taken` also those that it has taken."""
         assert run.waits is not None
         table = self._ledger.runs
-        answers = answers_of([*(table.signals(run.key, is_taken=True) if taken else ()), *table.signals(run.key)])
+        answers = answers_of(
+            [*(table.signals(run.key, is_taken=True) if includes_taken else ()), *table.signals(run.key)]
+        )
         return [answers[question["call"]] for question in run.waits.value["questions"] if question["call"] in answers]
 
     def follow(self, runs: Sequence[Run], names: Mapping[int, str], answers: Mapping[RunClaim, RunAnswers]) -> None:
@@ -109,7 +112,7 @@ class ApprovalQuestions:
             self._show_note(f"{name} is still waiting for approval: {hint}", "warn")
             return
         question.is_answered = recorded
-        answers = await asyncio.to_thread(self._find_answers, run, taken=True)
+        answers = await asyncio.to_thread(self._find_answers, run, includes_taken=True)
         if recorded:
             self._show_note(_describe_answers([{**answer, "by": "you"} for answer in answers], question), "dim")
         elif answers:
