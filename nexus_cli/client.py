@@ -210,9 +210,11 @@ class Client:
         images: Sequence[str] | None = None,
         typed: bool | None = None,
         pasted: Sequence[str] | None = None,
+        session: str | None = None,
     ) -> AskResult:
         """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64;
-        guides that `typed` content calls outside its `pasted` parts are added."""
+        guides that `typed` content calls outside its `pasted` parts are added. It is refused if it is for a `session`
+        that the agent has left."""
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
         """Run a turn and yield its events, the last of them the result.
@@ -231,8 +233,8 @@ class Client:
             raise ConnectionError(_NO_RESULT)
 
     @_calls_method
-    async def steer(self, agent_id: str, content: str) -> None:
-        """Say something to the running turn."""
+    async def steer(self, agent_id: str, content: str, session: str | None = None) -> None:
+        """Say something to the running turn; refused as in `send`."""
 
     @_calls_method
     async def cancel(self, agent_id: str) -> None:

@@ -180,7 +180,7 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
     """,
     "names alone, bounded in number": """
-    config/trust_beside.py config/trust_files.py config/unasked_files.py sections/recipe.py
+    config/trust_files.py config/unasked_files.py sections/recipe.py
     guides/skills.py core/file_names.py rules/denied_files.py rules/folders.py ui/input/completion.py
     ui/input/file_index.py
     """,

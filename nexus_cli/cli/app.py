@@ -176,7 +176,7 @@ def _find_in_table(word: str, kind: str) -> str:
     """Return the command that a word names as its `alias`, or as that of a `slash` command; "" if there is none."""
     from nexus_cli.cli.start_table import read_rows  # noqa: PLC0415  (only for words that name no shell command)
 
-    return next((value for *named, value, _ in read_rows("") if named == [kind, word]), "")
+    return next((value for *kind_and_names, value, _ in read_rows("") if kind_and_names == [kind, word]), "")
 
 
 def list_verbs(name: str) -> list[str]:
@@ -272,7 +272,8 @@ def root(
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
 
-    Without a command it starts a session in the terminal; with piped stdin it runs nexus ask.
+    Without a command it starts a session in the terminal; with piped stdin it runs nexus ask. A text of several words
+    in place of the command is the first message of this session.
     """
     if version:
         from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
@@ -284,18 +285,18 @@ def root(
             raise UsageError("--connect", "cannot be used with a command", "Omit the command")
         from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
-        return run_remote(connect, token_file, shared)
+        return run_remote(connect, token_file, shared, context.obj or "")
     if context.invoked_subcommand == "ask":
         context.obj = shared
         return None
     if context.invoked_subcommand:
-        if shared.given:
-            raise _misplaced_error(context, shared.given)
+        if shared.given_flags:
+            raise _misplaced_error(context, shared.given_flags)
         return None
     if os.isatty(0):
         from nexus_cli.cli.run.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
 
-        return run_repl(shared)
+        return run_repl(shared, context.obj or "")
     from nexus_cli.cli.run.ask import run_ask  # noqa: PLC0415  (a command like the others)
     from nexus_cli.cli.run.ask_options import AskOptions  # noqa: PLC0415  (as above)
 
@@ -325,7 +326,8 @@ def build(*, completion: bool) -> Any:
         pretty_exceptions_enable=False,
         invoke_without_command=True,
         context_settings={"help_option_names": ["--help", "-h"]},
-        short_help="A coding agent for the terminal. Without a command it starts a session in this folder.",
+        short_help="A coding agent for the terminal. Without a command it starts a session here, "
+        'nexus "fix the tests" with this message.',
         epilog="Shell completion: nexus --install-completion",
     )
     app.callback()(take_options(root))
@@ -341,7 +343,8 @@ def run(arguments: list[str]) -> int:
     try:
         if 0 < (file_limit := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
             raise UsageError("the open file limit is too low", f"{file_limit} files", "Raise it: ulimit -n 256")
-        status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
+        prompt, arguments = take_prompt(arguments)
+        status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False, obj=prompt)
         return status if isinstance(status, int) else 0
     except NexusError as error:
         return _print_failure(error, arguments)
@@ -372,6 +375,18 @@ def run(arguments: list[str]) -> int:
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
         return _print_failure(_bug(error), arguments)
+
+
+def take_prompt(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the first message of a session, which stands in place of a command, and the other arguments; "" and all of
+    them where a word is a command or there is no terminal."""
+    prompt, _ = split_arguments(arguments)
+    others = arguments.copy()
+    if len(prompt.split()) > 1 and os.isatty(0) and os.isatty(1):
+        others.remove(prompt)
+        if not split_arguments(others)[0]:
+            return replace_surrogates(prompt), others
+    return "", arguments
 
 
 def _describe_encoding(error: UnicodeEncodeError, arguments: list[str]) -> NexusError:
@@ -411,8 +426,8 @@ def _without_keys(error: NexusError) -> NexusError:
     """Return `error` with keys redacted: its text may quote an argument or a setting."""
     from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only on the way to an error message)
 
-    what, why, hint = map(redact, (error.what, error.why, error.hint))
-    return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
+    subject, why, hint = map(redact, (error.what, error.why, error.hint))
+    return NexusError(error.kind, subject, why, hint, exit_status=error.exit_status)
 
 
 def _usage(error: Any) -> NexusError:
@@ -429,9 +444,10 @@ def _usage(error: Any) -> NexusError:
         known_options = [o for p in error.ctx.command.params for o in p.opts] if error.ctx else []
         hint = f"{suggest_name(option, [o for o in known_options if len(o) > 2], '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
-        way = PEER_WORDS.get(option, "")
-        fits = path in PEER_PATHS if way.startswith("nexus") else way.split(" ")[0] in known_options
-        hint = f"Use `{way}`" if fits else hint
+        substitute = PEER_WORDS.get(option, "")
+        is_command = substitute.startswith("nexus")
+        is_known = path in PEER_PATHS if is_command else substitute.split(" ")[0] in known_options
+        hint = f"Use `{substitute}`" if is_known else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"

@@ -27,8 +27,8 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any
     typer."""
     is_given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if is_given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
-        shown = option.human_readable_name.partition(" ")[0].strip("[].")
-        name = option.opts[0] if option.opts[0].startswith("-") else shown
+        metavar = option.human_readable_name.partition(" ")[0].strip("[].")
+        name = option.opts[0] if option.opts[0].startswith("-") else metavar
         hint = "Give a value" if option.required else f"Give a value, or omit {name}"
         raise UsageError(name, "the value is empty", hint)
     return value
@@ -77,8 +77,8 @@ def declare(parameter: VerbParameter, values: Sequence[str] = ()) -> Parameter:
         "autocompletion": lambda: values or option.values,
     }
     if option.is_argument:
-        shown = not (option.metavar or "").startswith("[")
-        declared = typer.Argument(show_default=shown, **settings)
+        shows_default = not (option.metavar or "").startswith("[")
+        declared = typer.Argument(show_default=shows_default, **settings)
     else:
         declared = typer.Option(*parameter.flags, rich_help_panel=option.panel, **settings)
     return Parameter(
@@ -173,7 +173,7 @@ class SharedOptions:
             raise UsageError("--continue and --resume", "cannot be used together", "Omit one of them")
 
     @property
-    def given(self) -> list[str]:
+    def given_flags(self) -> list[str]:
         """The long names of the options that were given."""
         kind: Any = type(self)
         return [option.flag for option in read_parameters(kind) if getattr(self, option.name) != option.default]
@@ -204,9 +204,9 @@ def take_options(function: Callable[..., int | None], without: Collection[str] =
 
     def run(context: typer.Context, **values: Any) -> int | None:
         for name, (kind, options) in groups.items():
-            given = {option.name: values.pop(option.name) for option in options if option.name in values}
+            option_values = {option.name: values.pop(option.name) for option in options if option.name in values}
             values[name] = kind(
-                **{option: value or getattr(context.obj, option, value) for option, value in given.items()}
+                **{option: value or getattr(context.obj, option, value) for option, value in option_values.items()}
             )
         return function(context, **values)
 

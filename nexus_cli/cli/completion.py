@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nexus_cli.cli.start_table import ASKED, read_rows
+from nexus_cli.cli.start_table import COMPLETED_BY, read_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ ZSH_ESCAPES = str.maketrans({'"': r"\"", "'": r"'\''", "$": r"\$", "`": r"\`", "
 def complete_line(shell: str) -> tuple[int, str]:
     """Return the exit status and the text for the shell, which passes the line in environment variables."""
     *before, typed = _read_words(shell)
-    found = [(word, text) for word, text in _list_words(before, typed) if word.startswith(typed)]
+    matches = [(word, text) for word, text in _list_words(before, typed) if word.startswith(typed)]
     if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
-        return int(not found), ""
+        return int(not matches), ""
     escapes = ZSH_ESCAPES if shell == "zsh" else {}
     forms = FORMS.get(shell, ("{}", "{}"))
     lines = "\n".join(
-        forms[bool(text)].format(word.translate(escapes), text.translate(escapes)) for word, text in found
+        forms[bool(text)].format(word.translate(escapes), text.translate(escapes)) for word, text in matches
     )
     if shell == "zsh":
-        lines = f"_arguments '*: :(({lines}))'" if found else "_files"
+        lines = f"_arguments '*: :(({lines}))'" if matches else "_files"
     return 0, f"{lines}\n"
 
 
@@ -46,9 +46,9 @@ def _read_words(shell: str) -> list[str]:
     """Return the words behind the name of the program; the last one is typed, and may be empty. The value of
     `--option=value` is a word of its own. Bash has split the line itself; for other shells quotes and backslashes are
     read, unless a quote is open: then each text between spaces is a word."""
-    given = os.environ.get
-    line = given("COMP_WORDS") or given("_TYPER_COMPLETE_ARGS", "")
-    if shell in POWERSHELL and not given("_TYPER_COMPLETE_WORD_TO_COMPLETE"):
+    read_variable = os.environ.get
+    line = read_variable("COMP_WORDS") or read_variable("_TYPER_COMPLETE_ARGS", "")
+    if shell in POWERSHELL and not read_variable("_TYPER_COMPLETE_WORD_TO_COMPLETE"):
         line += " "
     words = line.split("\n" if "\n" in line else " ")[1:]
     if shell != "bash" and any(sign in line for sign in "\"'\\"):
@@ -60,7 +60,7 @@ def _read_words(shell: str) -> list[str]:
         except ValueError:
             pass
     if shell == "bash":  # it passes what follows too, and has split the words at each `=`
-        words = [*words, ""][: int(given("COMP_CWORD", "1"))]
+        words = [*words, ""][: int(read_variable("COMP_CWORD", "1"))]
     parts = [part for word in words for part in (word.split("=", 1) if word[:1] == "-" else [word.removeprefix("=")])]
     return [*filter(None, parts[:-1]), *(parts[-1:] or [""])]
 
@@ -68,7 +68,7 @@ def _read_words(shell: str) -> list[str]:
 def _list_words(before: Sequence[str], typed: str) -> list[tuple[str, str]]:
     """Return the words that may follow others, each with its help; options only if one is typed."""
     command, rows = "", read_rows("")
-    given: list[list[str]] = []
+    given_rows: list[list[str]] = []
     count, words = 0, iter(before)
     for word in words:
         if word == "--":
@@ -78,24 +78,24 @@ def _list_words(before: Sequence[str], typed: str) -> list[tuple[str, str]]:
             command = values or f"{command} {word}".lstrip()
             rows = read_rows(command)
         elif kind in OPTIONS:
-            given.append(row)
+            given_rows.append(row)
             if kind != "flag" and next(words, None) is None:
                 return _list_values(values)
         else:
             count += not word.startswith("-")
     if typed.startswith("-"):
-        options = [row for row in rows if row[0] in OPTIONS and (row not in given or row[0] == "options")]
+        options = [row for row in rows if row[0] in OPTIONS and (row not in given_rows or row[0] == "options")]
         return [(name, row[3]) for row in options for name in row[1].split()]
-    found = [(row[1], row[3]) for row in rows if row[0] == "command" and not count]
+    candidates = [(row[1], row[3]) for row in rows if row[0] == "command" and not count]
     for place, (kind, _, values, _) in enumerate(row for row in rows if row[0].startswith("argument")):
         if place == count or (kind == "arguments" and place < count):
-            found += _list_values(values)
-    return found
+            candidates += _list_values(values)
+    return candidates
 
 
 def _list_values(values: str) -> list[tuple[str, str]]:
     """Return the values of an option or argument, as its row has them."""
-    if not values.startswith(ASKED):
+    if not values.startswith(COMPLETED_BY):
         return [(value, "") for value in values.split()]
     from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (most lines ask for no values)
     from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
@@ -104,5 +104,5 @@ def _list_values(values: str) -> list[tuple[str, str]]:
     make_process_private()
     from nexus_cli.cli.verb_values import list_values  # noqa: PLC0415  (as above)
 
-    noun, _, verb = values.removeprefix(ASKED).partition(" ")
+    noun, _, verb = values.removeprefix(COMPLETED_BY).partition(" ")
     return [(value, "") for value in list_values(noun, verb)]

@@ -59,19 +59,19 @@ _SETTING = re.compile(r'#? ?(\[\[?[\w."~/-]+\]\]?|[\w."*() -]+ = .+)')
 @cache
 def page_text(topic: str) -> str:
     """Return the Markdown of one of `TOPICS`."""
-    return _MADE[topic]() if topic in _MADE else _read_page(topic)
+    return _GENERATED[topic]() if topic in _GENERATED else _read_page(topic)
 
 
 def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return page, heading and a line of each section that has all `words` at the beginning of words, whatever their
     case; the best first, at most `MOST_FOUND`."""
-    wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words]
+    patterns = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words]
     ranked: list[tuple[int, str, str, str]] = []
     for topic in TOPICS:
         for section in re.split(r"\n(?=# [A-Z]|##+ )", page_text(topic)):
-            if all(word.search(section) for word in wanted):
+            if all(word.search(section) for word in patterns):
                 heading, *lines = (line.strip("#| ") for line in section.splitlines() if line.strip())
-                hits = {line: sum(bool(word.search(line)) for word in wanted) for line in (heading, *lines)}
+                hits = {line: sum(bool(word.search(line)) for word in patterns) for line in (heading, *lines)}
                 best = max(lines, key=hits.__getitem__, default=heading)
                 ranked.append((2 * hits[heading] + hits[best], topic, heading, best))
     ranked.sort(key=lambda row: -row[0])
@@ -143,7 +143,7 @@ def _events_page() -> str:
     return f"{_read_page('events')}\n{event_tables()}"
 
 
-_MADE: Mapping[str, Callable[[], str]] = {
+_GENERATED: Mapping[str, Callable[[], str]] = {
     "settings": settings_page,
     "commands": commands_page,
     "json": _json_page,

@@ -37,20 +37,20 @@ _PLAIN = {**NAMES, Any: "any"}
 
 def json_page() -> str:
     """Return the page as Markdown."""
-    shown: set[Any] = {StreamLine}
-    page = [_INTRO, "## nexus ask --json", "", *_describe([AskResult], shown)]
+    described: set[Any] = {StreamLine}
+    page = [_INTRO, "## nexus ask --json", "", *_describe([AskResult], described)]
     page += ["## nexus ask --stream-json", "", _STREAM, *_table(StreamLine)]
-    page += _describe(LINES, shown)
-    page += ["## nexus ask --price", "", *_describe([PriceReport], shown)]
-    page += ["## nexus map", "", *_describe([MapLine], shown)]
+    page += _describe(LINES, described)
+    page += ["## nexus ask --price", "", *_describe([PriceReport], described)]
+    page += ["## nexus map", "", *_describe([MapLine], described)]
     page += ["## Reports", ""]
     commands = group_pairs(
         (kind, f"`{command} --json`") for command, kinds in types_of_commands().items() for kind in kinds
     )
-    page += _describe(commands, shown, commands)
+    page += _describe(commands, described, commands)
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
-    page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
+    page += ["", *_describe([method.result for method in methods.METHODS.values()], described)]
     return "\n".join(page)
 
 
@@ -71,22 +71,22 @@ def _split_union(kind: Any) -> tuple[Any, ...]:
 
 def event_tables() -> str:
     """Return a section with the keys of each event of the server, and of the objects in them."""
-    shown: set[Any] = {StreamLine}
-    return "\n".join([*_table(StreamLine), *_describe(EVENTS, shown)])
+    described: set[Any] = {StreamLine}
+    return "\n".join([*_table(StreamLine), *_describe(EVENTS, described)])
 
 
-def _describe(kinds: Iterable[Any], shown: set[Any], commands: Mapping[Any, Sequence[str]] = {}) -> Iterator[str]:
-    """Yield the sections of types and of the types in their keys, except those in `shown`, and add them to it. The
+def _describe(kinds: Iterable[Any], described: set[Any], commands: Mapping[Any, Sequence[str]] = {}) -> Iterator[str]:
+    """Yield the sections of types and of the types in their keys, except those in `described`, and add them to it. The
     `commands` print the object of a type."""
     for kind in kinds:
-        if kind in shown:
+        if kind in described:
             continue
-        shown.add(kind)
+        described.add(kind)
         yield from (f"### {_name(kind).strip('`')}", "")
         yield from (f"{', '.join(commands[kind])}.", "") if kind in commands else ()
         yield from [inspect.cleandoc(kind.__doc__), ""] if kind.__doc__ else []
         yield from _table(kind)
-        yield from _describe(_parts(kind), shown, commands)
+        yield from _describe(_parts(kind), described, commands)
 
 
 def _parts(kind: Any) -> Iterator[Any]:

@@ -12,9 +12,9 @@ def raise_file_limit(most: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return most
-    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    new_limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with suppress(OSError, ValueError):
-        if soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
+        if soft < new_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
+            return new_limit
     return soft

@@ -13,7 +13,7 @@ import typer
 from nexus_cli.cli.command_options import JSON, SESSION, declare
 from nexus_cli.cli.opened_ledger import open_ledger
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
-from nexus_cli.cli.start_table import ASKED
+from nexus_cli.cli.start_table import COMPLETED_BY
 from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.host_environment import IN_SESSION
 from nexus_cli.config.paths import working_folder
@@ -100,7 +100,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     for parameter in verb.parameters:
         values: Sequence[str] = ()
         if parameter is first and not (parameter.option.values or verb.at_terminal):
-            values = [f"{ASKED}{noun.name} {verb.name}".rstrip()] if callable(verb.complete) else verb.complete
+            values = [f"{COMPLETED_BY}{noun.name} {verb.name}".rstrip()] if callable(verb.complete) else verb.complete
         parameters.append(declare(parameter, values))
     parameters += [declare(JSON)] if verb.has_report else []
     run.__doc__ = verb.help

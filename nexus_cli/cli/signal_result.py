@@ -26,8 +26,8 @@ RESULT = (
 def json_form(arguments: Sequence[str]) -> str:
     """Return the option that requests JSON, `--json` or `--stream-json`; "" for none or both."""
     command, options = split_arguments(arguments)
-    wanted = [option for option in ("--json", "--stream-json") if option in options]
-    return wanted[0] if command == "ask" and len(wanted) == 1 else ""
+    json_options = [option for option in ("--json", "--stream-json") if option in options]
+    return json_options[0] if command == "ask" and len(json_options) == 1 else ""
 
 
 def signal_result(form: str, status: int, name: str) -> bytes:

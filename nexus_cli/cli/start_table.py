@@ -11,7 +11,7 @@ import os
 TABLE = f"{os.path.dirname(__file__)}/start_table.txt"
 HELP = "--help"
 """The block of the page of `nexus --help`. Any other is that of a command: `sessions show`, "" for nexus itself."""
-ASKED = "?"
+COMPLETED_BY = "?"
 """Before `NOUN VERB` in place of values: those that complete the first argument of this verb."""
 
 

@@ -7,14 +7,14 @@ import os
 import nexus_cli
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(nexus_cli.__file__)))
-SHOWN = 12
+COMMIT_LENGTH = 12
 """Digits of a commit."""
 
 
 def version_line() -> str:
     """Return `nexus 0.2.0`, in a checkout `nexus 0.2.0 (commit 0123456789ab)`."""
     commit = read_commit(CHECKOUT)
-    return f"nexus {nexus_cli.__version__}" + (f" (commit {commit[:SHOWN]})" if commit else "") + "\n"
+    return f"nexus {nexus_cli.__version__}" + (f" (commit {commit[:COMMIT_LENGTH]})" if commit else "") + "\n"
 
 
 def read_commit(folder: str) -> str:

@@ -83,14 +83,14 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool) -> WorkFolder:
         os.getcwd()
     except OSError:  # it was deleted, and libraries resolve paths from it
         os.chdir(folder)
-    here = find_worktree(folder)
-    if not worktree and here is None:
+    current_worktree = find_worktree(folder)
+    if not worktree and current_worktree is None:
         return WorkFolder(folder)
     from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415  (few runs are in a worktree)
     from nexus_cli.worktrees.worktrees import stay_in  # noqa: PLC0415  (as above)
 
-    if here is not None and worktree in ("", here.name):
-        return WorkFolder(folder, stay_in(here))
-    root = here.folder if here else project_root(folder)
+    if current_worktree is not None and worktree in ("", current_worktree.name):
+        return WorkFolder(folder, stay_in(current_worktree))
+    root = current_worktree.folder if current_worktree else project_root(folder)
     stay = enter_prepared(find_source(root), worktree)
     return WorkFolder(stay.place_of(folder, root), stay, removes=True, quiet=quiet)

@@ -126,7 +126,8 @@ def add(
 
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
-    if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
+    before = target if target[0].startswith(SCHEMES) else target[:1]  # a command has options of its own
+    if option := next((word for word in (name, *before) if word.startswith("-") and word != "--"), ""):
         url = next((word for word in target if word.startswith(SCHEMES)), "")
         hint = "Put options before NAME: nexus mcp add --env VAR=VALUE NAME COMMAND"
         if url:

@@ -75,7 +75,7 @@ class SessionsReport(VersionedReport):
     """Newest first."""
     total: int
     runs: int
-    """Runs of `nexus ask` in this folder that are not listed."""
+    """Sessions of `nexus ask` and unattended runs in this folder that are not listed; `--all` lists them."""
 
 
 class SessionReport(JsonOf[SessionInfo]):
@@ -131,7 +131,7 @@ Listed = SessionsReport | RunningReport
 def build_list(
     source: Source,
     everywhere: Annotated[
-        bool, Option(None, "Include sessions of all folders, and runs of `nexus ask`.", "--all")
+        bool, Option(None, "Include sessions of all folders, of `nexus ask`, and of unattended runs.", "--all")
     ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first (not with --running).")] = LISTED,
     worktree: Annotated[str, Option("NAME", "Show only sessions in the worktree of this name.")] = "",

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nexus_cli.config.paths import exists, places
+from nexus_cli.config.paths import MOST_SETTINGS, exists, places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import read_beginning
 
 LedgerPlace = Path | str
 """The path of a file, or the URL of a database."""
@@ -31,9 +32,12 @@ def ledger_place() -> LedgerPlace:
             "ledger", "the ledger is not accessible in the sandbox", why, "Run this command outside the sandbox"
         )
     try:
-        has_url = b"url" in folders.settings.read_bytes()
+        data = read_beginning(folders.settings, MOST_SETTINGS + 1)
+        has_url = b"url" in data or len(data) > MOST_SETTINGS
+    except FileNotFoundError:
+        has_url = False
     except OSError:
-        has_url = False  # reported when the settings are loaded
+        has_url = True  # to say why below: a ledger on a server would look like none
     if not has_url:
         return folders.ledger
     from nexus_cli.config.load_settings import read_values  # noqa: PLC0415

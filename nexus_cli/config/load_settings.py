@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nexus_cli.config.paths import Places, places
+from nexus_cli.config.paths import MOST_SETTINGS, Places, places
 from nexus_cli.config.setting_rules import Rule, SettingValue, TablesRule
 from nexus_cli.config.setting_tables import (
     DEFAULTS,
@@ -27,6 +27,7 @@ from nexus_cli.config.setting_tables import (
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonDict, parse_nested
+from nexus_cli.core.real_files import read_beginning
 
 LONGEST_SHOWN = 24
 """Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
@@ -174,15 +175,22 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Setti
     Removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
     line if the file is unreadable or no TOML, or a key or value is invalid.
     """
+    return parse_values(read_settings_text(path), path, notices)
+
+
+def read_settings_text(path: Path) -> str:
+    """Return the text of the file, "" if it does not exist; raise `NexusError("config", ...)` if it is unreadable."""
     try:
         if not path.is_file() and path.exists():
             raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` creates the file")
-        data = path.read_bytes()
+        data = read_beginning(path, MOST_SETTINGS + 1)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return ""
     except OSError as error:
         raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
-    return parse_values(decode_settings(data, path), path, notices)
+    if len(data) > MOST_SETTINGS:
+        raise NexusError("config", str(path), f"has more than {MOST_SETTINGS:,} bytes", "Move it away, or shorten it")
+    return decode_settings(data, path)
 
 
 def decode_settings(data: bytes, path: Path | str) -> str:

@@ -79,12 +79,11 @@ def load_settings_in(folder: Path) -> LoadedSettings:
     state = trust.trust_state(folder, configuration)
     if state == "nothing":
         return loaded
-    in_force = trust.trusted_items(folder, configuration)
-    data = trust.trusted_configuration(folder, configuration).files.get(FILE)
-    loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
+    in_force = trust.trusted_configuration(folder, configuration)
+    loaded = _apply_file(loaded, folder / FOLDER / FILE, in_force.files.get(FILE))
     if state == "trusted":
         return loaded
-    waiting = [item for key, item in configuration.items.items() if key not in in_force]
+    waiting = [item for key, item in configuration.items.items() if key not in in_force.items]
     pending = [name for item in waiting for name in item.parts]
     why = configuration.problem or ("changed since you trusted it" if state == "changed" else "")
     return _add_notice(loaded, _not_in_effect(pending or configuration.files, why))

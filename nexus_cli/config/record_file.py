@@ -4,7 +4,6 @@ time.
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ from pathlib import Path
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, parse_nested
+from nexus_cli.core.real_files import read_beginning
 
 WAIT = 10.0
 """Seconds to wait for another process's change of a record."""
@@ -39,7 +39,7 @@ class RecordFile:
         """Return the entries by name; {} (nothing is accepted) if the file is missing or invalid."""
         try:
             return self._load()
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError):
             return {}
 
     def describe_problem(self, effect: str) -> str:
@@ -48,15 +48,13 @@ class RecordFile:
             self._load()
         except (FileNotFoundError, NotADirectoryError):
             return ""
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not a record of nexus"
             return f"{with_tilde(self.path)} cannot be read: {why}; {effect}"
         return ""
 
     def _load(self) -> JsonDict:
-        if self.path.is_fifo():  # a read would wait for ever
-            raise OSError(errno.EINVAL, "it is a pipe")
-        return dict(json.loads(self.path.read_bytes())[self.key])
+        return dict(parse_nested(json.loads, read_beginning(self.path).decode())[self.key])
 
     def read_items(self) -> dict[str, JsonDict]:
         """Return the entries that are objects."""

@@ -17,6 +17,7 @@ from nexus_cli.config.load_settings import (
     check_consistency,
     check_value,
     parse_values,
+    read_settings_text,
     read_values,
     rule_for,
     split_key,
@@ -129,18 +130,6 @@ def _change_settings(folders: Places, edit: Callable[[Any], None]) -> bool:
         text = tomlkit.dumps(document)
         replace_settings(path, text, before)
     return text != before
-
-
-def read_settings_text(path: Path) -> str:
-    """Return the text of the file, "" if it does not exist; raise `NexusError("config", ...)` if it is unreadable."""
-    try:
-        if path.is_file():
-            return path.read_bytes().decode("utf-8-sig")
-        read_values(path)  # raises for a folder, and for a pipe, which would never end
-        return ""
-    except (OSError, UnicodeDecodeError):
-        read_values(path)
-        raise
 
 
 def require_unchanged(path: Path, before: str) -> None:

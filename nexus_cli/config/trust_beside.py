@@ -10,7 +10,16 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, CODEX_RULES, GUIDES, PATHS, SKILLS, find_scripts, is_guide_file
+from nexus_cli.config.foreign_items import (
+    ABOVE,
+    AGENTS,
+    CODEX_RULES,
+    COMMANDS,
+    GUIDES,
+    PATHS,
+    find_scripts,
+    is_guide_file,
+)
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
     MOST_IN_ALL,
@@ -19,7 +28,9 @@ from nexus_cli.config.trust_files import (
     UnfitError,
     find_below,
     find_below_entry,
+    list_entries,
     read_part,
+    read_parts,
     resolve_inside,
 )
 from nexus_cli.config.unasked_files import UnaskedFiles
@@ -63,17 +74,11 @@ def _find_items(
             yield name, find_below(name, str(project / path), root)
             continue
         try:
-            with os.scandir(resolve_inside(name, str(project / path), root)) as listed:
-                entries = sorted(
-                    (dir_entry for dir_entry in listed if not dir_entry.name.startswith(".")),
-                    key=lambda dir_entry: dir_entry.name,
-                )
-        except OSError as error:
-            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
-            continue
+            listed = list_entries(name, resolve_inside(name, str(project / path), root))
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
             continue
+        entries = [entry for entry in listed if not entry.name.startswith(".")]
         for entry in entries[:MOST_ENTRIES]:
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MOST_ENTRIES:
@@ -82,16 +87,10 @@ def _find_items(
 
 def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, bytes]:
     """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
-    is_skill = any(name.startswith(f"{ABOVE}{folder}/") for folder in SKILLS)
-    is_guide = any(name.startswith(f"{ABOVE}{folder}/") for folder in GUIDES)
-    item: dict[str, bytes] = {}
-    for part, real in parts:
-        if is_guide and not is_skill and not is_guide_file(part):
-            continue
-        if len(item) >= (MOST_ENTRIES if is_guide and not is_skill else MOST_FILES_OF_ONE):
-            raise UnfitError(name, f"has more than {len(item)} files")
-        item[part] = read_part(part, real, gate)
-    return item
+    if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):
+        guides = ((part, real) for part, real in parts if is_guide_file(part))
+        return {part: data for part, _, data in read_parts(guides, gate)}
+    return {part: data for part, _, data in read_parts(parts, gate, MOST_FILES_OF_ONE)}
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:

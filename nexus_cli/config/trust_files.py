@@ -91,13 +91,17 @@ def find_below_entry(name: str, entry: os.DirEntry[str], root: str, above: froze
 def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> FoundFiles:
     if real in above or len(above) > DEEPEST:
         raise UnfitError(name, "is nested too deeply, or is a circular link")
+    for entry in list_entries(name, real):
+        yield from find_below_entry(f"{name}/{entry.name}", entry, root, above | {real})
+
+
+def list_entries(name: str, real: str) -> list[os.DirEntry[str]]:
+    """Return the entries of the folder at a real path, sorted by name. Raises `UnfitError`."""
     try:
         with os.scandir(real) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
+            return sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         raise UnfitError(name, f"cannot be read ({error.strerror})") from error
-    for entry in entries:
-        yield from find_below_entry(f"{name}/{entry.name}", entry, root, above | {real})
 
 
 def resolve_inside(name: str, path: str, root: str) -> str:
@@ -110,12 +114,12 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_parts(parts: FoundFiles, gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
-    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for too many."""
+def read_parts(parts: FoundFiles, gate: UnaskedFiles, most: int = MOST_FILES) -> Iterator[tuple[str, str, bytes]]:
+    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for more than `most`."""
     size = 0
     for count, (name, path) in enumerate(parts):
-        if count >= MOST_FILES:
-            raise UnfitError(name, f"exceeds the limit of {MOST_FILES} files")
+        if count >= most:
+            raise UnfitError(name, f"exceeds the limit of {most} files")
         data = read_part(name, path, gate)
         size += len(data)
         if size > MOST_IN_ALL:

@@ -262,8 +262,9 @@ def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
     return True
 
 
-def read_beginning(path: PurePath | str, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file, following links; raise `OSError` for others."""
+def read_beginning(path: PurePath | str, most: int = -1) -> bytes:
+    """Return at most the first `most` bytes of a regular file (-1: all), following links; raise `OSError` for others,
+    without waiting for the writer of a pipe."""
     # With an opener, because `open` does not close a descriptor of a folder passed to it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from nexus_cli.core.environ import copy_environ
 from nexus_cli.core.errors import REDACTED
@@ -64,7 +64,7 @@ _CODE = re.compile(
 )
 """Identifiers of a program: of several words, or after a dot; and short arithmetic with them."""
 _LONGEST_CODE = 200
-"""Most characters of an identifier."""
+"""Most characters of an identifier: they bound the time."""
 _NUMBER = re.compile(r"[\d.,:/+%-]+")
 _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
@@ -86,18 +86,6 @@ class _Place:
     """True after an equals sign."""
 
 
-def named_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of every value in `text` that is a secret by the name before it and its form."""
-    reached = 0
-    for match in _ASSIGNED.finditer(text):
-        if match.start() < reached:
-            continue
-        span = _secret_behind(text, match)
-        if span is not None:
-            reached = span[1]
-            yield span
-
-
 def _secret_behind(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     word_end = match.end("word")
     identifier = _IDENTIFIER.search(text, max(0, word_end - _LONGEST_NAME), word_end)
@@ -113,18 +101,21 @@ def _secret_behind(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     bare = name.lstrip("-")
     variable = bare.upper() == bare and ((sign == "=" and not match["gap"]) or (sign == ":" and "_" in bare))
     literal = option or variable or (sign == "=" and before in ("?", "&")) or bare[:2] in ("x-", "X-")
-    place = _Place(bool(_IS_PASSWORD.fullmatch(match["word"])), literal, False, sign in ("=", ":="))
     start = match.end()
     quote = _QUOTE.match(text, start)
     inside = _find_quoted(text, quote) if quote else None
+    place = _Place(
+        bool(_IS_PASSWORD.fullmatch(match["word"])),
+        # After a quoted name only code and numbers are unquoted.
+        literal and (inside is not None or text[word_end] not in "\"'\\"),
+        inside is not None,
+        sign in ("=", ":="),
+    )
     if quote is not None and inside is not None:
-        place = replace(place, quoted=True)
         changes = "{" in text[slice(*inside)] and "f" in quote[0].lower()
-        return None if changes or not is_secret(text[slice(*inside)], place) else inside
+        return None if changes or not _is_secret(text[slice(*inside)], place) else inside
     if sign == ",":
         return None
-    if text[word_end] in "\"'\\":
-        place = replace(place, literal=False)  # after a quoted name only code and numbers are unquoted
     return _bare_secret(text, quote.end() if quote else start, place, literal and sign in ("", ":"))
 
 
@@ -149,13 +140,13 @@ def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int
     end = start + len(secret)
     if prose and secret.isalpha() and len(secret) < _LEAST_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
         return None
-    if not is_secret(secret, place):
+    if not _is_secret(secret, place):
         return None
     remainder = _VALUE_END.match(text, end) if len(value[0]) == _FAR else None
     return start, remainder.end() if remainder else end
 
 
-def is_secret(value: str, place: _Place) -> bool:
+def _is_secret(value: str, place: _Place) -> bool:
     """Return True if `value`, after the name of a secret, is one: not code, prose or a reference."""
     if _AWS.fullmatch(value):
         return True
@@ -164,39 +155,21 @@ def is_secret(value: str, place: _Place) -> bool:
     reference = _REFERENCE if place.quoted else _BARE_REFERENCE
     if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
         return False
-    is_reference = bool(_SECRET_NAME.search(value))
+    has_name = _SECRET_NAME.search(value) is not None
     if any(char.isspace() for char in value):
-        return place.password and not is_reference and bool(place.set_here or _MIXED.search(value))
-    is_literal = place.literal or (place.quoted and place.password)
+        return place.password and not has_name and bool(place.set_here or _MIXED.search(value))
     digit = any(char.isdigit() for char in value)
-    if not is_literal and _is_code(value, place, is_reference or not digit):
-        return False
+    is_code = len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None
+    is_word = has_name or is_code or len(value) < _LEAST_LETTERS or not (place.password or value.rstrip("=").isalpha())
+    if place.literal or (place.quoted and place.password):
+        is_reference = has_name or value.replace("_", "").isupper()
+        return digit or not is_word or not is_reference or bool(_SYMBOL.search(value))
+    if digit and is_code:
+        return place.password and not (has_name or place.set_here or "." in value)
     if digit:
-        return len(value) >= (_LEAST if is_literal or place.password or place.quoted else _LEAST_BARE)
-    if _SYMBOL.search(value):
-        return is_literal or place.password
-    if is_literal and not _letters(value, place):
-        return not is_reference and not value.replace("_", "").isupper()
-    return _letters(value, place)
-
-
-def _is_code(value: str, place: _Place, plain: bool) -> bool:
-    """Return True if `value` is an identifier; `plain`: it contains the name of a secret, or no digit."""
-    if not place.quoted and place.set_here and plain and _SECRET_NAME.search(value) and value.isidentifier():
-        return True
-    return _has_code_form(value) and (plain or place.set_here or not place.password or "." in value)
-
-
-def _letters(value: str, place: _Place) -> bool:
-    """Return True if `value` is too long for a word and no identifier."""
-    if len(value) < _LEAST_LETTERS or _has_code_form(value) or _SECRET_NAME.search(value):
-        return False
-    return place.password or value.rstrip("=").isalpha()
-
-
-def _has_code_form(value: str) -> bool:
-    """Return True if `value` looks like an identifier. The length limit bounds the time."""
-    return len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None
+        is_variable = has_name and place.set_here and not place.quoted and value.isidentifier()
+        return not is_variable and (place.password or place.quoted or len(value) >= _LEAST_BARE)
+    return not is_word or (place.password and not is_code and bool(_SYMBOL.search(value)))
 
 
 SHORTEST = 6
@@ -296,11 +269,14 @@ def _without_values(text: str, environ: Environ) -> str:
 
 
 def _without_named(text: str) -> str:
-    pieces, end = [], 0
-    for start, stop in named_secrets(text):
-        pieces += [text[end:start], REDACTED]
-        end = stop
-    return "".join([*pieces, text[end:]])
+    """Replace every value that is a secret by the name before it and its form."""
+    pieces, reached = list[str](), 0
+    for match in _ASSIGNED.finditer(text):
+        span = _secret_behind(text, match) if match.start() >= reached else None
+        if span is not None:
+            pieces += [text[reached : span[0]], REDACTED]
+            reached = span[1]
+    return "".join([*pieces, text[reached:]])
 
 
 def _replace_match(match: re.Match[str]) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from nexus_cli.config.foreign_items import ABOVE, is_guide_file
-from nexus_cli.config.paths import home_folder, places
+from nexus_cli.config.paths import home_folder, places, with_tilde
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.config.trust import read_configuration, trusted_items
@@ -46,9 +46,9 @@ LIMIT = 1024 * 1024
 HEAD = 64 * 1024
 """Bytes of the file that must contain name and description."""
 MOST = 2500
-"""Most guides of one kind in one folder."""
+"""Most guides of one kind in one personal folder."""
 MOST_NAMES = 5000
-"""Most names that are looked at for commands: a link may lead to all of the disk."""
+"""Most names of a folder that are looked at: a link may lead to all of the disk."""
 MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
@@ -195,11 +195,7 @@ def find_guides(
 ) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. `plugins` are those that are installed, unless given. Raises nothing."""
-    personal = [
-        _find_guide(name, path, one_line(str(path)), "personal", kind)
-        for folder in personal_folders(kind)
-        for name, path in list_guide_files(folder, kind)
-    ]
+    personal = [guide for folder in personal_folders(kind) for guide in _list_personal(folder, kind)]
     mine, inactive = {guide.path for guide in personal}, 0
     candidates = [*personal]
     for folder in reversed(project_folders(cwd)):
@@ -219,6 +215,15 @@ def find_guides(
     return tuple(guides), inactive
 
 
+def _list_personal(folder: Path, kind: GuideKind) -> Iterator[Skill]:
+    for number, (name, path) in enumerate(list_guide_files(folder, kind)):
+        if number < MOST:
+            yield _find_guide(name, path, one_line(str(path)), "personal", kind)
+        else:
+            problem = f"{one_line(with_tilde(folder))} has more than {MOST:,} {kind}s; the rest are ignored"
+            yield Skill(_name(name), "", one_line(str(path)), path, "personal", kind=kind, problem=problem)
+
+
 def list_project_guides(folder: Path, kind: GuideKind) -> tuple[list[Skill], list[Skill]]:
     """Return the active guides of a kind in one folder of a project, and the inactive ones. Raises nothing."""
     if not any(os.path.lexists(folder / name / kind.place) for name in kind.folders):
@@ -226,7 +231,7 @@ def list_project_guides(folder: Path, kind: GuideKind) -> tuple[list[Skill], lis
     configuration = read_configuration(folder, (kind,))
     trusted = trusted_items(folder, configuration)
     active, inactive = list[Skill](), list[Skill]()
-    for name, item in _list_items(configuration.items.values(), kind)[:MOST]:
+    for name, item in _list_items(configuration.items.values(), kind):
         guide = read_item_guide(name, item, _place(folder, item), "project")
         (active if item.key in trusted else inactive).append(guide)
     return active, inactive
@@ -268,25 +273,26 @@ def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL,
 
 
 def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]]:
-    """Yield name and file of the guides of a kind in a folder, without hidden ones. A skill has the name of its folder,
-    any other guide that of its path."""
+    """Yield name and file of the guides of a kind in a folder, without hidden ones: of more than `MOST` one more, to
+    name the limit. A skill has the name of its folder, any other guide that of its path."""
     if kind != GuideKind.SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             entries = islice(walk_below(opened), MOST_NAMES)
             paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
             visible = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
-            yield from ((_command_name(path), folder / path) for path in visible[:MOST])
+            yield from ((_command_name(path), folder / path) for path in visible[: MOST + 1])
         return
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return
-    for name in names[:MOST]:
-        place = folder / name
-        # A dangling link is listed with its problem.
-        is_skill = os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
-        if not name.startswith(".") and is_skill:
-            yield name, place / FILE
+    skills = (name for name in names[:MOST_NAMES] if not name.startswith(".") and _is_skill(folder / name))
+    yield from ((name, folder / name / FILE) for name in islice(skills, MOST + 1))
+
+
+def _is_skill(place: Path) -> bool:
+    """Return True for a folder of a skill, and for a dangling link, which is listed with its problem."""
+    return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
 
 
 def _command_name(path: str) -> str:

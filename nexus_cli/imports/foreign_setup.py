@@ -251,12 +251,12 @@ class ForeignSetup:
                 self.note(f"{folder.name} in {folder}: copy or link them to {with_tilde(usual / folder.name)}")
 
     def note_unused(
-        self, table: JsonObject, used: Iterable[str], location: str, ways: Mapping[str, str] = MappingProxyType({})
+        self, table: JsonObject, used: Iterable[str], location: str, hints: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Report keys of a table that nexus did not take over: `ways` says what to do instead, by key; the others have
+        """Report keys of a table that nexus did not take over: `hints` says what to do instead, by key; the others have
         no counterpart."""
-        self.notes += [f"{key}: {way}" for key, way in ways.items() if key in table]
-        if unused_keys := [one_line(str(key))[:40] for key in table if key not in {*used, *ways}]:
+        self.notes += [f"{key}: {hint}" for key, hint in hints.items() if key in table]
+        if unused_keys := [one_line(str(key))[:40] for key in table if key not in {*used, *hints}]:
             self.notes.append(f"{location}: nexus has no equivalent of {', '.join(unused_keys[:30])}")
 
 

@@ -135,8 +135,8 @@ class PlainProgram:
     """The file with instructions."""
     providers: str = ""
     """The key of providers that the person described."""
-    advice: Mapping[str, str] = field(default_factory=dict)
-    """What to do instead, by key."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """What to do instead of settings that are not taken over, by key."""
 
 
 PLAIN: Mapping[str, PlainProgram] = {
@@ -159,7 +159,7 @@ PLAIN: Mapping[str, PlainProgram] = {
     "aider": PlainProgram(
         "",
         (".aider.conf.yml",),
-        advice={
+        ways={
             "lint-cmd": "write it as a [[check]] (see `nexus docs checks`)",
             "test-cmd": "write it as a [[check]], or pass it to --until (see `nexus docs checks`)",
         },
@@ -182,8 +182,6 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         for key in plain.rules:
             if key in settings:
                 setup.lose_unknown(f"{key} in {location}: nexus does not convert these rules; use `nexus rules add`")
-        for key in filter(settings.__contains__, plain.advice):
-            setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {location}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
             own = (
@@ -203,7 +201,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
                 entry["type"] = "sse"
             used = "type command args env environment cwd url httpUrl headers includeTools excludeTools"
             _add_server(setup, name, table, entry, used, location)
-        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), location)
+        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules), location, plain.ways)
     if plain.texts:
         _read_texts(setup, [home / plain.texts], home / "command", home / "commands")
     return setup

@@ -10,13 +10,12 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from nexus_cli.config.load_settings import read_values, split_key
+from nexus_cli.config.load_settings import read_settings_text, read_values, split_key
 from nexus_cli.config.paths import Places, with_tilde
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.settings_file import (
     lock_settings,
     parse_value,
-    read_settings_text,
     replace_settings,
     require_unchanged,
     set_listed,

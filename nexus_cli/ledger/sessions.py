@@ -230,14 +230,8 @@ def find(db: Database, key: str) -> SessionInfo:
     if not key:
         raise UsageError("no session was specified", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
-    rows = db.all(
-        f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
-        start,
-        start + "~",
-        key,
-    )
-    if not rows and SHOWN_ID <= len(start) <= _ID_LENGTH:
-        rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, ?) = ?", _ID_LENGTH + 1 - len(start), start)
+    where, values = _named(key)
+    rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED}", *values)
     exact = [row for row in rows if row[0] == start]
     if len(exact or rows) == 1:
         return _info((exact or rows)[0])
@@ -312,25 +306,29 @@ def _one_line(name: str) -> str:
     return " ".join(replace_surrogates(name).split())
 
 
+def _named(word: str) -> tuple[str, tuple[Any, ...]]:
+    """Return a condition on the sessions that `word` names, as `find` says, and its values."""
+    start = word.upper()
+    where, values = "(id >= ? AND id < ?) OR name = ?", (start, start + "~", word)
+    if not SHOWN_ID <= len(start) < _ID_LENGTH:
+        return where, values
+    return f"{where} OR substr(id, ?) = ?", (*values, _ID_LENGTH + 1 - len(start), start)
+
+
 def check_name(db: Database, name: str, own_key: int = 0) -> str:
     """Return `name` as it is stored; raise `UsageError` if `find` would find a session other than
     `own_key` by it."""
     title = _one_line(name)
-    start = title.upper()
     if title:
         db.lock("names")
-    conflict = title and db.one(
-        "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
-        own_key,
-        start,
-        start + "~",
-        title,
-    )
+    where, values = _named(title)
+    conflict = title and db.one(f"SELECT id, name FROM sessions WHERE key <> ? AND ({where}) LIMIT 1", own_key, *values)
     if conflict:
+        part = "begins" if conflict[0].startswith(title.upper()) else "ends"
         why = (
             f"session {conflict[0]} has this name"
             if conflict[1] == title
-            else f"the id of session {conflict[0]} begins with this name"
+            else f"the id of session {conflict[0]} {part} with this name"
         )
         raise UsageError(f'the name "{title}" is taken', why, "Choose another name")
     return title

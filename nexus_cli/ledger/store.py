@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -388,7 +390,8 @@ class Ledger:
         `limit` used last, and the total."""
         where, values = sessions.of_front(folder, self._repository_of(folder), runs)
         where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
-        rows = self.db.all(f"SELECT key, id, name, first_text, worktree FROM sessions WHERE {where}", *values, without)
+        query = f"SELECT key, id, name, first_text, worktree FROM sessions WHERE {where}"
+        rows = self.db.recent((query, *values, without))  # the next key asks again
         search_words = replace_surrogates(words).casefold().split()
         texts = ((key, session_id.casefold(), "\n".join(parts).casefold()) for key, session_id, *parts in rows)
         keys = [
@@ -412,9 +415,9 @@ class Ledger:
 
     def short_ids(self, session_ids: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
-        length, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all(*_ALL_IDS)]
-        uses = Counter(session_id[-length:] for session_id in ids) + Counter(session_id[:length] for session_id in ids)
-        return [session_id[-length:] if uses[session_id[-length:]] == 1 else session_id for session_id in session_ids]
+        length, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.recent(_ALL_IDS)]
+        uses = Counter(chain(map(itemgetter(slice(-length, None)), ids), map(itemgetter(slice(length)), ids)))
+        return [session_id[-length:] if uses[session_id[-length:]] < 2 else session_id for session_id in session_ids]
 
     def episodes(self, project: str, without: str = "") -> list[Episode]:
         """Return the sessions of a project that were used last, with their titles, newest first.

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
-from nexus_cli.config.paths import places, project_root, with_tilde
+from nexus_cli.config.paths import MOST_SETTINGS, places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
 from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -320,7 +321,7 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     config.toml."""
     path = places().config / name
     try:
-        data = path.read_bytes()
+        data = read_beginning(path, MOST_SETTINGS)
         text = data.decode("utf-8-sig")
         if name != SETTINGS:
             parsed = parse_nested(json.loads, text) if text.strip() else {}

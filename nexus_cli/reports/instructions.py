@@ -104,15 +104,6 @@ class Line:
         return InstructionFinding(kind, self.path, self.number, text, other)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredValue:
-    """One setting of a tool of the project."""
-
-    path: str
-    key: str
-    value: str
-
-
 def instructions_report(
     folder: Path, info: ModelInfo | None, count: Count, is_denied: Callable[[Path], bool]
 ) -> InstructionsReport:
@@ -143,7 +134,7 @@ def instructions_report(
             advice = f"{tokens:,} tokens: move parts about certain files to .claude/rules, with `paths`"
             findings.append(InstructionFinding("long", name, 0, advice))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
-    findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
+    findings += [*_compare_lines(lines), *_find_configured(lines, root)]
     always = sum(file["tokens"] for file in files if not file["paths"])
     window = info or ModelInfo("", "openai", 128_000, known=False)
     cap = View.of("", "", TokenBudget.of(window.window, window.max_output), count).instruction_cap
@@ -180,27 +171,26 @@ def _read_lines(name: str, text: str) -> Iterator[Line]:
             yield Line(name, number_, line, _words(_BULLET.sub("", f" {line}")))
 
 
-def _find_repeated(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
-    first: dict[tuple[str, ...], Line] = {}
-    for line in lines:
-        if len(line.words) >= LEAST_WORDS and (before := first.setdefault(line.words, line)) is not line:
-            yield line.finding("duplicate", f"{before.path}:{before.number}")
-
-
-def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
-    """Yield lines that are equal to an earlier one but for a number, a word of `EXCLUSIVE`, or a negation."""
+def _compare_lines(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
+    """Yield lines that repeat an earlier one, and those that differ from one by a number, a word of `EXCLUSIVE`, or a
+    negation alone."""
     groups = {word: f"<{index}>" for index, row in enumerate(EXCLUSIVE) for word in row}
     first: dict[tuple[str, ...], Line] = {}
     for line in lines:
+        before = first.setdefault(line.words, line)
+        if before is not line:
+            if len(line.words) >= LEAST_WORDS:
+                yield line.finding("duplicate", f"{before.path}:{before.number}")
+            continue
         if len(line.words) < 2:
             continue
         blanked = tuple("<n>" if word[0].isdigit() else groups.get(word, word) for word in line.words)
         plain = tuple(word for word in line.words if word not in NEGATIONS)
-        for key in {blanked, ("", *plain)} if len(plain) > 1 else {blanked}:
+        for key in (("=", *blanked), ("", *plain)) if len(plain) > 1 else (("=", *blanked),):
             before = first.setdefault(key, line)
-            is_value = key == blanked and sum(a != b for a, b in zip(before.words, line.words, strict=False)) == 1
-            is_negation = key != blanked and bool(NEGATIONS & {*before.words} ^ NEGATIONS & {*line.words})
-            if before.words != line.words and (is_value or is_negation):
+            is_value = key[0] == "=" and sum(a != b for a, b in zip(before.words, line.words, strict=True)) == 1
+            is_negation = key[0] == "" and bool(NEGATIONS & {*before.words} ^ NEGATIONS & {*line.words})
+            if is_value or is_negation:
                 yield line.finding("contradiction", f"{before.path}:{before.number}")
                 break
 
@@ -208,31 +198,27 @@ def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
 def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
     """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
     settings, scripts = [*_read_settings(root)], _read_scripts(root)
-    manager = next(
-        (configured_value for configured_value in settings if configured_value.key == "packageManager"), None
-    )
+    managers = [(place, value) for place, key, value in settings if key == "packageManager"]
     for line in lines:
         for match in _SCRIPT.finditer(line.text):
-            if place := scripts.get((("make" if match[3] else "npm"), match[2] or match[4])):
-                if manager and match[1] and match[1] != manager.value:
-                    yield line.finding("contradiction", f"{manager.path}: {manager.key} = {manager.value}")
-                else:
-                    yield line.finding("stated", place)
+            if stated := scripts.get((("make" if match[3] else "npm"), match[2] or match[4])):
+                others = [place for place, manager in managers if match[1] not in (None, manager)]
+                yield line.finding("contradiction" if others else "stated", *others or [stated])
                 break
-        for setting in settings if len(line.words) <= STATEMENT else ():
-            keys = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", setting.key))
+        for place, key, value in settings if len(line.words) <= STATEMENT else ():
+            keys = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key))
             has_key = [any(word.startswith(key) for word in line.words) for key in keys]
-            place = f"{setting.path}: {setting.key} = {setting.value}"
-            value = set(_words(setting.value))
-            if any(has_key) and value and value <= {*line.words, *(word.removesuffix("s") for word in line.words)}:
+            words = {*_words(value)}
+            if any(has_key) and words and words <= {*line.words, *(word.removesuffix("s") for word in line.words)}:
                 yield line.finding("stated", place)
                 break
-            if all(has_key) and setting.value.isdigit() and any(word.isdigit() for word in line.words):
+            if all(has_key) and value.isdigit() and any(word.isdigit() for word in line.words):
                 yield line.finding("contradiction", place)
 
 
-def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
-    """Yield the settings of formatters, linters and package managers, where they are plain numbers or names."""
+def _read_settings(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield place, key and value of the settings of formatters, linters and package managers, where they are plain
+    numbers or names."""
     project = _read_table(root / "pyproject.toml", tomllib.loads)
     tools = as_table(project.get("tool"))
     ruff = as_table(tools.get("ruff"))
@@ -249,7 +235,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
     for name, table in tables:
         for key, value in table.items():
             if isinstance(value, int | str) and not isinstance(value, bool) and str(value).strip():
-                yield ConfiguredValue(name, key, str(value).strip())
+                yield f"{name}: {key} = {str(value).strip()}", key, str(value).strip()
 
 
 def _read_scripts(root: Path) -> dict[tuple[str, str], str]:

@@ -8,10 +8,11 @@ Each claim is a row `claimed` or `resumed`, each beginning of a wait a row `wait
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import cast
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.core.usage import Usage
@@ -38,33 +39,27 @@ class RunTimelineReport(TimelineReport):
 
 
 def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineReport:
-    """Return the newest `last` rows of a run and its session, oldest first; raise `NexusError` for an unknown one."""
+    """Return the newest `last` rows of a run and its session, oldest first; raise `UsageError` for an unknown one."""
     run = ledger.runs.find(run_id)
-    record = _find_record(ledger, run, last)
-    rows = [*_run_rows(ledger, run, record), *(record.rows() if record else ())]
-    cost = {"cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0, "cost": None}
-    totals = record.totals() if record else {**_NO_USAGE, **cost}
-    newest = pick_newest(rows, record.unread if record else 0, last, totals)
-    facts = record.facts() if record else _NO_SESSION
-    value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **facts, **newest}
+    record = None
+    with suppress(UsageError):  # it has no session yet, or its session was deleted
+        record = SessionRecord(ledger, run.session, last)
+    rows = list(_run_rows(ledger, run, record.find_place if record else lambda at: 0))
+    if record:
+        timeline = record.report(rows)
+    else:
+        totals = {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0, "cost": None}
+        timeline = {**_NO_SESSION, **pick_newest(rows, 0, last, totals)}
+    value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **timeline}
     return cast("RunTimelineReport", value)
 
 
-def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
-    """Return the record of a run's session, None before the run has one and after it was deleted."""
-    try:
-        return SessionRecord(ledger, run.session, last) if run.session else None
-    except NexusError as error:
-        if error.kind != "usage":
-            raise
-        return None
-
-
-def _run_rows(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[PlacedRow]:
-    yield record.find_place(run.created) if record else 0, _queued_row(run)
+def _run_rows(ledger: Ledger, run: Run, find_place: Callable[[str], int]) -> Iterator[PlacedRow]:
+    """Yield the rows of a run; `find_place` returns the entry after which a time was."""
+    yield find_place(run.created), _queued_row(run)
     for taken in (True, False):
         for signal in ledger.runs.signals(run.key, is_taken=taken):
-            yield record.find_place(signal.at) if record else 0, _signal_row(signal, taken)
+            yield find_place(signal.at), _signal_row(signal, taken)
     if run.state != QUEUED:
         yield END, _state_row(run)
 

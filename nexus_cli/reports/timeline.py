@@ -12,6 +12,7 @@ from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
@@ -34,7 +35,7 @@ from nexus_cli.reports.text.lines import (
     short,
     when,
 )
-from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow, pick_newest
+from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow
 from nexus_cli.text.cells import cells, one_line
 
 LAST = 200
@@ -51,8 +52,8 @@ CAUSES = {
     "waiting_reply": "waiting",
 }
 """Kinds of rows by their name for people; other kinds keep their name."""
-STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
-"""Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
+STATED = frozenset(Kind)
+"""Kinds of rows whose text is somebody's words, cut to one line: those of entries; all others are whole."""
 ENOUGH = 60
 """Cells of somebody's words that are shown at least, on several lines of a narrow terminal."""
 ASK_PERSON = "ask_person"
@@ -94,9 +95,7 @@ class TimelineReport(ReportOfSession):
 
 def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows, oldest first."""
-    record = SessionRecord(ledger, session, last)
-    newest = pick_newest(record.rows(), record.unread, last, record.totals())
-    return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
+    return cast("TimelineReport", {"version": 1, **SessionRecord(ledger, session, last).report()})
 
 
 def timeline_text(value: JsonObject, width: int) -> Blocks:
@@ -228,11 +227,10 @@ def _facts(row: JsonObject) -> Iterator[str]:
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
             yield _cost(row)
-        case "message" if _is_posted(row):
-            yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
-            yield "waits for a reply" if row["waits"] else ""
-            yield row["text"]
-        case "user" | "steer" | "assistant" | "instruction" | "message":
+        case kind if kind in STATED:
+            if _is_posted(row):
+                yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
+                yield "waits for a reply" if row["waits"] else ""
             yield row["text"]
             yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
         case "waiting":

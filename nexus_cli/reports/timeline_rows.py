@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import recorded_seconds
 from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.entry import Entry, Kind, members_of
+from nexus_cli.core.entry import PERSON, Entry, Kind, members_of
 from nexus_cli.core.event import (
     AgentEvent,
     CompactionDone,
@@ -33,8 +33,7 @@ from nexus_cli.core.memo_kinds import (
 )
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow
-from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.acts import PastEvent
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_event, describe_outcome, first_line
@@ -187,103 +186,64 @@ def _actor(name: str) -> dict[str, str]:
     return {"id": name, "name": shown, "type": kind}
 
 
-NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
-
-
-def _epoch_row(
-    at: str,
-    epoch: EpochRow,
-    before: EpochRow,
-    requests: Sequence[RequestRow],
-    why: str,
-    ending: CompactionDone | None,
-) -> TimelineRow:
-    """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
-    earlier = [row for row in requests if row.manifest.epoch < epoch.id]
-    later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
-    text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
-    return make_row(
-        at,
-        epoch.cause,
-        NEXUS,
-        text,
-        why=why,
-        epoch=epoch.id,
-        model=epoch.model,
-        before=ending.before if ending else _input(earlier[-1]) if earlier else None,
-        after=ending.after if ending else _input(later) if later else None,
-    )
-
-
-def _input(row: RequestRow) -> int:
-    """Return the tokens of a request as reported, else as estimated."""
-    return row.reported_usage.input if row.reported_usage else row.manifest.estimate
-
-
-def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
-    actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
-    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", worker=worker["id"], **facts)
+NEXUS, AGENT = _actor("nexus"), _actor("agent")
 
 
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
     def __init__(self, ledger: Ledger, session: str, last: int) -> None:
-        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
+        self._last, self._ledger, self._info, self._logs = last, ledger, ledger.session(session), ledger.logs(session)
         log = self._log = self._logs[0]
         self._newest, self._cursor = log.last_id(), log.cursor()
-        self._requests = {log.lane: log.requests() for log in self._logs}
-        self._drops, self._epochs = log.drops(), log.epochs()
-        self.unread = max(0, self._newest - last)
+        self._requests, self._epochs = log.requests(), log.epochs()
+        self._unread = max(0, self._newest - last)
         """Number of entries before those that are read."""
-        first = self.unread + 1
+        first = self._unread + 1
         owner = ledger.find_owner(session)
         self._running_after = self._newest if owner and owner.is_busy else None
         """The newest entry while a turn runs."""
-        self.entries = {entry.id: entry for entry in (log.read(first, self._newest) if self._newest else ())}
-        times = (entry.at for entry in self.entries.values())
+        self._entries = {entry.id: entry for entry in log.read(first, self._newest)}
+        times = (entry.at for entry in self._entries.values())
         self._times = list(accumulate(times, max))  # a clock may have been set back
         self._replay = Replay(log, self._info.folder, waiting_entry(ledger, log), first=first)
         self._read_calls()
 
-    def facts(self) -> JsonObject:
-        """Return the facts of the session."""
-        info = self._info
+    def report(self, others: Iterable[PlacedRow] = ()) -> JsonObject:
+        """Return the facts of the session, the newest of its rows and of `others`, and the sums over it and its
+        workers."""
+        info, paid = self._info, self._ledger.usage_sum(self._info.id)
+        totals = {
+            "entries": self._newest,
+            "requests": paid.requests,
+            "tokens": paid.usage.tokens,
+            **to_json_value(paid.usage),
+            "known_usd": info.known_usd,
+            "saved_usd": info.saved_usd,
+            "drops": len(self._log.drops()),
+        }
         return {
             "session": info.id,
             "name": info.name,
             "model": info.model,
             "folder": info.folder,
             "cursor": self._cursor,
+            **pick_newest([*others, *self._rows()], self._unread, self._last, totals),
         }
 
-    def rows(self) -> Iterator[PlacedRow]:
+    def _rows(self) -> Iterator[PlacedRow]:
         """Yield all rows except those of entries that were not read."""
         yield self._start_row()
-        yield from ((entry.id, self._row(entry)) for entry in self.entries.values())
+        yield from ((entry.id, self._row(entry)) for entry in self._entries.values())
         yield from self._epoch_rows()
         yield from self._request_rows()
         yield from ((past.after, row) for past in self._replay.acts if (row := self._act_row(past)))
         yield from self._worker_rows()
         yield from map(self._lane_row, self._logs[1:])
 
-    def totals(self) -> JsonObject:
-        """Return the sums over the session and its workers."""
-        paid = self._ledger.usage_sum(self._info.id)
-        return {
-            "entries": self._newest,
-            "requests": paid.requests,
-            "tokens": paid.usage.tokens,
-            **to_json_value(paid.usage),
-            "known_usd": self._info.known_usd,
-            "saved_usd": self._info.saved_usd,
-            "drops": len(self._drops),
-        }
-
     def _read_calls(self) -> None:
         """Read the event and the decision of every call, by its id; with those whose results come first here."""
-        log, entries, first = self._log, list(self.entries.values()), self.unread + 1
+        log, entries, first = self._log, list(self._entries.values()), self._unread + 1
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
@@ -292,85 +252,75 @@ class SessionRecord:
         self._calls = {event.call.id: event for event in events}
 
     def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `unread` before the entries that were read."""
-        return self.unread + bisect_right(self._times, at)
-
-    def _seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return the seconds until a request's reply was recorded; None without a reply."""
-        reply = self.entries.get(row.manifest.last + 1)
-        if reply is None or reply.kind is not Kind.ASSISTANT:
-            return None
-        return recorded_seconds(row.manifest.at, reply.at)
+        """Return the newest entry at a time; the last unread one, or 0, for a time before those that were read."""
+        return self._unread + bisect_right(self._times, at)
 
     def _is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
-        entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
+        entry = self._entries.get(last) or next(iter(self._log.read(last, last)), None)
         return self._replay.has_no_end(entry)
 
     def _row(self, entry: Entry) -> TimelineRow:
+        facts: JsonDict = {"actor": _actor(entry.actor), "text": entry.message.content}
         match entry.kind:
             case Kind.TOOL:
-                return self._tool_row(entry)
+                facts |= self._result_facts(entry)
             case Kind.ASSISTANT:
                 events = (self._calls[call.id] for call in entry.message.tool_calls)
-                calls = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
-                return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
+                facts["calls"] = [{"id": e.call.id, "name": e.call.name, "subject": e.subject} for e in events]
             case _:
-                return self._message_row(entry)
-
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **extra_fields: Any) -> TimelineRow:
+                facts |= self._message_facts(entry)
         seen = entry.id <= self._cursor
-        return make_row(
-            entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **extra_fields
-        )
+        return make_row(entry.at, str(entry.kind), entry=entry.id, seen=seen, tokens=entry.tokens, **facts)
 
-    def _message_row(self, entry: Entry) -> TimelineRow:
-        """Return the row of a message; for an entry that started a turn, with its trigger."""
+    def _message_facts(self, entry: Entry) -> JsonObject:
+        """Return the facts of a message; for an entry that started a turn, with its trigger."""
         recorded = self._replay.note(TRIGGER, entry.id)
         source, trigger = recorded.get("source", ""), None
         front = "ask" if self._info.front in (RUN, SERVED) else "repl"
-        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
+        if source or (entry.kind is Kind.USER and entry.actor == PERSON):
             trigger = {
                 "type": _TYPES.get(source, source) or front,
                 **recorded.get("facts", {}),
             }
-        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         text = self._history_words(entry) or self._replay.shown_text(entry)
-        text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)]
-        files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
-        extra_fields = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
-        extra_fields |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
-        return self._entry_row(entry, actor, text, trigger=trigger, **extra_fields)
+        optional_facts = {
+            "recalled": [memo.value["drop"] for memo in self._replay.notes(RECALLED_DROP, entry.id)],
+            "attached": self._replay.note(ATTACHMENTS, entry.id).get("files"),
+            "cut_off": entry.kind is Kind.USER and self._is_cut_off(entry.id - 1),
+        }
+        return {
+            "actor": _actor(entry.actor if source in _TYPED or entry.actor != PERSON else source),
+            "text": text or "".join(f"[image {name}]" for name in entry.message.image_names),
+            "trigger": trigger,
+            **{name: value for name, value in optional_facts.items() if value},
+        }
 
     def _history_words(self, entry: Entry) -> str:
         """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
         parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
-    def _tool_row(self, entry: Entry) -> TimelineRow:
+    def _result_facts(self, entry: Entry) -> JsonObject:
+        """Return the facts of a result, with its call and the decision on it."""
         note = self._replay.note(RESULT, entry.id)
         result, seconds = self._replay.result_of(entry)
-        call = entry.message.tool_call_id
-        decision = self._decisions.get(call or "", {})
-        asked = self._calls.get(call or "")
+        call = entry.message.tool_call_id or ""
+        decision, asked = self._decisions.get(call, {}), self._calls.get(call)
         subject = asked.subject if asked else ""
         replies = [reply for _, reply in read_replies(asked.call, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        extra_fields: JsonObject = {"recalled": [subject]} if recalls else {}
-        return self._entry_row(
-            entry,
-            _actor(entry.actor),
-            " / ".join(replies) or entry.message.content,
-            why=decision.get("why") or decision.get("rule") or "",
-            seconds=seconds if note else None,
-            call=call,
-            subject=subject,
-            outcome=describe_outcome(result) if note else "",
-            decision=decision.get("decision"),
-            answer=decision.get("answer"),
-            **extra_fields,
-        )
+        return {
+            "text": " / ".join(replies) or entry.message.content,
+            "why": decision.get("why") or decision.get("rule") or "",
+            "seconds": seconds if note else None,
+            "call": entry.message.tool_call_id,
+            "subject": subject,
+            "outcome": describe_outcome(result) if note else "",
+            "decision": decision.get("decision"),
+            "answer": decision.get("answer"),
+            **({"recalled": [subject]} if recalls else {}),
+        }
 
     def _start_row(self) -> PlacedRow:
         """Return the start of the session, or its fork from another one."""
@@ -384,49 +334,59 @@ class SessionRecord:
 
     def _request_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each request of the main conversation."""
-        rows = self._requests[self._log.lane]
-        for row, after in zip(rows, [*rows[1:], None], strict=False):
-            repeated = after is not None and after.manifest.last == row.manifest.last
-            yield row.manifest.last, self._request_row(row, replied=not repeated)
-
-    def _request_row(self, row: RequestRow, *, replied: bool) -> TimelineRow:
-        usage, model = row.counted, row.model
-        extra_fields: JsonObject = (
-            {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
-        )
-        return make_row(
-            row.manifest.at,
-            "request",
-            AGENT,
-            model,
-            tokens=usage.tokens,
-            cost_usd=usage.cost_usd,
-            seconds=self._seconds_to_reply(row) if replied and row.usage else None,
-            step=row.manifest.step,
-            model=model,
-            input=usage.input,
-            output=usage.output,
-            cache_read=usage.cache_read,
-            finish=row.finish,
-            **extra_fields,
-        )
+        newest = {row.manifest.last: row for row in self._requests}  # of several it has the reply
+        replies = {entry.id - 1: entry.at for entry in self._entries.values() if entry.kind is Kind.ASSISTANT}
+        for row in self._requests:
+            usage, last = row.counted, row.manifest.last
+            is_replied = row.usage is not None and row is newest[last]
+            is_running = not row.finish and last == self._running_after
+            extra_fields: JsonObject = {"running": True} if is_running else {}
+            yield (
+                last,
+                make_row(
+                    row.manifest.at,
+                    "request",
+                    AGENT,
+                    row.model,
+                    tokens=usage.tokens,
+                    cost_usd=usage.cost_usd,
+                    seconds=recorded_seconds(row.manifest.at, replies.get(last, "")) if is_replied else None,
+                    step=row.manifest.step,
+                    model=row.model,
+                    input=usage.input,
+                    output=usage.output,
+                    cache_read=usage.cache_read,
+                    finish=row.finish,
+                    **extra_fields,
+                ),
+            )
 
     def _epoch_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each rewrite of the window, and for each failed compaction, before those of its moment."""
-        requests, acts = self._requests[self._log.lane], self._replay.acts
+        acts = self._replay.acts
         told = [(past, past.event) for past in acts if isinstance(past.event, SessionAct)]
-        rewrites: dict[object, tuple[str, str]] = {}
-        for name in _REWRITES:
-            rewrites |= {act.facts["epoch"]: (past.at, act.why) for past, act in told if act.act == name}
+        rewrites = {
+            act.facts["epoch"]: (past.at, act.why) for name in _REWRITES for past, act in told if act.act == name
+        }
         ended = [(past, past.event) for past in acts if isinstance(past.event, CompactionDone) and past.event.ok]
-        for before, epoch in pairwise(self._epochs):
-            entry_at = self.entries[epoch.after].at if epoch.after in self.entries else ""
-            at, why = rewrites.get(epoch.id, (entry_at, ""))
-            is_known = epoch.id in rewrites
-            ending = next(
-                (event for past, event in ended if is_known and past.after == epoch.after and past.at >= at), None
-            )
-            yield epoch.after, _epoch_row(at, epoch, before, requests, why, ending)
+        sizes = [
+            (row.manifest.epoch, row.reported_usage.input if row.reported_usage else row.manifest.estimate)
+            for row in self._requests
+        ]
+        for previous, epoch in pairwise(self._epochs):
+            entry = self._entries.get(epoch.after)
+            at, why = rewrites.get(epoch.id, (entry.at if entry else "", ""))
+            reported = [
+                (done.before, done.after)
+                for past, done in ended
+                if epoch.id in rewrites and past.after == epoch.after and past.at >= at
+            ]
+            earlier = (size for sent, size in reversed(sizes) if sent < epoch.id)
+            later = (size for sent, size in sizes if sent >= epoch.id)
+            before, after = reported[0] if reported else (next(earlier, None), next(later, None))
+            text = f"{previous.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
+            facts = {"epoch": epoch.id, "model": epoch.model, "before": before, "after": after}
+            yield epoch.after, make_row(at, epoch.cause, NEXUS, text, why=why, **facts)
         for past, act in told:
             if act.act == _FAILED:
                 yield past.after, make_row(past.at, act.act, NEXUS, act.text, why=act.why)
@@ -460,20 +420,23 @@ class SessionRecord:
 
     def _worker_rows(self) -> Iterator[PlacedRow]:
         """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""
-        reached: dict[str, tuple[PastEvent, JsonObject]] = {}
+        reached: dict[str, tuple[str, PastEvent]] = {}
         for past in self._replay.acts:
             match past.event:
-                case AgentEvent(name, event=WorkerState(worker)) if past.after > self._log.forked_at:
-                    if name not in reached or reached[name][1]["state"] != worker["state"]:
-                        reached[name] = past, worker
-        if reached:
-            workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id))}
-            for name, (past, _) in reached.items():
-                yield past.after, _worker_row(past.at, workers[name])
+                case AgentEvent(name, event=WorkerState({"state": state})) if past.after > self._log.forked_at:
+                    if name not in reached or reached[name][0] != state:
+                        reached[name] = state, past
+        workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id) if reached else [])}
+        for name, (_, past) in reached.items():
+            worker: JsonObject = workers[name]
+            actor = {"id": worker["session"] or name, "name": name, "type": "agent"}
+            facts = {fact: worker[fact] for fact in ("tokens", "cost_usd", "seconds", "session", "state", "steps")}
+            why = worker["error"] or ""
+            yield past.after, make_row(past.at, "worker", actor, worker["task"], why=why, worker=name, **facts)
 
     def _lane_row(self, log: LaneLog) -> PlacedRow:
         """Return the row of a side conversation at its beginning."""
-        forked, agent, requests = log.forked_at, log.agent, self._requests[log.lane]
+        forked, agent, requests = log.forked_at, log.agent, log.requests()
         first = log.read(forked + 1, forked + 1)
         at = requests[0].manifest.at if requests else first[0].at if first else ""
         total = sum((row.counted for row in requests), Usage())

@@ -44,8 +44,7 @@ def _line(past: PastEvent) -> JsonObject:
     kind, fields = event_value(past.event)
     line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}
     if past.entry is not None:
-        images = [part.name or part.media_type for part in past.entry.message.parts]
-        line |= {"actor": past.entry.actor, "images": images}
+        line |= {"actor": past.entry.actor, "images": past.entry.message.image_names}
     return line
 
 

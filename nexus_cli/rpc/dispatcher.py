@@ -146,7 +146,12 @@ class AgentDispatcher:
 
     @rpc_method(BUSY, TURN_FAILED)
     async def send(
-        self, content: str, images: Sequence[str] = (), typed: bool = False, pasted: Sequence[str] = ()
+        self,
+        content: str,
+        images: Sequence[str] = (),
+        typed: bool = False,
+        pasted: Sequence[str] = (),
+        session: str = "",
     ) -> AskResult:
         """Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. A busy
         agent takes it afterwards; empty content goes on with a turn that was cut short.
@@ -155,8 +160,10 @@ class AgentDispatcher:
         images: Images in base64, to go with it.
         typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
         pasted: The parts of content that were pasted: they call no guide and attach nothing.
+        session: The session that it is for: if the agent continues with another one by then, it is refused.
         """
-        _, result = await self._follow_turn(self.begin_turn(content, images, typed=typed, pasted=pasted))
+        turn = self.begin_turn(content, images, typed=typed, pasted=pasted, session=session)
+        _, result = await self._follow_turn(turn)
         if error := result["error"]:
             turn_fields = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
             raise RpcError(TURN_FAILED, error["message"], {**error, **turn_fields})
@@ -170,9 +177,10 @@ class AgentDispatcher:
         *,
         typed: bool = False,
         pasted: Sequence[str] = (),
+        session: str = "",
     ) -> asyncio.Task[tuple[Outcome, AskResult]]:
         """Start or queue a turn; return the task that ends with its outcome and result object. Guides that `typed`
-        content calls outside its `pasted` parts are added.
+        content calls outside its `pasted` parts are added. With `session` the task fails unless that one is open then.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
@@ -184,7 +192,7 @@ class AgentDispatcher:
             raise RpcError(INVALID_PARAMS, f"invalid base64 image: {error}") from None
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
-        task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works))
+        task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works), session)
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())
         return task
@@ -193,10 +201,12 @@ class AgentDispatcher:
         """Run a turn of a front end in this process; raise `RpcError` if it may not begin or is taken back."""
         return (await self._follow_turn(self._queue(trigger)))[0]
 
-    def _queue(self, trigger: Trigger, own_feed: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
+    def _queue(
+        self, trigger: Trigger, own_feed: EventFeed | None = None, ahead: int = 0, session: str = ""
+    ) -> asyncio.Task[Any]:
         self._check_room()
         commands = tuple(self._commands.values())
-        task = self._begin(self._run_turn(trigger, own_feed, ahead, commands, is_queued=True))
+        task = self._begin(self._run_turn(trigger, own_feed, ahead, commands, session, is_queued=True))
         self._queued[task] = trigger.text
         return task
 
@@ -233,6 +243,12 @@ class AgentDispatcher:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
 
+    def _require_session(self, session: str) -> None:
+        """Raise `RpcError` if a message is for a session that is no longer open; "" stands for any session."""
+        if session not in ("", self.session.id):
+            why = f"another client has opened session {self.session.id}"
+            raise RpcError.of(NexusError("refused", "message not sent", why))
+
     def _check_room(self) -> None:
         self._refuse_at_end()
         if len(self._works) + len(self._commands) > MOST_WAITING:
@@ -254,11 +270,13 @@ class AgentDispatcher:
         own_feed: EventFeed | None,
         ahead: int,
         commands: Collection[ServedContext],
+        session: str = "",
         *,
         is_queued: bool = False,
     ) -> tuple[Outcome, AskResult]:
         task = asyncio.current_task() if is_queued else None
         await self._wait_for_commands(commands)
+        self._require_session(session)
         while self.unheard:
             self.publish(self.unheard.pop(0), own_feed)
         if ahead:
@@ -324,13 +342,15 @@ class AgentDispatcher:
         return self.feed.add(kind, value)
 
     @rpc_method(REFUSED)
-    async def steer(self, content: str) -> Acknowledged:
+    async def steer(self, content: str, session: str = "") -> Acknowledged:
         """Say something to the running turn, delivered after its tool calls.
 
         content: The words of the person.
+        session: The session that they are for: if another one is open, they are refused.
         """
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no text")
+        self._require_session(session)
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use `send`")
         self.session.steer(content, source="client")

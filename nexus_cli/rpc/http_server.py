@@ -271,7 +271,8 @@ class RpcServer:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         last_id = request.headers.get("Last-Event-ID", "")
-        if last_id and not (last_id.isascii() and last_id.isdigit() and len(last_id) < 16):
+        is_number = last_id.isascii() and last_id.isdigit() and len(last_id) < 16
+        if last_id and not (is_number or last_id == "-1"):  # behind -1: all that are kept
             return problem_response(400, "Last-Event-ID must be an event number")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:

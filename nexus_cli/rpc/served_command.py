@@ -43,7 +43,7 @@ CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
 
 
-def describe_act(line: str) -> str:
+def describe_client_command(line: str) -> str:
     """Return the notice to all clients that the command `line` has changed something."""
     return f"{ACT}{one_line(redact(line))[:MOST_SHOWN]}"
 
@@ -114,7 +114,7 @@ class ServedContext:
         self._publish(event)
 
     def note_act(self, line: str) -> None:
-        self.act = "" if self._has_events else describe_act(line)
+        self.act = "" if self._has_events else describe_client_command(line)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:

@@ -118,21 +118,22 @@ class CronTimes:
 
     def next_after(self, moment: float) -> float | None:
         """Return the first time after a moment; None if there is none within `MOST_YEARS`."""
-        return next(self._times_after(moment), None)
+        return next(self._times_after(moment, MOST_DAYS), None)
 
     def count(self, first: float, last: float) -> tuple[int, float]:
         """Count the times from `first` to `last`, both included, up to `MOST_COUNTED` + 1; also return the latest."""
-        times = takewhile(lambda moment: moment <= last, self._times_after(first - 1))
+        most_days = int((last - first) // 86400) + 3
+        times = takewhile(lambda moment: moment <= last, self._times_after(first - 1, most_days))
         counted = sum(1 for _ in islice(times, MOST_COUNTED + 1))
         end = datetime.fromtimestamp(last, self.zone).date()
         days = (self._times_on(end - number * _DAY) for number in range(MOST_DAYS))
         latest = next((moment for day in days for moment in reversed(day) if moment <= last), first)
         return counted, max(first, latest)
 
-    def _times_after(self, moment: float) -> Iterator[float]:
-        """Yield the times after a moment in order, within `MOST_YEARS`."""
+    def _times_after(self, moment: float, most_days: int) -> Iterator[float]:
+        """Yield the times after a moment in order, on the day before it and so many days from then on."""
         day = datetime.fromtimestamp(moment, self.zone).date() - _DAY  # a skipped time may move to the next day
-        for number in range(MOST_DAYS):
+        for number in range(most_days):
             for time_on_day in self._times_on(day + number * _DAY):
                 if time_on_day > moment:
                     yield time_on_day

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.git_configuration import personal_files, personal_folder, read_file_settings
@@ -72,7 +73,7 @@ def _list_settings(environ: Environ) -> tuple[set[Path], GitSettings]:
         if name == "safe.directory" and is_certain:
             safe.append(value)
         elif name in _NAMES_FILE and (path := _expand(value, home, origin.parent)):
-            listed[path] = None
+            listed[Path(path)] = None
     files = [path for path in origins if os.path.isfile(path)]
     is_hidden = is_hidden or len(origins) >= MOST_NAMED or any(map(holds_password, files))
     files = [*(() if is_hidden else files), *(further if is_hidden else listed)]
@@ -85,8 +86,10 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
     decides on it; add the included files to `origins`."""
     for name, value in read_file_settings(file):
         yield file, name, value, True
-        path = _expand(value, home, file.parent)
-        if _INCLUDES.fullmatch(name) and path and path not in origins and len(origins) < MOST_NAMED:
+        if not (_INCLUDES.fullmatch(name) and (named := _expand(value, home, file.parent))):
+            continue
+        path = Path(named)
+        if path not in origins and len(origins) < MOST_NAMED:
             origins[path] = None
             for origin, inner, inner_value, is_certain in _read_rows(path, home, origins):
                 yield origin, inner, inner_value, is_certain and name == "include.path"
@@ -94,19 +97,28 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
     """Yield each existing path that is a value in these files of git's settings, or in one that is named there. A
-    relative name counts from the file's own folder, and from each of `folders`."""
+    relative name counts from the file's own folder, and from each of `folders`. Of `~USER` the first `MOST_NAMED` users
+    of a file are looked for: each is a search of the user database."""
     queue = list(settings)
     for file in queue:  # it grows
         values = dict.fromkeys(value for _, value in read_file_settings(file))
-        for path in (_expand(value, home, folder) for value in values for folder in (file.parent, *folders)):
-            if path and path not in queue and len(queue) < MOST_NAMED and os.path.exists(path):
+        users = {"", *islice(dict.fromkeys(map(_find_user, values)), MOST_NAMED)}
+        usual = [value for value in values if _find_user(value) in users]
+        for name in (_expand(value, home, folder) for value in usual for folder in (file.parent, *folders)):
+            if name and os.path.exists(name) and (path := Path(name)) not in queue and len(queue) < MOST_NAMED:
                 queue.append(path)
                 yield path
 
 
-def _expand(value: str, home: str, folder: Path) -> Path | None:
-    """Return the path that a setting in a file of `folder` names, None if it names none."""
+def _find_user(value: str) -> str:
+    """Return the user of a value that begins with `~USER`, else ""."""
+    first = value.removeprefix(":(optional)").partition("/")[0]
+    return first[1:] if first.startswith("~") else ""
+
+
+def _expand(value: str, home: str, folder: Path) -> str:
+    """Return the path that a setting in a file of `folder` names, "" if it names none."""
     value = value.removeprefix(":(optional)")
     if value.startswith("~/") and os.path.isabs(home):
-        return Path(home, value[2:])
-    return Path(folder, os.path.expanduser(value)) if value and not value.startswith("%(") else None
+        return os.path.join(home, value[2:])
+    return os.path.join(folder, os.path.expanduser(value)) if value and not value.startswith("%(") else ""

@@ -26,6 +26,7 @@ from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layer
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource
 from nexus_cli.core.elide import name_first, one_line, plural, trim_text
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.file_names import looks_like_file
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.core.version_memo import VersionMemo, read_version
@@ -70,8 +71,6 @@ _COMMENTED = re.compile(r"/(?:\.claude/rules/.*|CLAUDE(?:\.local)?\.md)\Z")
 nexus those of NEXUS.md."""
 _IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
 _ENDS = ".,;:!?)]}\"'*_"
-_FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)
-"""A name that can only be meant as a file: anything else that does not exist is a mention (`@alice`, `@types/node`)."""
 
 
 def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | None = None) -> list[ContextLayer]:
@@ -288,7 +287,7 @@ class _ImportReader:
         if real in self.read_paths:
             return None, ""
         if not os.path.isfile(real):
-            return None, "is not there" if _FILE.match(name) and not os.path.isdir(real) else ""
+            return None, "is not there" if looks_like_file(name) and not os.path.isdir(real) else ""
         if len(chain) > DEEPEST:
             return None, f"is nested more than {DEEPEST} files deep"
         if self.count >= MOST:

@@ -78,7 +78,7 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
 
 
-def goals_report(agent: Entity, done: str = "") -> GoalsReport:
-    """Return the goals of an agent, and what a command has `done`: `added`, `finished`, "" for nothing."""
+def goals_report(agent: Entity, outcome: str = "") -> GoalsReport:
+    """Return the goals of an agent, and the `outcome` of a command: `added`, `finished`, "" for none."""
     report: GoalsReport = {"version": 1, "agent": to_json_value(agent), "goals": agent.goals}
-    return {**report, "done": done} if done else report
+    return {**report, "done": outcome} if outcome else report

@@ -18,7 +18,7 @@ from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import make_provider
 from nexus_cli.text.untrusted_text import neutralize
 
-SHOWN = 2_000
+MOST_CHARACTERS = 2_000
 """Characters of the message that are sent to the model."""
 MOST_OUTPUT = 256
 """Tokens of its answer."""
@@ -35,7 +35,7 @@ async def choose_by_model(settings: Settings, model: str, topics: Mapping[str, S
     provider = make_provider(settings)
     check_model(name)
     listed = "\n".join(f"- {agent}: {', '.join(words) or 'anything'}" for agent, words in topics.items())
-    words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:SHOWN])}"
+    words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:MOST_CHARACTERS])}"
     instruction = load_prompt("space_router")
     _check_cost(settings, name, len(instruction) + len(words))
     messages = ({"role": "system", "content": instruction}, {"role": "user", "content": words})

@@ -60,19 +60,21 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     return entity or ledger.spaces.entity(name, HUMAN)
 
 
-def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
-    """Return the member `named`, or the person; raise `UsageError` if it is no member."""
-    name = named or own_name(ledger, settings)
+def find_reader(ledger: Ledger, settings: Settings, space: Space, requested_name: str = "") -> Entity:
+    """Return the member with the requested name, else the person; raise `UsageError` if that is not a member."""
+    name = requested_name or own_name(ledger, settings)
     reader = ledger.spaces.find_entity(name)
-    if reader is None and named:
+    if reader is None and requested_name:
         otherwise = f"`nexus space list` shows the members of {space.name}"
         hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
         raise UsageError(f"--as {name[:LONGEST_NAME]!r}", "there is no such member in this space", hint)
     if reader is None or reader.key not in {member.key for member in space.members}:
         raise not_a_member(space, reader or Entity(0, name, HUMAN))
     if not ledger.spaces.is_own(reader):
-        what = "agent belongs to another user" if reader.kind == AGENT else "person has another role on the server"
-        raise UsageError(f"--as {reader.name}", f"this {what}", "Act as yourself, or as your own agent")
+        owner_problem = (
+            "agent belongs to another user" if reader.kind == AGENT else "person has another role on the server"
+        )
+        raise UsageError(f"--as {reader.name}", f"this {owner_problem}", "Act as yourself, or as your own agent")
     return reader
 
 

@@ -57,12 +57,12 @@ def post_message(
 
 def choose_agents(settings: Settings, space: Space, sender: Entity, text: str, warn: TakeText) -> Sequence[int]:
     """Return the keys of the agents that a message is offered to; blocks while a model chooses."""
-    others = [member for member in space.members if member.key != sender.key]
-    agents = [member for member in others if member.kind == AGENT]
+    other_members = [member for member in space.members if member.key != sender.key]
+    agents = [member for member in other_members if member.kind == AGENT]
     router = settings.spaces.router.strip()
     if sender.kind != HUMAN or len(space.members) < 3 or not agents or router in ("", OFF):
         return ()
-    if find_mentions(text, [entity.name for entity in others]):
+    if find_mentions(text, [entity.name for entity in other_members]):
         return ()
     if router == RULE:
         return [agent.key for agent in agents if _has_word(text, [agent.name, *topics_of(settings, agent.name)])]

@@ -113,11 +113,11 @@ async def _record(
 ) -> None:
     """Append the messages after `after` that the conversation lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(engine.conversation, space)
-    shown = [message for message in messages if message.sender.key != agent.key or message.key > question]
-    if not shown:
+    unrecorded = [message for message in messages if message.sender.key != agent.key or message.key > question]
+    if not unrecorded:
         return
     before = ledger.spaces.count(space, after=after, before=messages[0].key, most=COUNTED)
-    history = await _History.of(engine, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
+    history = await _History.of(engine, ledger, space, agent, unrecorded, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
     for is_own, part in _parts([message for message in history.messages if message.key not in recorded], agent):
         if is_own and head:  # a conversation cannot begin with the assistant
@@ -227,7 +227,7 @@ class TimelineLines:
     """Formats messages as lines of the timeline."""
 
     agent: Entity
-    seen: int
+    last_seen: int
     """Key of the last message that an earlier run of the agent dealt with, or another one that is open has."""
     spaces: frozenset[str]
     """Names of the spaces that the agent is in."""
@@ -237,8 +237,8 @@ class TimelineLines:
         """Return the formatter of the lines that `agent` sees; what an open run of it has that a message older than
         `before` (key) started is seen too."""
         names = frozenset(known_space.name for known_space in ledger.spaces.list_spaces(agent))
-        seen = max(ledger.spaces.seen(space, agent), ledger.spaces.newest_begun(space, agent, before))
-        return cls(agent, seen, names)
+        last_seen = max(ledger.spaces.seen(space, agent), ledger.spaces.newest_begun(space, agent, before))
+        return cls(agent, last_seen, names)
 
     def format(self, message: SpaceMessage, text: str, mark: str = "") -> HistoryLine:
         """Return ` [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text" [SEEN]`, and `mark` at its end.
@@ -249,7 +249,7 @@ class TimelineLines:
         is_own = message.sender.key == self.agent.key
         sender = f"{neutralize_message(message.sender.name)} ({message.sender.kind}, id:{message.sender.id})"
         reply = f" in reply to msg:{message.reply_to}" if message.reply_to else ""
-        state = "SEEN" if is_own or message.key <= self.seen else "NEW"
+        state = "SEEN" if is_own or message.key <= self.last_seen else "NEW"
         quoted = '"' + text.replace("\n", f"\n{FOLD}") + '"'
         if message.origin:
             quoted = f"{self._origin(message)}\n  {quoted}"
@@ -293,15 +293,15 @@ class _History:
         room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, messages, engine.context.count)
         first = _first_with_room(sizes, room)
-        shown = messages[first:]
-        caps = share_room(sizes[first:], room - AROUND * len(shown))
+        recent = messages[first:]
+        caps = share_room(sizes[first:], room - AROUND * len(recent))
         older = before + first
-        many = f"{older:,}{' or more' if before == COUNTED else ''}"
-        many += " older message is not here" if older == 1 else " older messages are not here"
-        gap_lines = [HistoryLine(f'  [{many}: read_messages(before: "{shown[0].id}")]')] if older else []
-        by_key = {shown_space.key: max(LEAST, cap) for shown_space, cap in zip(shown, caps, strict=True)}
+        older_note = f"{older:,}{' or more' if before == COUNTED else ''}"
+        older_note += " older message is not here" if older == 1 else " older messages are not here"
+        gap_lines = [HistoryLine(f'  [{older_note}: read_messages(before: "{recent[0].id}")]')] if older else []
+        by_key = {recent_message.key: max(LEAST, cap) for recent_message, cap in zip(recent, caps, strict=True)}
         line = TimelineLines.of(ledger, space, agent, messages[-1].key + 1)
-        return cls(engine, gap_lines, shown, by_key, line)
+        return cls(engine, gap_lines, recent, by_key, line)
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with
@@ -312,10 +312,10 @@ class _History:
             if message.sender.key != before:
                 history_lines.append(_group(message))
             before = message.sender.key
-            what = f"part of {message.id} of {message.sender.name}"
+            label = f"part of {message.id} of {message.sender.name}"
             text = neutral_text(message.text)
             cap, control = self.caps[message.key], self.engine.control
-            short = await clip_to_cap(self.engine.context, control, text, cap, what, Cause.INPUT_CAP)
+            short = await clip_to_cap(self.engine.context, control, text, cap, label, Cause.INPUT_CAP)
             history_lines.append(self.line.format(message, short.text, RESUME_MARK if message.key == resolved else ""))
         return history_lines
 

@@ -90,7 +90,7 @@ class SpaceService(Spaces):
             self.log.record_memo(
                 Memo(ACTIVE_SPACE, format_utc(self.clock()), self.log.last_id(), {"space": entered.key})
             )
-            return ToolResult(f"{_named(entered)} is active: {self._members(entered)}.")
+            return ToolResult(f"{_quote_name(entered)} is active: {self._members(entered)}.")
 
         return _answer(work)
 
@@ -139,12 +139,16 @@ class SpaceService(Spaces):
     def _send(
         self, call: str, text: str, space: Space, *, wait: bool = False, reply_to: int | None = None
     ) -> ToolResult:
-        others = self._others(space)
-        if wait and not others:
-            raise UsageError(_named(space), "the space has no other member who could answer")
-        if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
-            names = ", ".join(entity.name for entity in others)
-            raise UsageError(f"nobody in {_named(space)} is called {called[1][:80]!r}", f"other members: {names}")
+        other_members = self._list_other_members(space)
+        if wait and not other_members:
+            raise UsageError(_quote_name(space), "the space has no other member who could answer")
+        if (
+            wait
+            and not find_mentions(text, [entity.name for entity in other_members])
+            and (called := _CALLED.search(text))
+        ):
+            names = ", ".join(entity.name for entity in other_members)
+            raise UsageError(f"nobody in {_quote_name(space)} is called {called[1][:80]!r}", f"other members: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
         run = self._run()
@@ -169,14 +173,14 @@ class SpaceService(Spaces):
 
     def _result(self, space: Space, posted: Posted, *, wait: bool) -> ToolResult:
         message = posted.message
-        lines = [f"{message.id} is posted in {_named(space)}."]
+        lines = [f"{message.id} is posted in {_quote_name(space)}."]
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
         if message.quiet:
             lines.append(f"It started no{' other' if posted.triggered else ''} agent: {message.quiet}. Ask a person.")
-        others = self._others(space)
-        mentions = find_mentions(message.text, [entity.name for entity in others])
-        addressed = [entity for entity in others if entity.name in mentions]
-        is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in addressed or others)
+        other_members = self._list_other_members(space)
+        mentions = find_mentions(message.text, [entity.name for entity in other_members])
+        addressed = [entity for entity in other_members if entity.name in mentions]
+        is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in addressed or other_members)
         if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
         who = " and ".join(mentions) if mentions else "anybody"
@@ -187,7 +191,7 @@ class SpaceService(Spaces):
             "sender": self.agent.key,
         }
         until = self.ledger.runs.now() + LONGEST_WAIT
-        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value, until)
+        waits = Wait("reply", f"a reply of {who} in {_quote_name(space)}", value, until)
         return ToolResult(" ".join(lines), waits={"wait": to_json_value(waits), "entity": self.agent.key})
 
     def _run(self) -> Run | None:
@@ -220,7 +224,7 @@ class SpaceService(Spaces):
     def _own_spaces(self) -> list[Space]:
         return self.ledger.spaces.list_spaces(self.agent)
 
-    def _others(self, space: Space) -> list[Entity]:
+    def _list_other_members(self, space: Space) -> list[Entity]:
         return [member for member in space.members if member.key != self.agent.key]
 
     def _choose_space(self, name: str) -> Space:
@@ -232,8 +236,8 @@ class SpaceService(Spaces):
 
     def _find_space(self, name: str) -> Space:
         own_spaces, key = self._own_spaces(), parse_key(name, "space")
-        wanted = fold_name(name.strip().strip('"'))
-        spaces = [space for space in own_spaces if fold_name(space.name) == wanted] or [
+        folded_name = fold_name(name.strip().strip('"'))
+        spaces = [space for space in own_spaces if fold_name(space.name) == folded_name] or [
             candidate for candidate in own_spaces if candidate.key == key
         ]
         if not spaces:
@@ -242,7 +246,7 @@ class SpaceService(Spaces):
         return spaces[0]
 
     def _own_names(self) -> str:
-        return ", ".join(map(_named, self._own_spaces())) or "none"
+        return ", ".join(map(_quote_name, self._own_spaces())) or "none"
 
     def _find_message(self, text: str) -> SpaceMessage:
         key = parse_key(text.strip().strip("[]"), "msg")
@@ -252,20 +256,20 @@ class SpaceService(Spaces):
         return message
 
     def _members(self, space: Space) -> str:
-        names = [f"{member.name} ({member.kind})" for member in self._others(space)]
+        names = [f"{member.name} ({member.kind})" for member in self._list_other_members(space)]
         return ", ".join([*names, "You"])
 
     def _read(self, space: Space, before: str, limit: int) -> ToolResult:
         first = self._find_message(before).key if before else None
         messages = self.ledger.spaces.read(space, limit=max(1, min(limit, MOST)), before=first)
-        seen = self.ledger.spaces.seen(space, self.agent)
-        lines = [f"{_named(space)}: {self._members(space)}"]
+        last_seen = self.ledger.spaces.seen(space, self.agent)
+        lines = [f"{_quote_name(space)}: {self._members(space)}"]
         if messages and self.ledger.spaces.count(space, before=messages[0].key, most=1):
             lines.append(f'  [earlier messages: read_messages(before: "{messages[0].id}")]')
         run = self._run()
         form = TimelineLines.of(self.ledger, space, self.agent, (run and run.message) or END)
         lines += [str(form.format(message, neutral_text(message.text))) for message in messages]
-        if messages and messages[-1].key > seen:
+        if messages and messages[-1].key > last_seen:
             self.ledger.spaces.mark_seen(space.key, self.agent.key, messages[-1].key)
         text = "\n".join(lines) if messages else f"{lines[0]}\n(no messages)"
         return ToolResult(text, counts={"messages": len(messages)})
@@ -273,7 +277,7 @@ class SpaceService(Spaces):
     def _run_line(self, run: Run) -> str:
         mark = " (this run)" if run.session == self.session else ""
         space = self.ledger.spaces.get(run.space) if run.space else None
-        place = f" in {_named(space)}" if space else ""
+        place = f" in {_quote_name(space)}" if space else ""
         sender = run.trigger.get("sender", {}).get("name", "")
         why = f"triggered by {sender}{place}" if sender else f"{run.type}{place}"
         waits = f", waits for {run.waits.why}" if run.waits else ""
@@ -305,7 +309,7 @@ def _answer(work: Callable[[], ToolResult]) -> ToolResult:
         return ToolResult(error=f"{error.what}: {error.why}.")
 
 
-def _named(space: Space) -> str:
+def _quote_name(space: Space) -> str:
     return f'"{space.name}"'
 
 

@@ -48,6 +48,8 @@ class DocumentPart:
     total: int
     images: tuple[tuple[str, bytes], ...]
     """Media type and data of each page that is also a picture, or of a cell's output, in their order."""
+    stopped: str = ""
+    """What is missing at the end, and why, as the last line of `text` says it."""
 
 
 def read_pdf(
@@ -80,19 +82,20 @@ def read_pdf(
         text = "\n".join(f"{page['page']}: {page['text'] or '(no text)'}" for page in pages)
     else:
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
-    final_page = min(total, first + limit - 1) if limit else total
+    final_page, stopped = min(total, first + limit - 1) if limit else total, ""
     if last < final_page:
         why = (
             "reading took too long or too much memory"
             if outcome.status or outcome.timed_out
             else "the text is too long"
         )
-        text += f"\n[stopped after page {last}: {why}]"
+        stopped = f"stopped after page {last}: {why}"
+        text += f"\n[{stopped}]"
     drawn = {row["picture"]: b64decode(row["png"]) for row in rows if "picture" in row}
     if job["pictures"]:
         text += _describe_pictures([page["page"] for page in pages if page["page"] not in drawn], list(drawn), pictures)
     images = tuple(("image/png", png) for png in drawn.values())
-    return DocumentPart(text, "pages", first, last, total, images)
+    return DocumentPart(text, "pages", first, last, total, images, stopped)
 
 
 def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) -> str:
@@ -124,7 +127,9 @@ def has_too_many_values(data: bytes) -> bool:
 
 def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> DocumentPart | None:
     """Return cells from `first` on (`limit` 0: first lines) with at most so many `pictures` of their outputs, None if
-    it is no notebook; `ToolError` beyond its end."""
+    it is no notebook or has too many values; `ToolError` beyond its end."""
+    if has_too_many_values(text.encode(errors="replace")):
+        return None
     try:
         book = json.loads(text)
         cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
@@ -145,9 +150,10 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
         if written > _MOST_TEXT:
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
-    text += f"\n[stopped after cell {last}: the text is too long]" if last < final_cell else ""
+    stopped = f"stopped after cell {last}: the text is too long" if last < final_cell else ""
+    text += f"\n[{stopped}]" if stopped else ""
     images = tuple(islice(_find_pictures(cells[first - 1 : last]), pictures if limit != 0 else 0))
-    return DocumentPart(text, "cells", first, last, total, images)
+    return DocumentPart(text, "cells", first, last, total, images, stopped)
 
 
 def _find_pictures(cells: Iterable[JsonObject]) -> Iterator[tuple[str, bytes]]:

@@ -19,6 +19,7 @@ from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_l
 from nexus_cli.tools.omission import find_new_omission
 
 _ALIKE = "only characters that look alike differ"
+_BLANKS = "only white space differs"
 _LARGEST = 4_000_000
 """Most characters of a text that are searched."""
 
@@ -46,7 +47,7 @@ _MOST_COUNTED = 100_000
 _MOST_COMPARED = 50_000_000
 """Most characters that counting the places of a text compares."""
 _CR_ENDS = re.compile(r"(?<!\r)\r++\n")
-_BOM = "\ufeff"
+BOM = "\ufeff"
 _CANDIDATES = 3
 _TELLING = 4
 """Fewest characters of `new` that are taken for a sign of an edit that was made before."""
@@ -78,9 +79,9 @@ class EditedText:
 def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
     """Apply the edits in order, each to the result of the previous one.
 
-    Every line keeps its own end and an added one takes that of its neighbours, for any line ends in `old` and `new`. A
-    byte order mark at the beginning of `new` is ignored. An edit with equal `old` and `new` is skipped, unless all are.
-    Raises `ToolError` with the nearest candidates, and `ThreadStopped`; no edit is applied then.
+    Every line keeps its own end and an added one takes that of its neighbours, for any line ends in `old` and `new`. An
+    edit with equal `old` and `new` is skipped, unless all are. Raises `ToolError` with the nearest candidates, and
+    `ThreadStopped`; no edit is applied then.
     """
     notes: list[str] = []
     skipped = [_describe_no_change(edit.old, edit.new) for edit in edits]
@@ -112,16 +113,15 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
     omitted = find_new_omission(old, new)
     if omitted:
         raise ToolError(f"`new` has a placeholder for omitted text, {omitted[:80]!r}. Write out every line of `new`")
-    new = new.removeprefix(_BOM)
     if not old:
         return _append(text, new), 1
     starts = _find_places(text, old, every, stop)
-    if not starts and old.startswith(_BOM) and old != _BOM:
+    if not starts and old.startswith(BOM) and old != BOM:
         old = old[1:]
         starts = _find_places(text, old, every, stop)
     if not starts:
         nearest = describe_nearest(text, old, stop)
-        hint = _find_done(text, new, stop) if not nearest or nearest.startswith(". Nearest") else ""
+        hint = _find_done(text, new.removeprefix(BOM), stop) if not nearest or nearest.startswith(". Nearest") else ""
         raise ToolError(f"`old` does not occur{hint}{nearest}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [start for start, _ in starts])))
@@ -212,16 +212,16 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
     if respelled := _find_respelled(text, old, stop):
         first, count, exact, differs = respelled
         which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
-        changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
+        changes = _diff_lines(to_lf(old).removeprefix(BOM).strip("\n").split("\n"), exact.split("\n"), first)
         if len(changes) < len(exact):
             return (
                 f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {name} as follows:\n{changes}"
             )
         return f" ({differs}). Use {which} as {name}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
-    why = " (only white space differs)" if blanks else ""
-    if not blanks and _looks_like_part(text, old):
-        why = f" ({_ALIKE}). Quote the file's own characters"
+    why = f" ({_BLANKS})" if blanks else ""
+    if not blanks and (differs := _compare_with_parts(text, old)):
+        why = f" ({differs}). Quote the file's own characters"
     near = "\n".join(_show_passage(first, block) for first, block in places)
     scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{scope}:\n{near}" if near else why
@@ -234,10 +234,16 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
     return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + omission * (len(lines) > _MOST_SHOWN)
 
 
-def _looks_like_part(text: str, old: str) -> bool:
-    """Return True if a part of `text` differs from `old` only in look-alikes."""
-    folded_old, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
-    return bool(folded_old.strip()) and folded_old in folded
+def _compare_with_parts(text: str, old: str) -> str:
+    """Describe how a part of `text` differs from `old`, if only in white space or look-alikes; "" else."""
+    quoted, searched = to_lf(old), to_lf(text[:_LARGEST])
+    if not _fold(quoted).strip() or _fold(quoted) not in _fold(searched):
+        return ""
+    return _BLANKS if _join_blanks(quoted) in _join_blanks(searched) else _ALIKE
+
+
+def _join_blanks(text: str) -> str:
+    return re.sub(r"[ \t]+", " ", text)
 
 
 def _diff_lines(old: Sequence[str], actual: Sequence[str], first: int) -> str:
@@ -262,7 +268,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
 
     Returns the number of the first line, the number of lines, their text, and the difference in words.
     """
-    old_lines = to_lf(old).removeprefix(_BOM).strip("\n").split("\n")
+    old_lines = to_lf(old).removeprefix(BOM).strip("\n").split("\n")
     lines = to_lf(text[:_LARGEST]).split("\n")
     keys = [_spell(line) for line in lines]
     for parts, differs in (
@@ -277,7 +283,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
         passage = lines[places[0] : places[0] + len(parts)] if places else []
         if len(places) == 1 and sum(map(len, passage)) <= _LONGEST_OFFER:
             if not differs and ["".join(line.split()) for line in passage] == ["".join(part.split()) for part in parts]:
-                differs = "only white space differs"
+                differs = _BLANKS
             elif not differs and [_fold(line) for line in passage] != [_fold(part) for part in parts]:
                 differs = "only white space, quotes or look-alike characters differ"
             return places[0] + 1, len(passage), "\n".join(passage), differs or _ALIKE

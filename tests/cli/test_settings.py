@@ -23,6 +23,7 @@ from surroundings import with_variables
 from nexus_cli.cli.setup.config import edit_settings
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.load_settings import (
     build_settings,
     load_settings,
@@ -155,15 +156,19 @@ def test_a_file_that_is_none_is_told(here: Places) -> None:
     with pytest.raises(NexusError, match="is not a file"):
         read_values(here.settings)
     here.settings.rmdir()
+    here.settings.write_text("# x\n" * 300_000)
+    with pytest.raises(NexusError, match="has more than 1,048,576 bytes"):
+        read_values(here.settings)
     here.settings.write_bytes(b'a = 1\nb = "\xff"\n')
     with pytest.raises(NexusError, match="line 2: is not UTF-8"):
         read_values(here.settings)
 
 
-def test_a_pipe_in_place_of_the_file_is_told_and_never_opened(here: Places) -> None:
+def test_a_pipe_in_place_of_the_file_is_told_and_never_opened(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(here.config.parent))
     here.config.mkdir()
     os.mkfifo(here.settings)
-    for act in (lambda: read_values(here.settings), lambda: write_setting(here, "limits.max_steps", "5")):
+    for act in (lambda: read_values(here.settings), lambda: write_setting(here, "limits.max_steps", "5"), ledger_place):
         with pytest.raises(NexusError, match="is not a file"):
             act()
 

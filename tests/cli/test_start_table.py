@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.cli import app
-from nexus_cli.cli.start_table import ASKED, HELP, TABLE, read_rows
+from nexus_cli.cli.start_table import COMPLETED_BY, HELP, TABLE, read_rows
 from nexus_cli.commands import discover
 
 WRITE = "python tests/cli/test_start_table.py"
@@ -111,7 +111,7 @@ def test_the_table_has_what_is_declared() -> None:
 def test_every_value_that_a_verb_is_asked_for_is_that_of_a_verb() -> None:
     commands = set(re.findall(r"^\[(.*)\]$", Path(TABLE).read_text(encoding="utf-8"), re.MULTILINE)) - {HELP}
     values = {row[2] for command in commands for row in read_rows(command)}
-    asked = {value.removeprefix(ASKED) for value in values if value.startswith(ASKED)}
+    asked = {value.removeprefix(COMPLETED_BY) for value in values if value.startswith(COMPLETED_BY)}
     for noun, _, verb in (name.partition(" ") for name in asked):
         found = app.find_noun(noun)
         assert found and any(each.name == verb and callable(each.complete) for each in found.verbs), (noun, verb)

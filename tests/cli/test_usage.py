@@ -15,7 +15,7 @@ import pytest
 from search import sample
 
 from nexus_cli.cli import start_table
-from nexus_cli.cli.app import COMMANDS, build, list_verbs
+from nexus_cli.cli.app import COMMANDS, build, list_verbs, take_prompt
 from nexus_cli.cli.completion import complete_line
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.cli.start_table import HELP, read_block
@@ -255,6 +255,27 @@ def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
         os.close(controller)
         os.close(terminal)
     assert done.returncode == 2 and b"no terminal" in done.stderr and done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prompt", "others"),
+    [
+        (["fix the tests"], "fix the tests", []),
+        (["-m", "two words", "fix\nthe tests", "-q"], "fix\nthe tests", ["-m", "two words", "-q"]),
+        (["-C", "a b", "a b"], "a b", ["-C", "a b"]),
+        (["fix the tests", "undo"], "", ["fix the tests", "undo"]),
+        (["ask", "fix the tests"], "", ["ask", "fix the tests"]),
+        (["-C", "my folder"], "", ["-C", "my folder"]),
+        (["sesions"], "", ["sesions"]),
+    ],
+)
+def test_several_words_in_place_of_a_command_are_a_prompt(
+    arguments: list[str], prompt: str, others: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda descriptor: True)
+    assert take_prompt(arguments) == (prompt, others)
+    monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 0)
+    assert take_prompt(arguments) == ("", arguments)
 
 
 def test_piped_into_nexus_alone_it_is_ask(engine: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import time
@@ -293,6 +294,19 @@ def test_what_was_undone_before_an_error_is_reported(
     with pytest.raises(NexusError, match="nothing was undone: no space left on device"):
         context.run("rewind 2 both")
     assert shown(context).startswith("Undid turn 4: 1 file restored, 1 file removed.")
+
+
+def test_a_full_disk_before_the_first_undo_changes_nothing(
+    context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {path: path.read_bytes() for path in work.project.rglob("*") if path.is_file()}
+    monkeypatch.setattr(undo_files, "read_begun_undos", full)
+    with pytest.raises(NexusError, match="nothing was undone: no space left on device"):
+        context.run("rewind 2 both")
+    assert {path: path.read_bytes() for path in before} == before and not context.filled
 
 
 def test_a_stop_ends_after_a_turn_and_leaves_the_conversation(

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from nexus_cli.commands.skill import skill_guide
 from nexus_cli.commands.skill import skills_report as list_skills
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
-from nexus_cli.guides.skills import LONGEST_LINE, LONGEST_NAME, find_guides
+from nexus_cli.guides import skills
+from nexus_cli.guides.skills import LONGEST_LINE, LONGEST_NAME, GuideKind, find_guides
 from nexus_cli.text.front_matter import read_front_matter
 
 
@@ -116,6 +117,21 @@ def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) ->
     assert len(found.name) <= LONGEST_NAME
     assert not set(found.name) & set(" \n\u2028")
     assert len(found.description) <= LONGEST_LINE
+
+
+@pytest.mark.parametrize("kind", GuideKind)
+def test_guides_beyond_the_limit_of_a_folder_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: GuideKind
+) -> None:
+    monkeypatch.setattr(skills, "MOST", 2)
+    folder = places().config / kind.place
+    for name in "abcd":
+        path = folder / name / "SKILL.md" if kind == GuideKind.SKILL else folder / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {name}\ndescription: d\n---\nText.\n")
+    *read, limit = find_guides(tmp_path, kind)[0]
+    assert [guide.name for guide in read if not guide.problem] == ["a", "b"]
+    assert (limit.name, limit.problem) == ("c", f"{with_tilde(folder)} has more than 2 {kind}s; the rest are ignored")
 
 
 def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -207,3 +207,18 @@ def test_a_question_of_the_model_waits_for_the_terminal_that_returns(tmp_path: P
             again.send("1" + ENTER)
             again.wait_for("It is done.")
             assert "    > rebate" in map(str.rstrip, again.scrollback())
+
+
+@pytest.mark.matrix
+def test_a_closed_window_ends_the_client_alone(tmp_path: Path) -> None:
+    with project(tmp_path) as here, served(here, "auto") as url:
+        with Repl(here, "--connect", url, columns=100, rows=40) as one:
+            one.ready()
+            one.say("make it pass", ends=False)
+            one.wait_for("It is done.")
+            one.idle()
+            agent = next(word for line in one.scrollback() for word in line.split() if word.startswith("agent-"))
+            one.hang_up()
+            assert one.status() == 129
+        with Repl(here, "--connect", url, "-r", agent, columns=100, rows=40) as again:
+            again.wait_for("It is done.")

@@ -213,6 +213,27 @@ def test_a_search_of_titles_reaches_every_session_and_counts_those_beyond_its_li
     assert ledger.count_sessions("/p") == 6 and ledger.count_sessions("/elsewhere") == 0
 
 
+def test_the_keys_of_a_search_read_the_titles_once(
+    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info, asked, ask = make.new(ledger, front="chat"), list[str](), ledger.db._ask
+    ledger.log(info.id).append(make.user(1, "fix the login page"))
+
+    def counted(sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return ask(sql, values)
+
+    monkeypatch.setattr(ledger.db, "_ask", counted)
+    for words in ("f", "fi", "fix"):
+        assert [found.id for found in ledger.search_titles(words, "/p")[0]] == [info.id]
+        ledger.short_ids([info.id])
+    count = sum("WHERE key IN" not in sql for sql in asked)
+    assert count == 2 or ledger.db.is_shared, "the titles, and the ids"
+    later = make.new(ledger, front="chat")
+    ledger.log(later.id).append(make.user(1, "fix another page"))
+    assert [found.id for found in ledger.search_titles("fix", "/p")[0]] == [later.id, info.id]
+
+
 def test_runs_of_ask_are_kept_apart_and_found_when_asked_for(ledger: Ledger, make: SimpleNamespace) -> None:
     talk, run = make.new(ledger, front="chat"), make.new(ledger, front="ask")
     for info in (talk, run):
@@ -232,10 +253,23 @@ def test_a_short_id_is_the_end_of_the_id_and_names_one_session(ledger: Ledger, m
     assert short == [one[-6:] for one in ids], "made in one moment they have one beginning"
     assert [ledger.find_session(one.lower()).id for one in short] == ids
     for twin in ("7" * 20 + ids[0][-6:], ids[1][-6:] + "7" * 20):
-        ledger.db.run("UPDATE sessions SET id = ? WHERE id = ?", twin, make.new(ledger).id)
+        info = make.new(ledger)
+        with ledger.db.write():
+            ledger.db.run("UPDATE sessions SET id = ? WHERE id = ?", twin, info.id)
     assert ledger.short_ids(ids) == [ids[0], ids[1], short[2]], "the whole id where another has these characters"
     with pytest.raises(NexusError, match="matches 2 sessions"):
         ledger.find_session(short[0])
+
+
+def test_no_name_is_the_short_id_of_another_session(ledger: Ledger, make: SimpleNamespace) -> None:
+    first, second = (make.new(ledger).id for _ in range(2))
+    with pytest.raises(NexusError, match=f"the id of session {first} ends with this name"):
+        ledger.rename_session(second, first[-6:].lower())
+    ledger.rename_session(first, first[-6:])
+    assert ledger.find_session(first[-6:]).id == first
+    ledger.db.run("UPDATE sessions SET name = ? WHERE id = ?", first[-6:], second)
+    with pytest.raises(NexusError, match="matches 2 sessions"):
+        ledger.find_session(first[-6:])
 
 
 def test_a_worker_is_found_with_the_session_it_works_for_and_costs_that_one(

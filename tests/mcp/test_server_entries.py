@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,13 @@ def test_a_server_of_a_project_is_never_called_by_a_rule_for_a_personal_one(
     found = read_servers(home)
     assert theirs not in found.entries or found.entries[theirs].source == "personal"
     assert "other" in found.entries and any(theirs in line for line in found.problems)
+
+
+@pytest.mark.parametrize("name", ["config.toml", "mcp.json"])
+def test_a_pipe_in_place_of_a_personal_file_is_one_line(home: Path, name: str) -> None:
+    os.mkfifo(places().config / name)
+    (problem,) = read_servers(home).problems
+    assert problem == f"{places().config / name} cannot be read: is not a regular file"
 
 
 def test_while_a_personal_file_is_broken_no_server_of_a_project_counts(home: Path) -> None:

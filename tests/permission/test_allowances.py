@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -177,6 +178,23 @@ def test_what_the_person_allowed_in_the_step_runs_before_a_no_stops_the_turn(pro
     assert outcome.exit == 3 and {path.name for path in project.iterdir()} == {".git", "a", "c"}
     _, outcome = say(session, "go on")
     assert outcome.ok, "the refusal is in the window, and the person's next words are the request"
+
+
+def test_a_new_file_beside_a_job_is_asked_about_together_with_the_other_calls(project: Path) -> None:
+    together = list[int]()
+
+    class Slow(Person):
+        async def ask(self, question: Question) -> Any:
+            self.asked.append(question)
+            for _ in range(9):
+                await asyncio.sleep(0)
+            together.append(len(self.asked))
+            return Deny("no")
+
+    write: Call = ("write_file", {"path": "b", "content": "b\n"})
+    job: Call = ("bash", {"command": "touch c", "background": True})
+    say(opened(project, [run("touch a"), write, job], person=Slow()), "go")
+    assert together == [3, 3, 3]
 
 
 def planning(

@@ -287,7 +287,7 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
     if option not in ("max_iterations", "timeout"):
         mine: Any = {option: int(value)}
         mine = outcome(limits=Limits(**mine))
-        assert mine == f"Continue with a higher --{option.replace('_', '-')}"
+        assert mine == f"Use a higher --{option.replace('_', '-')}"
 
 
 @pytest.mark.matrix

@@ -60,8 +60,13 @@ def test_a_record_that_cannot_be_read_is_told_in_one_line(tmp_path: Path) -> Non
     assert "trust.json cannot be read: Is a directory; no project is trusted" in trust
     assert "plugins.json cannot be read: it is not a record of nexus; no plugin is in effect" in plugins
     TRUST_RECORD.path.rmdir()
+    TRUST_RECORD.path.write_text('{"projects": {"/a": ' + "[" * 5000)
+    assert "it is not a record of nexus" in describe_problems()[0]
+    TRUST_RECORD.path.unlink()
     os.mkfifo(TRUST_RECORD.path)
-    assert "trust.json cannot be read: it is a pipe; no project is trusted" in describe_problems()[0], "it waits"
+    assert "trust.json cannot be read: is not a regular file; no project is trusted" in describe_problems()[0], (
+        "it waits"
+    )
 
 
 def test_a_server_has_the_name_that_rules_and_agents_of_claude_code_use(tmp_path: Path) -> None:

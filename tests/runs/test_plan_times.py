@@ -270,6 +270,8 @@ def test_many_missed_times_are_counted_to_a_bound_and_few_days_are_listed(monkey
         counted, latest = CronTimes.of(cron, zone).count(at(since, zone), now)
         assert counted == MOST_COUNTED + 1 and 0 < len(listed) < most, "of 10,000 and 1,461 days"
         assert utc(latest)[:10] == "2026-11-21"
+    yearly = CronTimes.of("@yearly", zone)
+    assert yearly.count(at("1999-01-01T00:00", zone), now) == (28, at("2026-01-01T00:00", zone)), "not of ten years"
 
 
 def test_durations_are_read() -> None:

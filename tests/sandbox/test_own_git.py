@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import textwrap
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.sandbox import git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError
+from nexus_cli.sandbox.git_settings import MOST_NAMED, find_named
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.sandbox.probe import find_backend
@@ -432,3 +434,14 @@ def test_git_runs_in_a_repository_of_another_user(backend: Backend, project: Pat
         os.chown(path, 54321, 54321, follow_symlinks=False)
     assert own(project).run("status", "--porcelain") == b""
     assert own(project).start("cat-file", "--batch").communicate(b"HEAD:file\n")[0].endswith(b"text\n\n")
+
+
+def test_of_many_users_that_a_configuration_names_few_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[str] = []
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: looked_for.append(name) or {}[name])
+    (tmp_path / "named").write_text("")
+    (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
+    assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]
+    assert len(looked_for) == MOST_NAMED

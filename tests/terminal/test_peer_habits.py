@@ -91,3 +91,18 @@ def test_from_codex(repl: Opens) -> None:
     habit(made, "/new" + ENTER, "Previous session: /resume")
     made.send("/quit" + ENTER)
     assert made.status() == 0
+
+
+@pytest.mark.matrix
+def test_a_prompt_in_place_of_a_command_starts_a_session_with_it(repl: Opens) -> None:
+    made = repl(["That is a shop.", "It sells."], files=FILES, arguments=("--allow", "ask", "what is @shop.py", "-q"))
+    made.wait_for("That is a shop.")
+    made.idle()
+    assert SHOP in sent(made)
+    made.send("/exit" + ENTER)
+    assert made.status() == 0
+    again = repl(at=made.place, arguments=("-c", "and what does it sell?"))
+    again.wait_for("It sells.")
+    assert sent(again).endswith("and what does it sell?") and len(again.server.requests) == 2
+    again.send("/exit" + ENTER)
+    assert again.status() == 0

@@ -104,9 +104,11 @@ def test_files_and_images_of_this_machine_go_along(served: Any, repl: Opens) -> 
     newest = str(here.server.requests[-1].body["messages"][-1])
     assert "only here" in newest and base64.b64encode(RED).decode() in newest
     made.idle()
-    again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
-    again.wait_for("seen")
+    again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made), "what else is there?"))
+    again.requested(2)
+    again.idle()
     assert "look at @notes.txt and @red.png" in again.text and "only here" not in again.text
+    assert "what else is there?" in str(here.server.requests[-1].body["messages"][-1])
 
 
 def test_another_terminal_sees_a_turn_that_runs_and_leaving_does_not_stop_it(served: Any, repl: Opens) -> None:

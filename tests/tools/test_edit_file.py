@@ -230,7 +230,10 @@ def test_an_edit_that_means_nothing_is_refused(desk: Any, edits: list[dict[str, 
         (b"a\nb", _edit("b", "b\r\n"), b"a\nb\n"),
         (b"\xef\xbb\xbfa\n", _edit("a", "\ufeffb"), b"\xef\xbb\xbfb\n"),
         (b"\xef\xbb\xbfa\nb\n", _edit("\ufeffa", "\ufeffb"), b"\xef\xbb\xbfb\nb\n"),
-        (b"a\nb\n", _edit("b", "\ufeffc"), b"a\nc\n"),
+        (b"a\nb\n", _edit("b", "\ufeffc"), b"a\n\xef\xbb\xbfc\n"),
+        (b"a\nb\n", _edit("a", "\ufeffa"), b"\xef\xbb\xbfa\nb\n"),
+        (b"\xef\xbb\xbf\xef\xbb\xbfa\nb\n", _edit("b", "c"), b"\xef\xbb\xbf\xef\xbb\xbfa\nc\n"),
+        (b"a\n", _edit("", "\ufeffb"), b"a\n\xef\xbb\xbfb\n"),
         (b"a\n\xef\xbb\xbfb\n", _edit("\ufeffb", "c"), b"a\nc\n"),
         ("\ufeffa\nb\n".encode("utf-16-le"), _edit("a\n", "\ufeffc\n"), "\ufeffc\nb\n".encode("utf-16-le")),
         (b"a\r\nb", _edit("b", "b\n"), b"a\r\nb\r\n"),
@@ -323,6 +326,13 @@ def test_of_characters_that_only_look_alike_the_error_says_so_and_nothing_is_edi
     error = desk.run("edit_file", path="a", edits=[_edit(old, "new")]).error
     assert "only characters that look alike differ" in error, error
     assert path.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize(("text", "old"), [("x = f(a, b)", "f(a,  b)"), ("x = f(a,\tb) + 1", "f(a, b)")])
+def test_of_a_part_of_a_line_that_differs_in_blanks_the_error_says_so(text: str, old: str) -> None:
+    with pytest.raises(ToolError) as told:
+        apply_edits(text, [ExactEdit(old, "n")], StopFlag())
+    assert "(only white space differs). Quote" in str(told.value)
 
 
 def test_texts_that_differ_in_more_are_not_called_alike() -> None:

@@ -215,7 +215,8 @@ def test_every_call_has_one_result_that_is_no_bug(tool: Tool, place: Path) -> No
         assert tool.name in names
         given = {event.call.id: event.result for event in events if isinstance(event, ToolResultEvent)}
         results = [given[event.call.id] for event in events if isinstance(event, ToolCallEvent)]
-        results = results or list(given.values())  # the same call came so often that none was run
+        if len(results) < len(given):  # a call behind one that waits, or that came too often, is not begun
+            results = list(given.values())
         end = events[-1]
         assert isinstance(end, TurnEnd) and (end.outcome.error or {}).get("kind") != "internal", end
         assert len(results) == len(texts) == len(given)

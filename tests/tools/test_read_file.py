@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -388,7 +389,7 @@ def test_a_pdf_that_blows_up_or_never_ends_is_stopped(desk: Any, monkeypatch: py
 def test_a_notebook_of_too_many_values_is_read_as_text_and_says_so(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("many.ipynb", '{"cells":[' + ",\n".join(["{}"] * 2_000_000) + "]}")
     parsed: list[int] = []
-    monkeypatch.setattr(read_file, "read_notebook", lambda text, *_: parsed.append(len(text)))
+    monkeypatch.setattr(documents, "json", SimpleNamespace(loads=lambda text: parsed.append(len(text))))
     result = desk.run("read_file", path="many.ipynb", limit=2)
     assert result.output.startswith(
         "[the JSON of a notebook that is too large to show its cells; lines 1-2 of 2000000]"

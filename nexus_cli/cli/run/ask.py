@@ -163,32 +163,34 @@ class PromptReader:
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""
-        found = Attachments([self._words])
+        attached = Attachments([self._words])
         if self._files:
             from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
             read = read_attachment(name, f"--file {name}", timeout=self._timeout, tell=self._tell)
-            found.add(read)
+            attached.add(read)
             self.inputs.append((f"--file {name}", read.block))
         if "@" in self._words and not self._words.startswith("/"):
             from nexus_cli.ui.input.attached_files import list_mentioned_files  # noqa: PLC0415  (few prompts have an @)
 
             for name in list_mentioned_files(self._words):
-                found.notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
+                attached.notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
             if piped.notice:
-                found.notices.append(piped.notice)
-            found.uncounted += piped.uncounted
+                attached.notices.append(piped.notice)
+            attached.uncounted += piped.uncounted
             if self._from_stdin:
-                found.blocks[0] = piped.text.strip("\n")
+                attached.blocks[0] = piped.text.strip("\n")
             else:
-                found.blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+                attached.blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
             self.inputs.append(("stdin", piped.text))
         if self._words:
             self.inputs.append(("the prompt", self._words))
-        text = "\n\n".join(block for block in found.blocks if block.strip())
-        source = "stdin" if self._from_stdin and found.blocks[0] else "person"
+        text = "\n\n".join(block for block in attached.blocks if block.strip())
+        source = "stdin" if self._from_stdin and attached.blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)
-        parts, files = tuple(found.parts), tuple(found.files)
-        return Trigger(text, source, parts, files, found.uncounted, expands=calls, schema=self.schema), found.notices
+        parts, files = tuple(attached.parts), tuple(attached.files)
+        return Trigger(
+            text, source, parts, files, attached.uncounted, expands=calls, schema=self.schema
+        ), attached.notices

@@ -22,20 +22,20 @@ def drive_run(source: Source, run: Run) -> Report[RunReport]:
     ledger = source.ledger
     lines = None if source.is_json else make_lines()
 
-    def make(**shown: Any) -> Runner:
+    def make(**callbacks: Any) -> Runner:
         from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-        return Runner(ledger, person=make_approver(lines.progress.err if lines else Stream(2)), **shown)
+        return Runner(ledger, person=make_approver(lines.progress.err if lines else Stream(2)), **callbacks)
 
     _, cut, stopped = drive_runs(ledger, make, run.key, lines)
     now = ledger.runs.get(run.key)
-    done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
+    outcome = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
-        done = "continues in the process that has its session open"
+        outcome = "continues in the process that has its session open"
     failed = EXIT_STATUS["limit"] if run.key in cut else 1
-    status = {FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
+    status = {FAILED: failed, WAITING: 0 if outcome else EXIT_STATUS["waiting"]}.get(now.state, 0)
     status = stopped if stopped and not now.has_ended else status
-    return Report("run", run_report(ledger, now, done), status=status)
+    return Report("run", run_report(ledger, now, outcome), status=status)
 
 
 def make_approver(err: Writable) -> Approver | None:

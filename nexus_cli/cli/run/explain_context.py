@@ -34,8 +34,8 @@ class ContextExplainer:
             return
         plan = event.plan
         if plan["epoch"] == self._epoch:
-            told = (section for section in plan["sections"] if section["layer"] == "event")
-            lines = [brief(plan), *map(_section, told)]
+            event_sections = (section for section in plan["sections"] if section["layer"] == "event")
+            lines = [brief(plan), *map(_section, event_sections)]
         else:
             self._epoch = plan["epoch"]
             lines = plan_lines(plan, to_json_value(list(map(DropObject, self._drops()[-MAX_DROPS:]))))
@@ -70,6 +70,6 @@ def brief(plan: JsonObject) -> str:
 
 
 def _section(section: JsonObject) -> str:
-    whole = "text read" if section.get("unread_bytes") else "full text"
-    drop = f" ({whole}: {section['drop']})" if section.get("drop") else ""
+    label = "text read" if section.get("unread_bytes") else "full text"
+    drop = f" ({label}: {section['drop']})" if section.get("drop") else ""
     return f"{section['layer']} {section['id']}: {section.get('reason') or section['form']}{drop}"

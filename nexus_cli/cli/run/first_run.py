@@ -32,7 +32,7 @@ from nexus_cli.ui.print.stream import Writable
 TRIES = 3
 """Invalid answers to one question before the setup is cancelled."""
 MOST_COLUMNS = 88
-SHOWN = 20
+MOST_MODELS = 20
 """Most models listed: a server may have hundreds, and any name can be typed."""
 LONGEST = 200
 """Most characters of a model's name."""
@@ -109,13 +109,13 @@ class FirstRun:
         ]
         self._put_table(Table({"": 0, " ": 1, "  ": 2}, rows, headed=False))
         self._say("Other ways:")
-        ways = [
+        alternatives = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
             f"set a key in the environment: export {key_variable(providers[0])}=...",
             "start with any other model supported by litellm: nexus --model PROVIDER/NAME",
         ]
-        self._put(*paragraphs(ways, "    ", "  - "))
+        self._put(*paragraphs(alternatives, "    ", "  - "))
         name = self._ask("Provider", providers[0], lambda text: _parse_provider(text, providers))
         if not store_typed_key(name, self._ask_hidden, self._say):
             raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
@@ -131,9 +131,9 @@ class FirstRun:
 
     def _model(self, models: Sequence[JsonObject]) -> str:
         self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
-        self._put_table(_list_models(models[:SHOWN]))
-        if len(models) > SHOWN:
-            self._put(Paragraph(f"and {len(models) - SHOWN} more: `nexus model list`", "  "))
+        self._put_table(_list_models(models[:MOST_MODELS]))
+        if len(models) > MOST_MODELS:
+            self._put(Paragraph(f"and {len(models) - MOST_MODELS} more: `nexus model list`", "  "))
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[JsonObject]) -> str:
@@ -141,8 +141,8 @@ class FirstRun:
             return numbered
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
-            what = repr(cut_line(text, 20))
-            raise UsageError(what, "not a valid model name", "Use the form PROVIDER/MODEL")
+            subject = repr(cut_line(text, 20))
+            raise UsageError(subject, "not a valid model name", "Use the form PROVIDER/MODEL")
         matching = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
         if len(matching) == 1:
             return matching[0]

@@ -80,10 +80,10 @@ class MapBudget:
             yield None
             return
         async with self._turnstile:
-            share = self._left(self._limit) / max(1, self._jobs - len(self._reserved))
+            share = self._subtract_spent(self._limit) / max(1, self._jobs - len(self._reserved))
             if alone or share <= 2 * self._dearest:
                 await self._idle.wait()
-                share = self._left(self._limit)
+                share = self._subtract_spent(self._limit)
             share = max(share, LEAST)
             self._reserved.append(share)
             self._idle.clear()
@@ -94,7 +94,7 @@ class MapBudget:
             if not self._reserved:
                 self._idle.set()
 
-    def _left(self, limit: float) -> float:
+    def _subtract_spent(self, limit: float) -> float:
         return limit - self._spent - sum(self._reserved)
 
     def spend(self, cost: float | None) -> None:
@@ -234,7 +234,7 @@ class _Map:
         self._stopped = False
         self._finished = self._failed = self._failures = 0
         self._error = ""
-        self._told: set[str] = set()
+        self._shown_notices: set[str] = set()
 
     async def run(self, out: Stream) -> int:
         """Run the items and return the exit status."""
@@ -305,8 +305,8 @@ class _Map:
     def _tell(self, notices: list[str], item: str = "") -> None:
         """Print notices, each once, also if it is about several items: then it names the first."""
         for notice in notices:
-            if not self._run.shared.quiet and notice not in self._told and len(self._told) < NOTICES:
-                self._told.add(notice)
+            if not self._run.shared.quiet and notice not in self._shown_notices and len(self._shown_notices) < NOTICES:
+                self._shown_notices.add(notice)
                 write_stderr_line(f"nexus: {_name_item(item, notice) if item else notice}")
 
     def _stop(self) -> None:
@@ -350,15 +350,19 @@ class _Map:
         elif self._budget.error is not None:
             self._finish([number], "", _failed(item, self._budget.error))
         else:
-            same = self._running[key] = [number]
+            numbers_of_key = self._running[key] = [number]
             try:
                 line = await self._ask(key, item, trigger)
             finally:
-                self._running = {one: numbers for one, numbers in self._running.items() if numbers is not same}
+                self._running = {
+                    running_key: numbers
+                    for running_key, numbers in self._running.items()
+                    if numbers is not numbers_of_key
+                }
             if line is not None:
                 key = self._changed_keys.pop(key, key)
                 self._journal.add(key, line)
-                self._finish(sorted(same), key, line)
+                self._finish(sorted(numbers_of_key), key, line)
 
     async def _read(self, item: str) -> tuple[Trigger, str]:
         """Return the message of an item, and a notice about its file. Raises `UsageError` if that cannot be read."""
@@ -417,8 +421,8 @@ class _Map:
         error = outcome.error
         self._failures = self._failures + 1 if error and error["kind"] in TEMPORARY else 0
         if error and (error["kind"] in FATAL or self._failures >= MOST_FAILURES):
-            what, _, why = error["message"].partition(": ")
-            raise NexusError(error["kind"], what, why, error["hint"])
+            subject, _, why = error["message"].partition(": ")
+            raise NexusError(error["kind"], subject, why, error["hint"])
         return {
             "item": item,
             "ok": outcome.ok,
@@ -431,12 +435,12 @@ class _Map:
     @asynccontextmanager
     async def _warm_up(self) -> AsyncIterator[Callable[[], None]]:
         """Wait while another item warms the cache; yield what to call when the reply begins."""
-        held = not self._is_warm and await self._warming.acquire()
+        is_locked = not self._is_warm and await self._warming.acquire()
 
         def release() -> None:
-            nonlocal held
-            if held:
-                held = False
+            nonlocal is_locked
+            if is_locked:
+                is_locked = False
                 self._warming.release()
 
         def note_reply() -> None:

@@ -58,8 +58,9 @@ RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 
 
-def run_repl(shared: SharedOptions) -> int:
-    """Run the REPL and return the exit status. Raises `NexusError` for errors before the session exists."""
+def run_repl(shared: SharedOptions, first: str = "") -> int:
+    """Run the REPL and return the exit status; `first` is sent at the start. Raises `NexusError` for errors before the
+    session exists."""
     shared.check()
     picks = shared.resume == PICK
     shared = replace(shared, resume="") if picks else shared
@@ -74,7 +75,7 @@ def run_repl(shared: SharedOptions) -> int:
         if os.isatty(0) and chosen.model and not shared.no_save:
             offer_login(chosen.model)
         options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
-        return _ReplRun(shared, options, settings, work, "/resume" if picks else "").run()
+        return _ReplRun(shared, options, settings, work, "/resume" if picks else first).run()
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
@@ -91,12 +92,12 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
 
 
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
-    here = project_root(folder)
-    loaded = load_settings_in(here)
-    named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
-    if is_first_run(places()) and not (named or shared.no_save):  # a session to resume has its model
+    project = project_root(folder)
+    loaded = load_settings_in(project)
+    model_or_session = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
+    if is_first_run(places()) and not (model_or_session or shared.no_save):  # a session to resume has its model
         FirstRun(loaded.settings, QuietStream(1), read_line).run()
-        loaded = load_settings_in(here)
+        loaded = load_settings_in(project)
     return loaded.settings
 
 
@@ -121,13 +122,13 @@ class _ReplRun:
     def __init__(
         self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str
     ) -> None:
-        """Initialize; `first` is a slash command to run at the start."""
+        """Initialize; `first` is a message or a slash command to submit at the start."""
         self._shared = shared
         self._work = work
         self._first = first
         self._options = options
         self._settings = settings
-        self._made = TerminalView(
+        self._view = TerminalView(
             settings, options.cwd, lambda: self._backend.commands, lambda: self._backend, save=options.save
         )
         self._away: list[str] = []
@@ -137,7 +138,7 @@ class _ReplRun:
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        view, approver = self._made, self._made.make_approver()
+        view, approver = self._view, self._view.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         self._away = _tell_away(session)  # at once: the opening has asked for runs
         # Terminals open links to files on their own machine, so there are none over SSH.
@@ -149,7 +150,7 @@ class _ReplRun:
 
         raw = QuietStream(1).write
         backend = LocalSession(session, self._options, self._settings, reopen, raw)
-        backend.leaves_unchosen = bool(self._first)
+        backend.leaves_unchosen = self._first == "/resume"
         self._backend = backend
         repl = view.make_repl(backend, folder)
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
@@ -213,7 +214,7 @@ class _ReplRun:
         if not self._shared.quiet:
             added = session.dispatcher.permission.added
             folders = " + ".join([self._work.describe(), *map(with_tilde, added)])
-            keys = "" if self._made.is_dumb else "? keys, "
+            keys = "" if self._view.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {folders}\n{keys}/help commands, Ctrl+D exits")
         repl.show_notices((*self._work.notices, *session.take_notices()))
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
@@ -236,7 +237,7 @@ class _ReplRun:
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-                os.write(1, b"" if self._made.is_dumb else RESET_TERMINAL)
+                os.write(1, b"" if self._view.is_dumb else RESET_TERMINAL)
 
 
 def _tell_away(session: Session) -> list[str]:

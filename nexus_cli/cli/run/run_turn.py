@@ -190,8 +190,8 @@ class AskTurn:
             with suppress(NexusError):  # removed meanwhile, or `diff` reports it
                 record = find_worktree_of(self._session.dispatcher.project_root, worker["worktree"])
                 if list_unapplied(record).paths:
-                    ways = "to review them: nexus worktree diff {0}; to apply them: nexus worktree apply {0}"
-                    line = f"the changes of worker {worker['id']} were not applied; {ways.format(record.name)}"
+                    hint = "to review them: nexus worktree diff {0}; to apply them: nexus worktree apply {0}"
+                    line = f"the changes of worker {worker['id']} were not applied; {hint.format(record.name)}"
                     self._remarks.print_notice(line)
 
     def _cancel(self) -> None:

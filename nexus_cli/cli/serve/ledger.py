@@ -140,14 +140,14 @@ def _share_all(ledger: Ledger, project: str, role: str) -> str:
         " UNION SELECT owner FROM project_members WHERE project = ?1 ORDER BY 1",
         project,
     )
-    others = [str(row[0]) for row in rows if row[0] != role]
+    peers = [str(row[0]) for row in rows if row[0] != role]
     with ledger.db.write():
-        for role_name in (role, *others):
+        for role_name in (role, *peers):
             for owner in _people_of(ledger, role_name):
-                for other in (role, *others):
-                    _insert_share(ledger, project, other, owner)
-    if others:
-        return f"{', '.join((role, *others[:-1]))} and {others[-1]} can now see each other's sessions of {project}."
+                for viewer in (role, *peers):
+                    _insert_share(ledger, project, viewer, owner)
+    if peers:
+        return f"{', '.join((role, *peers[:-1]))} and {peers[-1]} can now see each other's sessions of {project}."
     if _people_of(ledger, role) == [role]:
         return f"Nothing was shared: nobody else has worked in {project}."
     return f"The members of {role} can now see each other's sessions of {project}."

@@ -19,6 +19,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.rpc.jsonrpc import IN_USE, INVALID_PARAMS
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 OF_NEW = {"--model", "--cd", "--recipe", "--allow"}
 """Options of an agent that is not open yet."""
-TAKEN = {*OF_NEW, "--resume", "--quiet", "--verbose"}
+ACCEPTED = {*OF_NEW, "--resume", "--quiet", "--verbose"}
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
@@ -35,11 +36,14 @@ WITHOUT_SERVER = (
 )
 
 
-def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
-    """Run the REPL with a new agent, or with the agent or session that --resume names; return the exit status."""
+def run_remote(url: str, token_file: str, shared: SharedOptions, first: str) -> int:
+    """Run the REPL with a new agent, or with the agent or session that --resume names; return the exit status. `first`
+    is sent at the start."""
     shared.check()
-    if others := [option for option in shared.given if option not in TAKEN]:
-        raise UsageError(f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
+    if refused_flags := [option for option in shared.given_flags if option not in ACCEPTED]:
+        raise UsageError(
+            f"{refused_flags[0]} and --connect", "the session runs on the server", f"Omit {refused_flags[0]}"
+        )
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("no terminal", "--connect requires a terminal", "Programs can use `nexus_cli.client`")
     refuse_bad_url(url)
@@ -50,7 +54,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         error.hint += other_way
         raise
     try:
-        return run_in_loop(_run(url, token, shared))
+        return run_in_loop(_run(url, token, shared, first))
     except CallError as error:
         raise UsageError(url, str(error), "See `nexus serve --help`") from error
     except ConnectionError as error:
@@ -61,7 +65,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         return 128 + signal.SIGHUP  # the window was closed
 
 
-async def _run(url: str, token: str, shared: SharedOptions) -> int:
+async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
     """Run until the person leaves; return the exit status."""
     folder = Path.cwd()
     IS_CLIENT.set(True)
@@ -81,6 +85,8 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             backend.watch()
             backend.read_own_commands()
             reading = asyncio.create_task(backend.read_events())
+            if first:
+                asyncio.get_running_loop().call_soon(repl.submit, TypedMessage(first, first))
             try:
                 await repl.run()
             finally:
@@ -101,24 +107,24 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
 async def _find_agent(client: Client, shared: SharedOptions) -> str:
     """Return the id of the agent that --resume names, or of a new one, which continues the session that it names.
     Raises `NexusError` if it names neither, or a session that is in use."""
-    wanted = shared.resume
-    own = [option for option in shared.given if option in OF_NEW]
-    agents = [row["agent_id"] for row in await client.list_agents()] if wanted else []
-    if wanted in agents and own:
-        raise UsageError(f"{own[0]} and --resume {wanted}", "this agent is open", f"Omit {own[0]}")
-    if wanted in agents:
-        return wanted
+    resumed_name = shared.resume
+    own = [option for option in shared.given_flags if option in OF_NEW]
+    agents = [row["agent_id"] for row in await client.list_agents()] if resumed_name else []
+    if resumed_name in agents and own:
+        raise UsageError(f"{own[0]} and --resume {resumed_name}", "this agent is open", f"Omit {own[0]}")
+    if resumed_name in agents:
+        return resumed_name
     options = {
         "model": shared.model or None,
         "allow": shared.allow or None,
         "cwd": shared.directory or None,
         "recipe": shared.recipe or None,
-        "session": wanted or None,
+        "session": resumed_name or None,
     }
     try:
-        agent = await _create_agent(client, options, joins=bool(wanted and not own))
+        agent = await _create_agent(client, options, joins=bool(resumed_name and not own))
     except CallError as error:
-        if not (wanted and error.data):
+        if not (resumed_name and error.data):
             raise
         refusal = NexusError.of(error.data)
         if error.code == IN_USE and own:

@@ -76,24 +76,28 @@ def import_program(
         "sessions": None,
     }
     if both or not sessions:
-        _import_setup(source, value, home, count, dry_run=dry_run, yes=yes, both=both)
+        _import_setup(source, value, home, count, dry_run=dry_run, yes=yes, with_sessions=both)
     if sessions or (both and count):
         _import_sessions(source, value, home, dry_run)
     return Report("", value)
 
 
 def _import_setup(
-    source: Source, value: ImportReport, home: Path, count: int, *, dry_run: bool, yes: bool, both: bool
+    source: Source, value: ImportReport, home: Path, count: int, *, dry_run: bool, yes: bool, with_sessions: bool
 ) -> None:
-    """Take over the settings; name the command for the `count` sessions unless `both` are imported."""
+    """Import the settings; without `with_sessions`, name the command for the `count` sessions."""
     program = value["program"]
     setup = SETUPS[program](home)
-    there = f"To import its {plural(count, 'session')}: nexus import {program} --sessions" if count and not both else ""
+    sessions_hint = (
+        f"To import its {plural(count, 'session')}: nexus import {program} --sessions"
+        if count and not with_sessions
+        else ""
+    )
     if not (setup.files or setup.lost or setup.in_place):
-        if both and count:
+        if with_sessions and count:
             return
         why = f"{home} has no settings to import" if count else f"{home} has no files to import"
-        raise UsageError(f"nothing to import from {program}", why, there or "See `nexus docs moving`")
+        raise UsageError(f"nothing to import from {program}", why, sessions_hint or "See `nexus docs moving`")
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda subject, answers: MINE
     )
@@ -103,12 +107,12 @@ def _import_setup(
     _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
     _print_lines(source, "Already used by nexus:", setup.in_place)
     if not plan.changes:
-        _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
+        _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {sessions_hint}".rstrip())
         return
     if not (source.confirm or yes or dry_run):
         raise refuse_without_terminal()
     value["files"] = [_write(source, change, dry_run=dry_run, yes=yes) for change in plan.changes]
-    _print_wrapped(source, there)
+    _print_wrapped(source, sessions_hint)
 
 
 def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) -> ImportedFile:

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from nexus_cli.commands.verb import Act, Authority, Source, Verb, report_act
+from nexus_cli.config.load_settings import read_settings_text
 from nexus_cli.config.paths import Places, places
 from nexus_cli.config.settings_file import (
     lock_settings,
-    read_settings_text,
     replace_settings,
     replace_settings_text,
     require_unchanged,

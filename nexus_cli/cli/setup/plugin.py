@@ -112,8 +112,8 @@ def _accept(
         source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named_source.commit else ''}")
     else:
         asking = [key for key in states if key not in active_keys]
-        shown = plugin_object(plugin, place.text, states, problems)
-        chosen = _choose(source, shown, asking, diff, accept_all, yes)
+        plugin_value = plugin_object(plugin, place.text, states, problems)
+        chosen = _choose(source, plugin_value, asking, diff, accept_all, yes)
         if not [*active_keys, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
@@ -127,9 +127,11 @@ def _accept(
 def _try_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
     """Return the reasons that items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
     hashes = {key: item.sha256 for key, item in plugin.items.items()}
-    others = [installed_plugin for installed_plugin in installed_plugins() if installed_plugin.name != plugin.name]
+    other_plugins = [
+        installed_plugin for installed_plugin in installed_plugins() if installed_plugin.name != plugin.name
+    ]
     candidate = InstalledPlugin(plugin.name, PluginSource(""), hashes, plugin)
-    plugins = sorted([*others, candidate], key=lambda installed_plugin: installed_plugin.name)
+    plugins = sorted([*other_plugins, candidate], key=lambda installed_plugin: installed_plugin.name)
     return find_problems(plugins, cwd)[plugin.name]
 
 
@@ -142,15 +144,15 @@ def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
 
 def _choose(
     source: Source,
-    shown: PluginObject,
+    plugin_value: PluginObject,
     asking: Sequence[str],
     diff: str,
     accept_all: bool,
     yes: Sequence[str],
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
-    states = {f"{item['kind']} {item['name']}": item["state"] for item in shown["items"]}
-    value: JsonDict = {"version": 1, "plugins": [shown], "diff": diff}
+    states = {f"{item['kind']} {item['name']}": item["state"] for item in plugin_value["items"]}
+    value: JsonDict = {"version": 1, "plugins": [plugin_value], "diff": diff}
     if source.confirm and len(asking) > 1 and not (accept_all or yes):
         value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):
@@ -168,7 +170,7 @@ def _choose(
         why = "the items need your approval, but stdin is not a terminal"
         hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
-        raise UsageError(f"plugin {shown['name']} {failed}", why, hint)
+        raise UsageError(f"plugin {plugin_value['name']} {failed}", why, hint)
     if len(asking) == 1:
         return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
     return [asking[place] for place in choose_several("Accept which?", len(asking))]

@@ -64,7 +64,7 @@ class ScriptedModel:
     def _measure(self, request: Request, reply: Script) -> Usage:
         """Return the tokens of a request and its reply; what begins as the request before it counts as cached."""
         encoded_parts = [json.dumps(part) for part in (request.tools, *request.messages)]
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(encoded_parts, self._sent, strict=False))
-        cached = sum(brief_count(part) for part, _ in same)
+        common_pairs = takewhile(lambda pair: pair[0] == pair[1], zip(encoded_parts, self._sent, strict=False))
+        cached = sum(brief_count(part) for part, _ in common_pairs)
         self._sent = encoded_parts
         return Usage(sum(map(brief_count, encoded_parts)), brief_count(json.dumps(reply)), cached)

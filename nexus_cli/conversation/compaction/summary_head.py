@@ -27,6 +27,7 @@ from nexus_cli.text.untrusted_text import named_drops, neutralize
 RULED = "What the person laid down, word for word; later words win over earlier ones:"
 PERSON_WORDS_TITLE = "What the person said in them, word for word:"
 NOTHING_ELSE = "[In these messages the person said nothing else.]"
+NOTHING = "[In these messages the person said nothing.]"
 OTHERS_WORDS_TITLE = "What others said in them, word for word (a program, a model, other members; not the person):"
 ANSWERED = "What the assistant said last in its turns, word for word:"
 _ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
@@ -111,10 +112,9 @@ def quote_rules(rules: Sequence[Quote]) -> str:
 def quote_words(
     chosen: Sequence[Quote], others_messages: Collection[int], gaps: Sequence[str] = (), end: str = ""
 ) -> str:
-    """Quote the person's words, then those of others, each under their title."""
-    own_words = _quotations(
-        PERSON_WORDS_TITLE, [quote for quote in chosen if quote.entry not in others_messages], gaps, end
-    )
+    """Quote the person's words, then those of others, each under their title; `NOTHING` alone needs none."""
+    own = [quote for quote in chosen if quote.entry not in others_messages]
+    own_words = f"\n\n{NOTHING}" if end == NOTHING else _quotations(PERSON_WORDS_TITLE, own, gaps, end)
     return own_words + _quotations(OTHERS_WORDS_TITLE, [quote for quote in chosen if quote.entry in others_messages])
 
 
@@ -143,7 +143,8 @@ def head(
         notes += BUT.format(format_ranges(more.unseen))
     notes += f'. The originals: recall("{drop_id}").]' if more.recalls else ".]"
     notes += f"\n\n{rules}" if (rules := quote_rules(more.rules)) else ""
-    end = "" if more.words.missing or more.words.cut else NOTHING_ELSE
+    has_words = bool(rules or any(quote.entry not in more.others_messages for quote in chosen.quotes))
+    end = "" if more.words.missing or more.words.cut else NOTHING_ELSE if has_words else NOTHING
     notes += quote_words(chosen.quotes, more.others_messages, _gaps(more.words, "message", drop_id, more.recalls), end)
     notes += _quotations(ANSWERED, chosen.answers, _gaps(more.answers, "answer", drop_id, more.recalls))
     known_drops = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}

@@ -402,7 +402,7 @@ class CallDecider:
             tool = self.registry.get(call.name)
             if tool is None or call.id in step.answered or (fails and tool.needs_edits):
                 continue
-            if begins_job and tool.reads is Reads.STATE and call is not first:  # perhaps for the address of that job
+            if begins_job and call is not first and tool.reaches and tool.reads is Reads.STATE:  # perhaps that job
                 continue
             outcome = await self._question(call, tool)
             if isinstance(outcome, CallQuestion):

@@ -12,7 +12,7 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -82,10 +82,8 @@ class _State:
     """Number of edits so far of files that it looks at."""
     pending: dict[tuple[str, ...], None] = field(default_factory=dict)
     """The edited groups that it has to look at."""
-    work: asyncio.Task[None] | None = None
-    """The look before edits."""
-    reports: asyncio.Task[None] | None = None
-    """The looks after edits."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the look that runs: one at a time, in the order of the edits."""
     is_slow: bool = False
     """True if its last look took longer than `PATIENCE`."""
     is_late_told: bool = False
@@ -128,6 +126,7 @@ class EditChecks:
         self._states: dict[EditCheck, _State] = {}
         self._edited: dict[str, None] = {}
         """Files edited in this step, relative to the project."""
+        self._looks: set[asyncio.Task[None]] = set()
 
     async def look_before(self, targets: Iterable[Path]) -> None:
         """Note files that are about to be edited; look at those whose content no check has seen, for `PATIENCE`."""
@@ -138,12 +137,9 @@ class EditChecks:
             state.edited[group] = digests = self._digests(group)
             key = state.key(group)
             last = state.looks.get(key)
-            is_seen = last is not None and (state.is_whole or last.digests == digests)
-            if not is_seen:
-                if state.work is None or state.work.done():
-                    state.looks.pop(key, None)
-                    state.work = asyncio.create_task(self._look_before(state, key, state.edits))
-                await _wait_for([(state, state.work)])
+            if last is None or not (state.is_whole or last.digests == digests):
+                state.looks.pop(key, None)
+                await self._wait(state, self._look_before(state, key, state.edits))
             state.edits += 1
 
     async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
@@ -154,47 +150,51 @@ class EditChecks:
         for state in self._active(names):
             changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
             state.pending |= dict.fromkeys(changed)
-            if state.pending and (state.reports is None or state.reports.done()):
-                work = self._look_after(state, state.work, context, notices, control)
-                state.reports = asyncio.create_task(work)
-            if state.pending or changed:
+            if state.pending:
                 begun.append(state)
-        await _wait_for([(state, state.reports) for state in begun])
-        for state in self._states.values():
-            state.edited.clear()
-            if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
+        looks = (self._wait(state, self._look_after(state, context, notices, control)) for state in begun)
+        for state, is_over in zip(begun, await asyncio.gather(*looks), strict=True):
+            if not (is_over or state.is_late_told):
                 state.is_late_told = True
                 notices.append(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
+        for state in self._states.values():
+            state.edited.clear()
             _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
         """Stop the checks that still run."""
-        tasks = [
-            running for state in self._states.values() for running in (state.work, state.reports) if running is not None
-        ]
-        for task in tasks:
+        for task in self._looks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._looks, return_exceptions=True)
 
-    async def _look_after(
-        self,
-        state: _State,
-        before: asyncio.Task[None] | None,
-        context: ContextManager,
-        notices: list[str],
-        control: Control,
-    ) -> None:
-        """Look at what was edited, once the look `before` is over, and again if it was edited meanwhile."""
-        if before is not None:
-            await asyncio.wait({before})
-        while state.pending and not state.off:
-            groups, state.pending = list(state.pending), {}
+    async def _wait(self, state: _State, look: Coroutine[Any, Any, None]) -> bool:
+        """Begin a look, wait for it, unless the last one of the check took longer than `PATIENCE`, and return True if
+        it is over."""
+        task = asyncio.create_task(look)
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+        if not state.is_slow:
+            await asyncio.wait([task], timeout=PATIENCE)
+            state.is_slow = not task.done()
+        return task.done()
+
+    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
+        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
+        async with state.turn:
+            look = await self._look(state, key) if state.edits == edits else None
+            if look is not None and state.edits == edits:
+                state.looks[key] = look
+
+    async def _look_after(self, state: _State, context: ContextManager, notices: list[str], control: Control) -> None:
+        """Look at what was edited, unless an earlier look has done that."""
+        async with state.turn:
             names = dict[tuple[str, ...], list[str]]()
-            for group in groups:
+            for group in state.pending:
                 names.setdefault(state.key(group), []).extend(group)
+            state.pending = {}
             before_edits = {key: state.looks.get(key) for key in names}
             for key, last in before_edits.items():
-                look = await self._look(state, key)
+                look = None if state.off else await self._look(state, key)
                 if look is None:
                     continue
                 state.looks[key] = look
@@ -217,12 +217,6 @@ class EditChecks:
         )
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
-
-    async def _look_before(self, state: _State, key: tuple[str, ...], edits: int) -> None:
-        """Look at files before the edit that follows `edits` others; a look that it overtook does not count."""
-        look = await self._look(state, key)
-        if look is not None and state.edits == edits:
-            state.looks[key] = look
 
     async def _look(self, state: _State, key: tuple[str, ...]) -> _Look | None:
         """Run a check on a group of files, or on the whole project; return None if the check is broken."""
@@ -296,15 +290,6 @@ def _tell_off(state: _State, notices: list[str], control: Control) -> None:
         state.is_told = True
         control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
         notices.append(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
-
-
-async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -> None:
-    """Wait `PATIENCE` for looks, but not for those of a check whose last one took longer."""
-    tasks = {task: state for state, task in looks if task is not None and not state.is_slow}
-    if tasks:
-        _, late = await asyncio.wait(tasks, timeout=PATIENCE)
-        for task in late:
-            tasks[task].is_slow = True
 
 
 def _notices(

@@ -36,8 +36,13 @@ def describe_kept(plan: CompactionPlan) -> str:
 
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """Return the instruction to append to a fork of the conversation."""
-    description = describe_kept(plan)
-    return load_prompt("summarize", tokens=plan.requested_tokens, kept=description, instructions=instructions).strip()
+    description, request = describe_kept(plan), _describe_asked(instructions)
+    return load_prompt("summarize", tokens=plan.requested_tokens, kept=description, instructions=request).strip()
+
+
+def _describe_asked(instructions: str) -> str:
+    """Return the line with what the person asks of the summary, "" for nothing."""
+    return f"The person asks of this summary: {instructions}" if instructions else ""
 
 
 def current_request(plan: CompactionPlan, run: int, room: int, count: Count) -> str:
@@ -56,7 +61,7 @@ def transcript_request(
     before = [Message(Role.USER, f"Summary of what came before:\n{earlier}")] if earlier else []
     text = build_summarize_prompt([*before, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
     current = f"The person's current request, for which the work goes on:\n{fenced(request)}" if request else ""
-    size = f"Keep to {plan.requested_tokens} tokens. {instructions}".rstrip()
+    size = f"Keep to {plan.requested_tokens} tokens. {_describe_asked(instructions)}".rstrip()
     task = f"{HEADINGS_ASKED.format(headings)} {size}"
     return "\n\n".join(filter(None, [text, current, describe_kept(plan), task]))
 

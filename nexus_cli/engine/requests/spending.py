@@ -245,7 +245,7 @@ class Spending:
         """Return the hint for raising the limit `name` and continuing."""
         chat = f"To raise the limit: /config limits.{name} VALUE, then /reload and /continue"
         option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
-        advice = f"Continue with a higher {option}"
+        advice = f"Use a higher {option}"
         if self.is_scheduled:
             setting = "runs.max_cost" if name == "max_cost" else f"limits.{name}"
             advice = f"Schedule it again with a higher {option}, or raise {setting} for runs without that option"

@@ -20,7 +20,7 @@ from nexus_cli.tools.editor_texts import (
     write_noted,
     write_shown_file,
 )
-from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
+from nexus_cli.tools.exact_edit import BOM, EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -66,17 +66,20 @@ def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
     def change_decoded(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return _apply(before.text, arguments.edits, StopFlag()).text
+        return _apply(before, arguments.edits, StopFlag()).text
 
     return preview_change(arguments.path, context, change_decoded)
 
 
-def _apply(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
-    """Return the text after the edits; raise `ToolError` if they do not apply."""
+def _apply(before: DecodedText, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
+    """Return the text after the edits; raise `ToolError` if they do not apply. A byte order mark that they add at the
+    beginning of a file that has one is that mark."""
     if not edits:
         raise ToolError("`edits` is empty")
-    after = apply_edits(text, edits, stop)
-    if after.text == text:
+    after = apply_edits(before.text, edits, stop)
+    if before.bom and not before.text.startswith(BOM):
+        after = replace(after, text=after.text.removeprefix(BOM))
+    if after.text == before.text:
         raise ToolError("the edits together change nothing")
     return after
 
@@ -107,9 +110,9 @@ def _change(
     if text is None:
         raise ToolError("is binary")
     if not is_stale:
-        return content, text, _apply(text.text, edits, stop)
+        return content, text, _apply(text, edits, stop)
     try:
-        after = _apply(text.text, edits, stop)
+        after = _apply(text, edits, stop)
     except ToolError as error:
         raise ToolError(STALE) from error
     return content, text, replace(after, notes=(*after.notes, OTHER_CHANGES))

@@ -157,7 +157,7 @@ def _format_document(
     content: FileContent, target: Path, part: ReadFileArguments, name: str, stop: StopFlag, context: ToolContext
 ) -> ToolResult | None:
     """Return the pages of a PDF or the cells of a notebook, None for another file."""
-    is_notebook = _is_notebook(target) and not content.beyond and not has_too_many_values(content.data)
+    is_notebook = _is_notebook(target) and not content.beyond
     is_pdf = content.data.startswith(b"%PDF-") or (target.suffix.lower() == ".pdf" and b"%PDF-" in content.data[:1024])
     if not is_notebook and not is_pdf:
         return None

@@ -85,6 +85,11 @@ class _Change:
     is_stale: bool = False
     """True if the file changed since it was read."""
 
+    @property
+    def place(self) -> Path:
+        """The path of the file afterwards."""
+        return self.moved or self.target
+
 
 async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines of each file, or an error (and no change) if the patch does not apply."""
@@ -117,12 +122,9 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
         for change in applied
         for part in (_title(change), name_changed_lines(change.before or "", change.after or ""))
     ]
-    written = [
-        (change.moved or change.target, change.before or "", change.after)
-        for change in applied
-        if change.after is not None
-    ]
-    edits = tuple(describe_edit(path, before, after) for path, before, after in written)
+    edits = tuple(
+        describe_edit(change.place, change.before or "", change.after) for change in applied if change.after is not None
+    )
     output = "" if error else "\n".join(output_lines)
     return ToolResult(output, error, changed=tuple(names), diff=_diff(applied, context), edits=edits)
 
@@ -167,22 +169,21 @@ def _parse(patch: str) -> list[_FilePatch]:
 
 def _take_line(file: _FilePatch, line: str) -> bool:
     """Add one line of the patch to a file; return False if it does not belong there."""
-    if file.kind == UPDATE and line.startswith(MOVE) and not file.hunks and not file.moved:
+    sign, text = line[:1] or " ", line[1:]
+    is_update = file.kind == UPDATE
+    if is_update and line.startswith(MOVE) and not (file.hunks or file.moved):
         file.moved = line[len(MOVE) :].strip()
-        return True
-    if file.kind == UPDATE and line.startswith("@@"):
+    elif is_update and line.startswith("@@"):
         file.hunks.append(_Hunk(line[2:].strip()))
-        return True
-    if file.kind == UPDATE and line.strip() == _END_OF_FILE and file.hunks:
+    elif is_update and line.strip() == _END_OF_FILE and file.hunks:
         file.hunks[-1].at_end = True
-        return True
-    sign, text = (line[0], line[1:]) if line else (" ", "")
-    if file.kind == DELETE or sign not in ("+" if file.kind == ADD else " +-"):
+    elif file.kind == DELETE or sign not in (" +-" if is_update else "+"):
         return False
-    if not file.hunks:
-        file.hunks.append(_Hunk())
-    file.hunks[-1].old += [text] * (sign in " -")
-    file.hunks[-1].new += [text] * (sign in " +")
+    else:
+        if not file.hunks:
+            file.hunks.append(_Hunk())
+        file.hunks[-1].old += [text] * (sign in " -")
+        file.hunks[-1].new += [text] * (sign in " +")
     return True
 
 
@@ -225,10 +226,11 @@ def _decided(path: str, context: ToolContext) -> Path:
 
 def _change(file: _FilePatch, paths: Sequence[Path], context: ToolContext, stop: StopFlag) -> _Change:
     target, moved = paths[0], paths[1] if len(paths) > 1 else None
-    for place in [target] if file.kind == ADD else [moved] if moved else []:
-        if os.path.lexists(place):
-            raise ToolError(f"{place.name} already exists")
-        above = next(folder for folder in place.parents if os.path.lexists(folder))
+    new = target if file.kind == ADD else moved
+    if new is not None:
+        if os.path.lexists(new):
+            raise ToolError(f"{new.name} already exists")
+        above = next(folder for folder in new.parents if os.path.lexists(folder))
         if not above.is_dir():
             raise ToolError(f"{above.name} is a file, not a folder")
     if file.kind == ADD:
@@ -268,11 +270,6 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
             added += "".join(f"{line}\n" for line in hunk.new)
             continue
         passage = _find_passage(bodies, hunk, first, number, stop)
-        if passage is None:
-            behind = f" after line {first}" if first else ""
-            remaining, old_lines = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
-            nearest = describe_nearest(remaining, old_lines, stop, "the old lines of the hunk")
-            raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
         begin, end = starts[passage], starts[passage + len(hunk.old)]
         old, new = text[begin:end], "".join(f"{line}\n" for line in hunk.new)
         if omitted := find_new_omission(old, new):
@@ -285,30 +282,31 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
     return apply_edits(after, [ExactEdit("", added)], stop).text if added else after
 
 
-def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, stop: StopFlag) -> int | None:
-    """Return the index of the only passage, or of the first one behind the line that the hunk names; None if there is
-    none."""
+def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, stop: StopFlag) -> int:
+    """Return the index of the only passage, or of the first one behind the line that the hunk names. Raises
+    `ToolError`."""
+    behind, start = f" after line {first}" if first else "", first
     if hunk.anchor:
-        passage = next((index for index in range(first, len(bodies)) if bodies[index].strip() == hunk.anchor), None)
-        if passage is None:
-            behind = f" after line {first}" if first else ""
+        anchor = next((index for index in range(first, len(bodies)) if bodies[index].strip() == hunk.anchor), None)
+        if anchor is None:
             raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r}{behind}")
         if not hunk.old:
             raise ToolError(f"hunk {number}: an addition after @@ needs a line of context")
-        first = passage + (hunk.old[0].strip() != hunk.anchor)
+        start = anchor + (hunk.old[0].strip() != hunk.anchor)
     last = len(bodies) - len(hunk.old)
-    if hunk.at_end and last >= first and bodies[last:] == hunk.old:
+    if hunk.at_end and last >= start and bodies[last:] == hunk.old:
         return last
-    remaining = bodies[first:]
-    places = find_lines(remaining, hunk.old, stop)
+    places = find_lines(bodies[start:], hunk.old, stop)
     if not places:
-        return None
+        remaining, wanted = "\n" * first + "\n".join(bodies[first:]), "\n".join(hunk.old)
+        nearest = describe_nearest(remaining, wanted, stop, "the old lines of the hunk")
+        raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
     if hunk.at_end:
         raise ToolError(f"hunk {number}: its old lines are not at the end of the file")
     if len(places) > 1 and not hunk.anchor:
-        lines = " and ".join(str(first + index + 1) for index in places)
+        lines = " and ".join(str(start + index + 1) for index in places)
         raise ToolError(f"hunk {number}: its lines occur more than once (lines {lines}): add context, or an @@ line")
-    return first + places[0]
+    return start + places[0]
 
 
 # -- writing it --------------------------------------------------------------------------------------------------------
@@ -341,7 +339,7 @@ def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
 def _note(change: _Change, seen_files: SeenFileStore, context: ToolContext) -> None:
     digest = sha256_hex(change.data)
     if change.after is not None and not (change.moved and change.is_stale):
-        note_written(change.moved or change.target, change.digest, digest, seen_files)
+        note_written(change.place, change.digest, digest, seen_files)
     context.replaced(change.target, change.digest, "" if change.after is None or change.moved else digest)
     if change.moved:
         context.replaced(change.moved, "", digest)
@@ -359,8 +357,10 @@ def _title(change: _Change) -> str:
 
 
 def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
-    rows = ((change, project_relative(change.moved or change.target, context.project)) for change in changes)
-    return "".join(unified_diff(change.before, change.after or "", name) for change, name in rows)
+    return "".join(
+        unified_diff(change.before, change.after or "", project_relative(change.place, context.project))
+        for change in changes
+    )
 
 
 def _describe(problem: OSError | ToolError, applied: Sequence[_Change]) -> str:

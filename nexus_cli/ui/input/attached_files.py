@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Attachments, Part, ReadFile, image_type
 from nexus_cli.core.errors import NexusError, UsageError
-from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
+from nexus_cli.core.file_names import find_spelling, looks_like_file, nearest_path, resolve_spelling
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.text.lines import describe_attached, plural
@@ -52,8 +52,6 @@ _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", r
 """Matches `a.py:3-5` and `a.py:3`: lines of a file, unless a file has that name."""
 _RESOURCE = re.compile(r"[A-Za-z0-9][\w.-]*:[A-Za-z][A-Za-z0-9+.-]*:")
 """Matches `SERVER:URI`, which the session reads from an MCP server."""
-_PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
-"""Matches text that looks like a path although no such file exists: with a slash, or with a file suffix."""
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ class Mentions(Attachments):
     """The blocks and parts that mentioned files add to a message, and what is missing of them."""
 
     missing: list[str] = field(default_factory=list)
-    """Words that look like a path to no existing file."""
+    """Names that can only be meant as a file, and name none."""
 
     @property
     def along(self) -> tuple[str, ...]:
@@ -228,11 +226,9 @@ def _notebook_cells(read: Input, path: str, name: str, label: str, cells: tuple[
     only the JSON can be attached."""
     if read.uncounted or not path.lower().endswith(".ipynb"):
         return None
-    from nexus_cli.tools.documents import has_too_many_values, read_notebook  # noqa: PLC0415  (few attach a notebook)
+    from nexus_cli.tools.documents import read_notebook  # noqa: PLC0415  (few attach a notebook)
     from nexus_cli.tools.files import ToolError  # noqa: PLC0415  (as above)
 
-    if has_too_many_values(read.text.encode(errors="replace")):
-        return None
     first, limit = _first_and_limit(cells, "cell", label)
     try:
         part = read_notebook(read.text, first, limit, 0)
@@ -252,6 +248,7 @@ def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> t
 
 
 def _document_part(part: DocumentPart, name: str, notice: str = "") -> ReadFile:
+    notice = "; ".join(filter(None, (notice, part.stopped and f"{name}: {part.stopped}")))
     shown = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
     return ReadFile(record, _block(name, part.text, shown), None, notice)
@@ -290,7 +287,7 @@ class _Gathering:
     seen: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
-        """Add the file or folder `written`; nothing if it does not exist."""
+        """Add the file or folder `written`; if it does not exist and can only be meant as a file, it is missing."""
         named = written if exact else written.rstrip(_BEHIND)
         while written:
             path, lines = find_attached(written, str(self.folder), _resolve_mention)
@@ -300,15 +297,17 @@ class _Gathering:
                 shorter = written[:-1] if not exact and written[-1] in _BEHIND else ""
                 written = shorter if any(char.isalnum() for char in shorter) else ""
                 continue
+            if (is_folder := stat.S_ISDIR(status.st_mode)) and lines is not None:
+                return  # `@host:8080`
             if (key := (status.st_dev, status.st_ino, lines)) not in self.seen:
                 self.seen.add(key)
-                self._add(written, path, lists=stat.S_ISDIR(status.st_mode) and lines is None)
+                self._add(written, path, lists=is_folder)
             return
         chosen = _RANGE.fullmatch(named)
         named = chosen["path"] if chosen else named
         if _RESOURCE.match(named):
             return
-        if len(named) <= _LONGEST and _PATH.fullmatch(named):
+        if len(named) <= _LONGEST and looks_like_file(named):
             near = nearest_path(str(self.folder), named)
             shown = f"{named} (did you mean {near}?)" if near else named
             if shown not in self.found.missing:

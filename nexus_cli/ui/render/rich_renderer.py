@@ -229,7 +229,7 @@ class RichRenderer:
             case e.Thinking():
                 self._think(event)
             case e.ToolQueue():
-                self._close()
+                self.close_text()
                 for call, subject in zip(event.calls, event.subjects, strict=True):
                     self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), queued=True)
             case e.ToolCallEvent():
@@ -245,31 +245,31 @@ class RichRenderer:
             case e.ApprovalAnswer():
                 self._answered(event.call_id)
             case e.SessionStart() | e.TurnStart():
-                self._close()
+                self.close_text()
                 self._workers.forget(ended=True)
                 self._in_turn, self.commands_run, self.counted = True, 0, ""
                 self.is_resumed = isinstance(event, e.TurnStart) and not event.text
                 self._spinner.phase(PREPARING)
                 self._note_figures(event)
             case e.SteeringMessage():
-                self._close()
+                self.close_text()
                 self._scrollback.add_user_message(event.text)
             case e.StepStart():
-                self._close()
+                self.close_text()
                 self._spinner.phase(WAITING, again=True)
             case e.StepEnd():
-                self._close()
+                self.close_text()
                 self._spinner.phase(PREPARING)
                 self._note_figures(event)
             case e.TurnEnd():
-                self._close()
+                self.close_text()
                 self._ended(event.outcome)
             case e.SessionAct(act="command", line=line, output=output):
                 if output:
                     self._output = line, output
                     self._scrollback.add_below(event_texts.end_of_output(output))
             case e.CompactionStart():
-                self._close()
+                self.close_text()
                 self._spinner.phase(text := event_texts.describe_event(event))
                 if not self._drawn:
                     self._scrollback.add_note(text, "dim")
@@ -311,7 +311,7 @@ class RichRenderer:
     def _retry(self, event: e.Retry) -> None:
         """Count the attempts in the spinner; without one, in lines."""
         if event.cut:
-            self._close()
+            self.close_text()
             self._scrollback.add_note(event_texts.describe_event(event), "warn")
             return
         self._spinner.retry(event)
@@ -420,7 +420,7 @@ class RichRenderer:
             else:
                 self._show_item(note)
 
-    def _close(self) -> None:
+    def close_text(self) -> None:
         """Close all open text: the model's message has ended for now."""
         self._end_thought()
         self._scrollback.add_text(self._markdown.flush())
@@ -447,7 +447,7 @@ class RichRenderer:
             self._show_item(item)
 
     def _begin_call(self, event: e.ToolCallEvent) -> None:
-        self._close()
+        self.close_text()
         call = live_area.OpenCall(event.call, event.subject, self._clock())
         self._calls[event.call.id] = call
         # Waiting workers were announced earlier.

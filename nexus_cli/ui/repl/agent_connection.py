@@ -104,7 +104,6 @@ class AgentConnection(Protocol):
 
     def keeps(self, attached: str) -> bool:
         """True if an attached text that was not sent waits for whoever resumes, even if `store_queue` returns False."""
-        return False
 
     def forget_attachment(self, text: str) -> None:
         """Take notice that an attached text goes along with no message."""

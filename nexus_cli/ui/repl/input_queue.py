@@ -36,6 +36,8 @@ class InputQueue:
     """True if the held messages were typed behind a command that opens another session: they are for that one."""
     unused: deque[TypedMessage] = field(default_factory=deque)
     """Messages for a turn that was stopped or failed before it used them; the next turn gets them."""
+    taken: str = ""
+    """The text of a message that was taken back from behind held ones."""
     attached: list[Attachment] = field(default_factory=list)
     sending: TypedMessage | None = None
     """The message of a turn that begins, until the session has it."""
@@ -67,6 +69,7 @@ class InputQueue:
         """Move held messages before those for later."""
         self.later.extendleft(reversed(self.held))
         self.held.clear()
+        self.taken = ""
 
     def release_commands(self) -> None:
         """Release the first held commands if they open another session or model, as `/clear` does."""
@@ -86,6 +89,11 @@ class InputQueue:
         self.held = self.held if self.is_behind else deque()
         self.is_behind = False
 
+    def drop_all(self) -> None:
+        """Remove all messages but the one that is being sent."""
+        for messages in (self.given, self.unused, self.held, self.later):
+            messages.clear()
+
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
         """Return the messages that the session does not have yet, in the order of sending, and the attachments of the
         next one."""
@@ -96,7 +104,9 @@ class InputQueue:
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
         queue = self.later or self.held or self.unused
-        return self._back(queue.pop()) if queue else ""
+        text = self._back(queue.pop()) if queue else ""
+        self.taken = text if self.held else ""
+        return text
 
     def take_back(self, words: str) -> str:
         """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""

@@ -30,7 +30,7 @@ from nexus_cli.core.server_results import MOST_ATTACHED, ConversationObject
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import REFUSED, TURN_FAILED
-from nexus_cli.rpc.served_command import ACT, describe_act
+from nexus_cli.rpc.served_command import ACT, describe_client_command
 from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -95,9 +95,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
         self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
-        """The newest attached texts, those that the session keeps."""
-        self._detached: list[str] = []
-        """Texts that the server still has as attached."""
+        """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -156,25 +154,35 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)
-        images = [base64.b64encode(part.data).decode() for part in trigger.parts]
+        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._shown_session
         try:
             await self._connected.wait()
             try:
                 typed, pasted = trigger.expands or None, trigger.pasted or None
-                await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted)
+                await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted, session)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
             await self._catch_up()
-        except ConnectionError as error:
-            if trigger.text in self._expected:
+        except ConnectionError as error:  # `read_events` reports it
+            if not await self._has_begun(trigger.text):
                 raise NexusError("network", self._url, str(error), "The message was not sent") from error
-            await self._follow()  # it has begun, and `read_events` reports the connection
+            await self._follow()
         finally:
             if trigger.text in self._expected:
                 self._expected.remove(trigger.text)
             if not trigger.text:  # it took them, or they are lost
                 self._steered.clear()
+
+    async def _has_begun(self, text: str) -> bool:
+        """Return True if a turn of this client has begun with `text`, whose answer was lost: once the connection is
+        back, the events say so. Else take it back from the server, where it may wait."""
+        with suppress(CallError):  # the server was restarted
+            if text in self._expected:
+                await self._deliver(self._catch_up)
+            if text and text in self._expected:
+                await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
+        return text not in self._expected
 
     async def _follow(self) -> None:
         """Wait until the running turn has ended."""
@@ -202,15 +210,22 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.repl.show_status()
 
     def _report_session(self, session: str) -> None:
-        """Tell the person once that the agent continues with `session`, unless a command of this client moved it there.
-        What is attached stays with the session before.
+        """Tell the person once that the agent continues with `session`, unless a command of this client may have moved
+        it there. What is attached stays with the session before; queued messages are named and not sent.
 
         The figures may say so before the event does.
         """
-        before, self._shown_session = self._shown_session, session
+        before = self._shown_session
         if session != before and not self._is_calling:
-            moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
+            self._shown_session = session
+            moved = f"a client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
+            self.repl.hand_over.withdraw()
+            queue = self.repl.input_queue
+            unsent = [message for message in queue.unsent(self._steered)[0] if message is not queue.sending]
+            self.repl.show_unsent((brief(message.text) for message in unsent), stored=False)
+            queue.drop_all()
+            self._steered.clear()
             self._leave_attached()
             self._begin(self._load_attached())
 
@@ -234,9 +249,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def steer(self, trigger: Trigger) -> bool:
         self._steered.append(trigger.text)
+        session = self._shown_session
         try:
             async with self._steering:
-                await self._client.steer(self.agent_id, trigger.text)
+                await self._client.steer(self.agent_id, trigger.text, session)
         except (CallError, ConnectionError):
             if trigger.text in self._steered:  # else it was taken back meanwhile
                 self._steered.remove(trigger.text)
@@ -285,12 +301,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         super().attach(block, what)
 
     def forget_attachment(self, text: str) -> None:
-        self._detached.append(text)
         self._begin(self._forget(text))
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._detached.remove(text)
+        self._kept = deque((kept for kept in self._kept if kept != text), MOST_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -308,7 +323,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
-        self._called = describe_act(f"/{name} {arguments}".rstrip())
+        self._called = describe_client_command(f"/{name} {arguments}".rstrip())
         return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
@@ -319,6 +334,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._with_lines(self._catch_up())
         finally:
             self._is_calling = False
+        if any(call["method"] == "reopened" for call in result["calls"]):
+            self._shown_session = self.status.session
+        self._report_session(self.status.session)
         return result
 
     async def _repeat(self, result: JsonObject) -> None:
@@ -397,9 +415,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _attach_waiting(self, shown: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
-        messages, attached = self.repl.input_queue.unsent(self._steered)
-        known = {attachment.text for taken in (attached, *(m.attached for m in messages)) for attachment in taken}
-        known.update(self._detached)
+        known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
         for text in shown.get("attached", ()):  # an older server names none
             if text["block"] not in known:
                 self._kept.append(text["block"])
@@ -409,18 +425,18 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Detach what a message of any client has taken along."""
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
+        self._kept = deque((text for text in self._kept if text not in message), MOST_ATTACHED)
 
     # Events
 
     async def read_events(self) -> None:
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
-        after: int | None = None
         is_restarted = False
         while True:
+            after = self._seen - 1 if self._connected.is_set() else None
             try:
                 note = partial(self._note_connection, is_first=after is None)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):
-                    after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
                 why = "the server closed the connection"
             except CallError as error:
@@ -430,11 +446,15 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                way, lost = "After the server has exited, resume the session there: nexus --resume", "perhaps not sent"
+                session, lost = self.status.session, "perhaps not sent"
+                way = f"After the server has exited, resume the session there: nexus --resume {session}"
                 if is_restarted:
-                    way, lost = f"Reconnect with: nexus --connect {self._url} -r", "not sent"
+                    is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
+                    resumes = f" -r {session}" if is_kept else ""
+                    way, lost = f"Reconnect with: nexus --connect {self._url}{resumes}", "not sent"
+                self.repl.renderer.close_text()
                 error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
-                self.repl.show_note(f"{error_text}. {way} {self.status.session}", "error")
+                self.repl.show_note(f"{error_text}. {way}", "error")
                 for text in self._steered:
                     self.repl.show_note(f"{lost}: {brief(text)}", "warn")
                 self.status_code = 1

@@ -160,6 +160,10 @@ class Repl:
             self._unsteered.append(typed)
             if len(self._unsteered) == 1:
                 self.jobs.start_background(self._steer())
+        elif typed.text == self.input_queue.taken:  # sent as it was: it stays behind those queued before it
+            self.input_queue.release()
+            self._queue(typed)
+            self._go_on()
         else:
             self._send(typed)
         self.view.invalidate()

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import select
+import signal
 import termios
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -258,16 +259,27 @@ class LineView(ReplView):
         except PermissionError:
             # A file or /dev/null, which cannot be polled: nobody types there.
             raise EOFError from None
+        with suppress(ValueError, RuntimeError):  # not in the main thread
+            loop.add_signal_handler(signal.SIGCONT, self._continued)
         self._settle()
         try:
             await self._done
         finally:
             loop.remove_reader(self._stdin)
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGCONT)
             if self._due is not None:
                 self._due.cancel()
             if self._prompted:
                 self._write("")
             self._give(None)
+
+    def _continued(self) -> None:
+        """Show the open question and the prompt again: after Ctrl+Z, they are above what the shell has printed."""
+        if self._runs and not self._away:
+            self._prompted = False
+            self.put(self._asked.text if self._is_asking else "")
+            self._settle()
 
     def leave(self) -> None:
         self._end(None)

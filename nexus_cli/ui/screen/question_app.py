@@ -53,6 +53,8 @@ class QuestionApp:
         self._keys = _SingleKeys(descriptor)
         self._is_line = question.is_expected and not question.keys
         """True if text typed ahead belongs to it."""
+        self._shown = ""
+        """What is shown of the answer, unless it is drawn."""
         if self._is_line:
             self._keys.stdin_reader = _ByteReader(descriptor)
         rows = FormattedTextControl(lambda: ANSI("\n".join(panel.prompt(stream.width - 1, self._most_rows))))
@@ -114,7 +116,7 @@ class QuestionApp:
         loop = asyncio.get_running_loop()
         self._take_terminal()
         with suppress(ValueError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(signal.SIGCONT, self._take_terminal)
+            loop.add_signal_handler(signal.SIGCONT, self._continued)
         try:
             yield
         finally:
@@ -128,6 +130,15 @@ class QuestionApp:
             self._stream.write(_PASTE_ON)
         self._app.renderer.reset()
         self._app.invalidate()
+
+    def _continued(self) -> None:
+        """Show the question again: after Ctrl+Z, it is above what the shell has printed."""
+        self._take_terminal()
+        if self._app.is_running and not self._is_drawn:
+            self._write_line()
+
+    def _write_line(self) -> None:
+        self._stream.write(f"{write_question(self._question, self._stream.width - 1)} {self._shown}")
 
     async def _wait_for_quiet(self) -> str:
         """Take keys until none has come for `QUIET` seconds. Return them if they are an answer and no text was typed
@@ -152,20 +163,20 @@ class QuestionApp:
     def _echoed(self) -> Iterator[None]:
         """Write the question and what is typed in the block, then end the line; say how long a hidden line is."""
         buffer, is_hidden = self._panel.buffer, self._question.is_hidden
-        text = shown = ""
+        text = ""
 
         def echo(buffer: Buffer) -> None:
-            nonlocal text, shown
+            nonlocal text
             buffer.cursor_position = len(buffer.text)
-            before, added = shown, buffer.text.removeprefix(text)
-            kept_text = shown if buffer.text.startswith(text) else ""
+            before, added = self._shown, buffer.text.removeprefix(text)
+            kept_text = before if buffer.text.startswith(text) else ""
             text = buffer.text
-            shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
+            self._shown = shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
             kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
             gone = cells(before[len(kept) :])
             self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
 
-        self._stream.write(f"{write_question(self._question, self._stream.width - 1)} ")
+        self._write_line()
         buffer.on_text_changed += echo
         buffer.on_cursor_position_changed += echo
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.engine.compaction.summary_request import describe_kept
+from nexus_cli.engine.compaction.summary_request import describe_kept, fork_instruction, transcript_request
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -22,3 +22,11 @@ def test_it_is_told_whether_every_message_of_the_person_stays(is_whole: bool) ->
     assert "the newest message of the conversation" in told and "a record" not in told
     plan.record_room, plan.entries = 10, (1, 3)
     assert "the newest 2 messages" in describe_kept(plan) and "; a record of the files" in describe_kept(plan)
+
+
+def test_what_the_person_asks_of_the_summary_is_named_as_theirs() -> None:
+    plan: Any = SimpleNamespace(quotes=(), said=(), entries=(1, 2), kept=(), record_room=0, asked=100)
+    for wanted, line in (("keep the prices", "The person asks of this summary: keep the prices"), ("", "")):
+        parts = {"request": "", "earlier": "", "headings": "Goal", "instructions": wanted}
+        for text in (fork_instruction(plan, wanted), transcript_request(plan, "USER: hi", **parts)):
+            assert text.endswith(line) and ("asks of this summary" in text) == bool(wanted)

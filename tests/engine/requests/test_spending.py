@@ -79,7 +79,7 @@ def test_a_long_request_that_only_the_price_of_a_short_one_allows_is_not_sent() 
         ("chat", "/config limits.max_steps"),
         ("server", "a higher limits.max_steps"),
         ("run", "Schedule it again with a higher --max-steps, or raise limits.max_steps"),
-        ("worker", "Continue with a higher --max-steps"),
+        ("worker", "Use a higher --max-steps"),
     ],
 )
 def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(front: str, way: str) -> None:

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import png
 from search import sample
-from tools.documents import make_pdf
+from tools.documents import make_notebook, make_pdf
 
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_BYTES
+from nexus_cli.tools import documents
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
 
@@ -62,7 +63,14 @@ def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
     ("text", "missing"),
     [
         ("@nofile.txt what", "nofile.txt"),
-        ("look at @missing/dir, please", "missing/dir"),
+        ("look at @missing/dir.d, please", "missing/dir.d"),
+        ("@src/mian.py", "src/mian.py"),
+        ("see @src/b.py:3-5, please", "src/b.py"),
+        ("@main.go:12", "main.go"),
+        ("@./x", "./x"),
+        ("@../no/where", "../no/where"),
+        ("@/no/where", "/no/where"),
+        ("@.github/workflows/ci.yml", ".github/workflows/ci.yml"),
         ("(@src/b.py)", "src/b.py"),
         ('@"no such.md"', "no such.md"),
         ("@~/nowhere/at.all", "~/nowhere/at.all"),
@@ -76,7 +84,10 @@ def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text:
     "text",
     [
         *("me@x.org", "@app.get('/')", "@functools.lru_cache", "@v1.2.3", "@media (x)", "@pytest.fixture", "@you: hi"),
-        *("@localhost:8080/api", "@org/image:1.2", "@b.py:1234567890"),
+        *("@localhost:8080/api", "@org/image:1.2", "@b.py:1234567890", "@src:8080", "@src:8080, @src:3-5"),
+        *("@example.com", "@example.com:8080", "@example.com/index.html", "user@host:22", "git@github.com:a/b"),
+        *("@github.com/a/b.git", "@team", "@org/team", "@types/node", "@types/node@18.0.0", "@angular/core:17"),
+        *("@app.route", "@pytest.mark.parametrize", "@10.0.0.1/24", "//@ts-ignore", "@user@mastodon.social"),
     ],
 )
 def test_addresses_and_decorators_are_not_missing_files(folder: Path, text: str) -> None:
@@ -282,6 +293,14 @@ def test_a_notebook_is_attached_as_its_cells(folder: Path) -> None:
     assert read_mentions("see @nb.ipynb", folder).blocks == [block("nb.ipynb", "words")]
 
 
+def test_a_notebook_that_is_cut_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MOST_TEXT", 10)
+    (folder / "nb.ipynb").write_text(make_notebook([("code", "x = 1", []), ("code", "y = 2", [])]))
+    found = read_mentions("see @nb.ipynb", folder)
+    assert found.notices == ["nb.ipynb: stopped after cell 1: the text is too long"]
+    assert found.blocks[0].endswith("[stopped after cell 1: the text is too long]\n</file>")
+
+
 def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
     (folder / "b.txt").write_text(LINES)
     found = read_mentions("@b.txt:1-1 @b.txt:5-5 @./b.txt:1-1 @b.txt", folder)
@@ -303,7 +322,6 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
         ("b.txt:0-2", "0-2 is not a valid line range"),
         ("empty:1-1", "the file has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
-        ("src:1-2", "this is a folder"),
         ("binary:1-2", "binary"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 import sys
 import termios
 import time
@@ -487,6 +488,29 @@ async def _ask_line(hidden: bool) -> tuple[str | None, bytes, bool]:
 def test_what_follows_a_line_that_was_asked_for_is_left_to_the_next_reader(hidden: bool) -> None:
     """Another program in front, as after Ctrl+Z, still gets Enter as the end of a line."""
     assert asyncio.run(_ask_line(hidden)) == ("sk-1", "echo é >rest\n".encode(), True)
+
+
+@pytest.mark.matrix
+def test_a_line_that_is_asked_for_is_shown_again_after_ctrl_z_and_fg() -> None:
+    async def continued() -> tuple[str | None, str]:
+        typist, kept = Keys(), Kept(True)
+        try:
+            question = AskedQuestion("Name: ", words="")
+            asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))
+            await asyncio.sleep(0.5)
+            typist("tea")
+            async with asyncio.timeout(20):
+                while "tea" not in kept.text:  # noqa: ASYNC110  (what is typed is echoed)
+                    await asyncio.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGCONT)
+                await asyncio.sleep(0.1)
+                typist("s\n")
+                return await asking, kept.text
+        finally:
+            typist.close()
+
+    answer, seen = asyncio.run(continued())
+    assert answer == "teas" and seen.replace(" ", "").endswith("Name:teaName:teas\n")
 
 
 def test_a_long_paste_is_echoed_once() -> None:

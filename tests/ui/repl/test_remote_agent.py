@@ -26,7 +26,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
-from nexus_cli.rpc.served_command import describe_act
+from nexus_cli.rpc.served_command import describe_client_command
 from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
@@ -148,17 +148,50 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         if figures_first:
             await repl.backend._read_figures()
         say(repl, "two")
+        if not figures_first:
+            await until(lambda: view.box == "two")
+            assert "message not sent: another client has opened session" in view.text
+            await until(lambda: repl.backend.status.session != before)
+            say(repl, "two")
         await until(lambda: "echo two" in view.text)
         await idle(repl)
-        await until(lambda: repl.backend.status.session != before)
         assert " ".join(view.text.split()).count(f"; to return: /resume {before}") == 1
         say(repl, "/clear")
         await idle(repl)
         say(repl, "three")
         await until(lambda: "echo three" in view.text)
-        assert view.text.count("another client moved a to session") == 1, "its own commands are no news"
+        assert view.text.count("a client moved a to session") == 1, "its own commands are no news"
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("figures_first", sample([False, True], 2))
+def test_queued_messages_do_not_go_to_the_session_that_another_client_opens(
+    tmp_path: Path, figures_first: bool
+) -> None:
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        say(repl, "first")
+        await until(lambda: provider.asked)
+        for text in ("of the first", "behind it"):
+            repl.enqueue(TypedMessage(text, text))
+        moved = asyncio.create_task(agent._client.run_command("a", "clear"))
+        await asyncio.sleep(0.05)
+        if not figures_first:
+            agent._report_session = lambda session: None  # type: ignore[method-assign]
+        provider.gates["first"].set()
+        await moved
+        if figures_first:
+            await until(lambda: "not sent: behind it" in view.text)
+        await until(lambda: "not sent: of the first" in view.text or view.box == "of the first")
+        await idle(repl)
+        assert repl.queued() == [] or not figures_first
+
+    play(tmp_path, scene, provider)
+    assert provider.asked == ["first"]
 
 
 def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,14 +228,20 @@ def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     assert "stopped" not in play(tmp_path, scene, provider).text
 
 
-def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", sample([True, False], 2))
+def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, begun: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         assert isinstance(repl.backend, RemoteAgent)
+        if begun:
+            say(repl, "hello")
+            await until(lambda: "echo hello" in view.text)
+            await idle(repl)
         async with Client(repl.backend._url, "of-the-server-before") as repl.backend._client:
             await repl.backend.read_events()
         said = " ".join(view.text.split())
-        session = repl.backend.status.session
-        assert f"the server was restarted. Reconnect with: nexus --connect {repl.backend._url} -r {session}" in said
+        resumes = f" -r {repl.backend.status.session}" if begun else ""  # a session without messages is not kept
+        assert f"restarted. Reconnect with: nexus --connect {repl.backend._url}{resumes}" in said
+        assert ("-r" in said) is begun
         assert repl.backend.status_code == 1
 
     play(tmp_path, scene)
@@ -223,6 +262,7 @@ def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path
             await repl.backend.read_events()
             repl.backend._client = present
         assert "not sent: and hurry" in view.text
+        assert view.text.index("wait") < view.text.index("disconnected"), "what has arrived of the reply stays"
         provider.gates["first"].set()
 
     play(tmp_path, scene, provider)
@@ -273,6 +313,41 @@ def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_pa
         await idle(repl)
 
     assert "echo of the first" not in play(tmp_path, scene, provider).text
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_message_whose_answer_is_lost_is_not_sent_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    is_lost, events, send = [False], Client.events, Client.send
+
+    async def broken_events(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        async for event in events(client, *given, **more):
+            if is_lost.pop():
+                is_lost.append(False)
+                raise ConnectionError("the connection was lost")
+            is_lost.append(False)
+            yield event
+
+    async def broken_send(client: Client, *given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(Client, "send", send)
+        is_lost[0] = arrives
+        if arrives:
+            await client.call("send", agent_id="a", content="hello")
+        raise ConnectionError("the connection was lost")
+
+    monkeypatch.setattr(Client, "events", broken_events)
+    monkeypatch.setattr(Client, "send", broken_send)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text if arrives else view.box == "hello")
+        await idle(repl)
+        assert ("The message was not sent" in " ".join(view.text.split())) is not arrives
+        assert view.box == ("" if arrives else "hello")
+
+    play(tmp_path, scene)
 
 
 def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
@@ -928,10 +1003,37 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert repl.queued() == []
         is_lost[0] = False
         agent = repl.backend
-        await until(lambda: not agent._detached)
+        await until(lambda: not agent._kept)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.matrix
+def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Client.run_command
+
+    async def lost(client: Client, *given: Any, **more: Any) -> Any:
+        await real(client, *given, **more)
+        raise ConnectionError("the connection was lost")
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "hello")
+        await until(lambda: "echo hello" in view.text)
+        await idle(repl)
+        before = repl.backend.status.session
+        monkeypatch.setattr(Client, "run_command", lost)
+        say(repl, "/clear")
+        await until(lambda: f"to return: /resume {before}" in " ".join(view.text.split()))
+        await idle(repl)
+        assert "another client" not in view.text and "may still run in the server" in " ".join(view.text.split())
+        say(repl, "in the new one")
+        await until(lambda: "echo in the new one" in view.text)
+
+    play(tmp_path, scene)
 
 
 @pytest.mark.matrix
@@ -1015,9 +1117,9 @@ def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path
     async def scene(repl: Repl, view: Kept) -> None:
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
-        agent._is_calling, agent._called = True, describe_act("/pin add keep this")
+        agent._is_calling, agent._called = True, describe_client_command("/pin add keep this")
         for line in ("/pin add keep", "/pin add keep this"):
-            agent._show(Notice(describe_act(line), warning=False), {})
+            agent._show(Notice(describe_client_command(line), warning=False), {})
         agent._is_calling = False
         assert view.text.count("a client ran") == 1 and "a client ran /pin add keep\n" in view.text
 

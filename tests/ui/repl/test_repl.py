@@ -471,6 +471,30 @@ def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("sent", ["second", "second, as I said"])
+def test_a_message_that_is_taken_back_and_sent_as_it_was_stays_behind_those_before_it(
+    tmp_path: Path, sent: str
+) -> None:
+    answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
+    stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        for text in ("first", "second"):
+            stage.repl.enqueue(TypedMessage(text, text))
+        stage.repl.interrupt(gently=True)
+        await stage.idle()
+        assert stage.repl.take_back() == "second"
+        stage.type(sent)
+        await stage.until(lambda: len(stage.provider.seen) == 3 and stage.repl.jobs.current is None)
+        newest = [text.rpartition("\n")[2] for text in _said(stage.provider)[-2:]]
+        assert newest == (["first", sent] if sent == "second" else [sent, "first"]), "other words are the next message"
+
+    stage.play(scene())
+
+
+@pytest.mark.matrix
 def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
@@ -1368,11 +1392,11 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
     stage = Stage(tmp_path, lambda request: "fine")
 
     async def scene() -> None:
-        stage.type("@a.py @missing/dir check, @property")
+        stage.type("@a.py @missing/b.py check, @property")
         await stage.idle()
 
     stage.play(scene())
-    assert "No file missing/dir; sent as text" in stage.text
+    assert "No file missing/b.py; sent as text" in stage.text
     assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import signal
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -521,3 +522,23 @@ def test_an_input_that_cannot_be_waited_for_is_the_end() -> None:
 
     with pytest.raises(EOFError):
         asyncio.run(play())
+
+
+def test_a_question_and_the_prompt_are_written_again_after_ctrl_z_and_fg() -> None:
+    async def play() -> str:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            os.kill(os.getpid(), signal.SIGCONT)
+            await on.until(lambda: on.text == "> > ")
+            asked = asyncio.ensure_future(on.face.question(AskedQuestion("Which name?", text="It has none.\n")))
+            await on.until(lambda: on.text.endswith("Which name? "))
+            os.kill(os.getpid(), signal.SIGCONT)
+            await on.until(lambda: on.text.count("It has none.\nWhich name? ") == 2)
+            on.type("tea\n")
+            assert await asked == "tea"
+            on.face.leave()
+            await task
+            return on.text
+
+    assert asyncio.run(play()).count("Which name?") == 2
