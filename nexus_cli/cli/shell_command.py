@@ -85,7 +85,9 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         if not any(parameter.option.only_shows and options[parameter.name] for parameter in verb.parameters):
             _refuse_in_session(noun, verb)
         opened = partial(open_ledger, verb.opens)
-        source = ShellSource(opened, verb.run.__module__, named=session, of_session=verb.of_session, is_json=json)
+        source = ShellSource(
+            opened, verb.run.__module__, session_name=session, of_session=verb.of_session, is_json=json
+        )
         if verb.opens != "nothing":
             source.ledger  # noqa: B018  (opened before the bar, which its notices would cut)
         with progress_bar(verb.busy):
@@ -126,20 +128,20 @@ class ShellSource(Source):
         opened: Callable[[], Ledger],
         module: str = "",
         *,
-        named: str = "",
+        session_name: str = "",
         of_session: bool = False,
         is_json: bool = False,
     ) -> None:
-        """`opened` opens the ledger; with `of_session` the session is the one that is `named`, or the newest here.
+        """`opened` opens the ledger; with `of_session` the session is the one of `session_name`, or the newest here.
         `module` is that of the verb."""
         super().__init__(opened)
-        self._file, self.named, self._of_session = module.rpartition(".")[2], named, of_session
+        self._file, self.session_name, self._of_session = module.rpartition(".")[2], session_name, of_session
         self.is_json, self.is_piped = is_json, not Stream(1).terminal
         self.confirm = _find_confirm()
         self.ask_hidden = _ask_hidden if os.isatty(0) else None
 
     def session(self) -> str:
-        return self.find(self.named) if self._of_session else ""
+        return self.find(self.session_name) if self._of_session else ""
 
     def find(self, key: str) -> str:
         if key:

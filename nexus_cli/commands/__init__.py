@@ -87,7 +87,7 @@ def discover() -> dict[str, Command]:
     return {command.name: command for command in commands}
 
 
-OTHERS = ("plan",)
+HOMONYMS = ("plan",)
 """Slash commands that are others than the shell commands of their name."""
 
 
@@ -100,13 +100,13 @@ def _shell_names(*, is_client: bool = False) -> re.Pattern[str]:
     """Return the pattern of a shell command that a session has too, up to its name, and of words of others."""
     names = []
     for command in discover().values():
-        given = [verb for verb in command.verbs if verb.is_served or verb.at_terminal or not is_client]
-        verbs = "|".join(verb.name for verb in given if verb.name)
+        usable_verbs = [verb for verb in command.verbs if verb.is_served or verb.at_terminal or not is_client]
+        verbs = "|".join(verb.name for verb in usable_verbs if verb.name)
         alone = r"(?![\w-]| [a-z])" if command.verbs[1:] else r"(?![\w-])"
-        forms = [rf" (?:{verbs})\b"] * bool(verbs) + [alone] * (command.verbs[0] in given)
+        forms = [rf" (?:{verbs})\b"] * bool(verbs) + [alone] * (command.verbs[0] in usable_verbs)
         further = f"(?:{'|'.join(forms)})"
-        named = forms and command.name not in OTHERS
-        names += [alias + further for alias in command.names] if named else []
+        is_shared = forms and command.name not in HOMONYMS
+        names += [alias + further for alias in command.names] if is_shared else []
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
@@ -133,11 +133,11 @@ def use_slash_names(text: str) -> str:
         return "/" if match[0] == "nexus " else match[0]
 
     is_client = IS_CLIENT.get()
-    named = _shell_names(is_client=is_client).sub(shorten, text)
-    is_elsewhere = is_client and _shell_names().sub(shorten, named) != named
-    place = "shell" if is_elsewhere else "session" if is_client and _refused_names().search(named) else ""
-    end = named[len(named.rstrip(". \n")) :]
-    return f"{named.removesuffix(end)} (in a {place} on the server's machine){end}" if place else named
+    renamed = _shell_names(is_client=is_client).sub(shorten, text)
+    is_elsewhere = is_client and _shell_names().sub(shorten, renamed) != renamed
+    place = "shell" if is_elsewhere else "session" if is_client and _refused_names().search(renamed) else ""
+    end = renamed[len(renamed.rstrip(". \n")) :]
+    return f"{renamed.removesuffix(end)} (in a {place} on the server's machine){end}" if place else renamed
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -159,8 +159,8 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
     commands_by_name = dict(commands)
     for command in commands.values():
         commands_by_name |= {alias: command for alias in command.aliases if alias not in commands}
-    if found := commands_by_name.get(name.casefold()):
-        return found
+    if match := commands_by_name.get(name.casefold()):
+        return match
     typed = name.casefold()
     near = next(
         (known_name for known_name in commands_by_name if typed and known_name.startswith(typed)), ""

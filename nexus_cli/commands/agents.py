@@ -58,8 +58,8 @@ def workers_text(value: JsonObject) -> Blocks:
     }
     yield Table(columns, value["workers"], NONE)
     if value["workers"]:
-        ways = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
-        yield from ["", name_commands(ways)]
+        hint = "Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID"
+        yield from ["", name_commands(hint)]
     if agents := value["agents"]:
         yield from ["", "The model can delegate work to these agents; @NAME requests an agent:"]
         yield Table({"agent": lambda agent: f"@{agent['name']}", "from": name_origin, "what": describe_guide}, agents)
@@ -89,14 +89,14 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can delegate work to."""
-    folder = Path(source.ledger.session(source.session()).folder) if source.named else source.folder()
+    folder = Path(source.ledger.session(source.session()).folder) if source.session_name else source.folder()
     agents, untrusted = list_agents(folder)
     value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
     try:
         value["session"] = source.session()
         value["workers"] = _rows(source)
     except NexusError as error:
-        if source.named or not (agents or untrusted) or error.kind != "usage":  # a new folder has agents too
+        if source.session_name or not (agents or untrusted) or error.kind != "usage":  # a new folder has agents too
             raise
     return Report("workers", value, whole=True)
 

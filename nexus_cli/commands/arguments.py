@@ -46,8 +46,8 @@ class SessionSource(Source):
     def approver(self) -> Approver | None:
         return None if self.is_served else self.live.dispatcher.approver
 
-    def require_level(self, level: str, what: str) -> None:
-        refuse_above(highest_level(self.live), level, what)
+    def require_level(self, level: str, subject: str) -> None:
+        refuse_above(highest_level(self.live), level, subject)
 
     def say(self, line: str) -> None:
         self._context.say(line[:1].upper() + line[1:])
@@ -58,11 +58,11 @@ def highest_level(session: Session) -> Limits:
     return Limits(allow=None if session.is_bare else session.options.most_allow)
 
 
-def refuse_above(highest: Limits, level: str, what: str) -> None:
-    """Raise `NexusError("denied", ...)` if `what` needs a level above the `highest` one of a server."""
+def refuse_above(highest: Limits, level: str, subject: str) -> None:
+    """Raise `NexusError("denied", ...)` if `subject` needs a level above the `highest` one of a server."""
     if not Limits(allow=level) <= highest:
         why = f"this server allows at most {highest.allow or ASK}"
-        raise NexusError("denied", what, why, f"To allow it: nexus serve --allow {level}")
+        raise NexusError("denied", subject, why, f"To allow it: nexus serve --allow {level}")
 
 
 def level_of(options: JsonObject) -> str:
@@ -118,8 +118,8 @@ def warn_if_stale(context: CommandContext) -> None:
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:
     """Return the options for reopening the current session, with these changes."""
-    same: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
-    return replace(context.options, **(same | changes))
+    unchanged: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
+    return replace(context.options, **(unchanged | changes))
 
 
 def has_sent_request(context: CommandContext) -> bool:

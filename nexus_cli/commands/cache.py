@@ -189,12 +189,12 @@ def _total(rows: Sequence[RequestPair]) -> CacheTotal:
 
 def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[RewriteRow]:
     """Return every rewrite of the session's own, oldest first."""
-    log, *others = ledger.logs(session)
+    log, *side_logs = ledger.logs(session)
     memos = log.memos(REWRITE, own=True)
     if not memos:
         return []
     rows = log.requests()
-    summaries = [row for other in others if other.agent == SUMMARY for row in other.requests()]
+    summaries = [row for side_log in side_logs if side_log.agent == SUMMARY for row in side_log.requests()]
     rewrite_rows, before = [], ""
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
@@ -221,16 +221,16 @@ def _describe_rewrite(
     cold, saved = value["cold"], value["saved"]
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
-    each, after = break_even(info, cold=cold, saved=saved, spent=spent)
+    saved_each, after = break_even(info, cold=cold, saved=saved, spent=spent)
     return RewriteRow(
         at=memo.at,
         **value,
         summary_usd=summary,
-        saved_usd_each=each,
+        saved_usd_each=saved_each,
         break_even=after,
         requests=len(since),
         uncached=first.input - first.cache_read if first else None,
-        net_usd=None if each is None or spent is None else round_dollars(each * len(since) - spent),
+        net_usd=None if saved_each is None or spent is None else round_dollars(saved_each * len(since) - spent),
     )
 
 

@@ -110,8 +110,8 @@ class CommandContext(Protocol):
         The text is ours, or the person has `typed` it in the command; it is not shown again.
         """
 
-    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` like a turn: `what` is shown, and Ctrl+C stops it through `Session.cancel`."""
+    async def busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Run `work` like a turn: `title` is shown, and Ctrl+C stops it through `Session.cancel`."""
 
     def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` beside everything else, at most until the REPL ends."""
@@ -150,7 +150,7 @@ class Command:
     """The arguments in the form of `/help`: `[INSTRUCTIONS]`. Without it, the command takes none."""
     idle: bool = False
     """True if the command waits for the end of a running turn."""
-    at_once: Callable[[str], bool] = lambda rest: False
+    at_once: Callable[[str], bool] = lambda arguments: False
     """Returns True for arguments with which an `idle` command does not wait."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
     """Returns possible arguments for completion. Must be fast."""
@@ -160,7 +160,7 @@ class Command:
     """True for a command that beginners need: `/help` lists only these, `/help all` lists all."""
     verbs: tuple[Verb, ...] = ()
     """The verbs of its noun; none of a guide or a plugin."""
-    authority_of: Callable[[str], Authority] = lambda rest: Authority.PERMITS
+    authority_of: Callable[[str], Authority] = lambda arguments: Authority.PERMITS
     """Returns its effect with these arguments: a client of a server may give it unless it permits."""
 
     async def invoke(self, context: CommandContext, arguments: str) -> None:
@@ -203,15 +203,15 @@ class Command:
 
 def usage_error(name: str, arguments: str, why: str, hint: str = "") -> NexusError:
     """Return the error for invalid arguments, with keys among them redacted."""
-    what = f"/{name} {clip_text(redact(arguments), 60)}".rstrip()
-    return UsageError(what, redact(why), hint or f"/help {name} for details")
+    subject = f"/{name} {clip_text(redact(arguments), 60)}".rstrip()
+    return UsageError(subject, redact(why), hint or f"/help {name} for details")
 
 
-async def run_act(context: CommandContext, what: str, act: Act) -> None:
-    """Run an act of the session like a turn, shown as `what`, and print its events."""
+async def run_act(context: CommandContext, title: str, act: Act) -> None:
+    """Run an act of the session like a turn, shown as `title`, and print its events."""
 
     async def work() -> None:
         async for event in context.session.act(act):
             context.feed(event)
 
-    await context.busy(what, work())
+    await context.busy(title, work())

@@ -23,7 +23,7 @@ SOURCES = {
     "originals": "the original messages, not the earlier summary",
 }
 FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
-NAMED, SHOWN = 3, 12
+MOST_NAMED, MOST_LISTED = 3, 12
 """Most messages named as staying among the summarized ones, and most of the person's messages shown."""
 PLACES = {
     "window": "remains in place",
@@ -71,15 +71,15 @@ def _goes(goes: JsonObject) -> str:
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
-    return f"{text}. Kept: {name_first(inside, NAMED)} (your last request)."
+    return f"{text}. Kept: {name_first(inside, MOST_NAMED)} (your last request)."
 
 
 def _words(rows: Sequence[JsonObject]) -> TitledTable:
     """List the person's messages in the summarized part, each with its outcome."""
-    newest = rows[-SHOWN:]
-    shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
+    newest = rows[-MOST_LISTED:]
+    count_note = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     columns = {"message": "entry", "kept as": lambda row: FATES.get(row["kept"], ""), "text": "text"}
-    return TitledTable(f"your messages{shown}", columns, newest)
+    return TitledTable(f"your messages{count_note}", columns, newest)
 
 
 def _pin_rows(rows: Sequence[JsonObject]) -> TitledTable:

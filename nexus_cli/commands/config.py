@@ -74,8 +74,8 @@ def show_settings(
         if name.casefold() in key
     }
     if not settings:
-        way = "In a shell: nexus config edit" if name == "edit" else "`nexus docs settings` describes all settings"
-        raise UsageError(f"config {name}", "no matching setting has a value", way)
+        hint = "In a shell: nexus config edit" if name == "edit" else "`nexus docs settings` describes all settings"
+        raise UsageError(f"config {name}", "no matching setting has a value", hint)
     value = {"version": 1, "settings": settings}
     if source.is_json:
         return Report("settings", value)
@@ -121,8 +121,8 @@ def set_setting(
         _refuse_wrong_rules(key, value)
     is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
-    done = "set" if not unset else "unset" if is_changed else "no value for"
-    line = f"{done} {key} in {with_tilde(path) if source.live else path}."
+    action = "set" if not unset else "unset" if is_changed else "no value for"
+    line = f"{action} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
         line += f" Here {origin} takes precedence: {loaded.values[name]}."

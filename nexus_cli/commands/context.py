@@ -136,7 +136,9 @@ def build_context(
     difference: Annotated[
         bool, Option(None, "Compare request N (default: the newest) with the previous request.", "--diff")
     ] = False,
-    whole: Annotated[bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")] = False,
+    all_parts: Annotated[
+        bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")
+    ] = False,
 ) -> Report[Annotated[Any, ContextReport | DifferenceReport]]:
     """Show the content and token counts of the next request, without sending it; with --step, of request N.
 
@@ -151,7 +153,7 @@ def build_context(
     if step is not None:
         return Report("context", sent_request_report(source.ledger, source.session(), source.settings(), step))
     if source.live and not (model or recipe):
-        return Report("context" if whole else "context_summary", context_summary(source.live))
+        return Report("context" if all_parts else "context_summary", context_summary(source.live))
     session, settings = _find_session(source), source.settings()
     options = prepare_options(source, settings, session, model)
     options = replace(options, resume=session, recipe=recipe or options.recipe, save=False, newest=False)
@@ -162,8 +164,8 @@ def _find_session(source: Source) -> str:
     """Return the id of the session, "" for a new one: the folder has none, or none that has sent a request."""
     if source.live:
         return source.session() if source.ledger.log(source.session()).step() else ""
-    newest = None if source.named else source.ledger.newest_session(str(source.folder()))
-    return source.session() if source.named or newest else ""
+    newest = None if source.session_name else source.ledger.newest_session(str(source.folder()))
+    return source.session() if source.session_name or newest else ""
 
 
 def look_at_session(source: Source) -> Session:
@@ -331,7 +333,7 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
     """Return the difference as JSON; without `before` everything of `after` is new."""
     assert after.row is not None and after.session is not None, "only sent requests can be compared"
     earlier, later = _entries(before), _entries(after)
-    same = before is not None and before.request.epoch.id == after.request.epoch.id
+    is_same_epoch = before is not None and before.request.epoch.id == after.request.epoch.id
     old, new = _sections(before), _sections(after)
     return {
         "version": 1,
@@ -342,7 +344,7 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
         "epoch": {
             "before": before.request.epoch.id if before else None,
             "after": after.request.epoch.id,
-            "cause": None if same else after.request.epoch.cause,
+            "cause": None if is_same_epoch else after.request.epoch.cause,
         },
         "tokens": {
             "before": before.request.tokens if before else 0,
@@ -352,12 +354,12 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
             "added": [row for key, row in new.items() if key not in old],
             "removed": [row for key, row in old.items() if key not in new],
             "changed": [
-                {"id": key, "before": _seen(old[key]), "after": _seen(row)}
+                {"id": key, "before": _summarize_section(old[key]), "after": _summarize_section(row)}
                 for key, row in new.items()
                 if key in old and _text(old[key]) != _text(row)
             ],
         },
-        "told": [{"id": row["id"], **_seen(row)} for row in after.request.event_rows],
+        "told": [{"id": row["id"], **_summarize_section(row)} for row in after.request.event_rows],
         "tools": _tools(before, after),
         "entries": {
             "added": _rows(after, (key for key in later if key not in earlier)),
@@ -370,7 +372,7 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
     sent."""
     rows = [section for section in view.request.sections if section["layer"] == "system"] if view else []
-    return {row["id"]: {"id": row["id"], **_seen(row), "counted": row["counted"]} for row in rows}
+    return {row["id"]: {"id": row["id"], **_summarize_section(row), "counted": row["counted"]} for row in rows}
 
 
 def _text(section: JsonObject) -> tuple[Any, ...]:
@@ -379,7 +381,7 @@ def _text(section: JsonObject) -> tuple[Any, ...]:
     return section["form"], section["sha256"], section["counted"]
 
 
-def _seen(section: JsonObject) -> SeenSection:
+def _summarize_section(section: JsonObject) -> SeenSection:
     return {"form": section["form"], "tokens": section["tokens"], "sha256": section["sha256"]}
 
 
@@ -394,16 +396,16 @@ def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]
 def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[EntryDifference]:
     if view is None:
         return []
-    wanted = set(keys)
-    items = [item for item in view.arranged if _key(item) in wanted]
+    selected = set(keys)
+    items = [item for item in view.arranged if _key(item) in selected]
     return [
         {
             "entry": item.entry,
             "form": str(item.form),
-            "what": what,
+            "what": description,
             "tokens": round(item.tokens * view.request.messages_scale),
         }
-        for item, what in describe_items(items, view.arranged)
+        for item, description in describe_items(items, view.arranged)
     ]
 
 
@@ -455,8 +457,8 @@ def _sign(differences: JsonObject) -> list[JsonDict]:
 
 def _describe_tokens(section: JsonObject) -> str:
     """Return the tokens of a section; of a changed one before and after."""
-    seen = [section["before"], section["after"]] if "before" in section else [section]
-    return " to ".join(number(part["tokens"]) for part in seen)
+    versions = [section["before"], section["after"]] if "before" in section else [section]
+    return " to ".join(number(part["tokens"]) for part in versions)
 
 
 def _describe_form(section: JsonObject) -> str:

@@ -86,13 +86,13 @@ def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Repor
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
 
     request = open_undo(source, path, turn)[1]
-    shown, text, unread = turn_diff(request)
-    value: DiffReport = {"version": 1, "turn": shown, **diff_report(text, unread=unread)}
+    turn_number, text, unread = turn_diff(request)
+    value: DiffReport = {"version": 1, "turn": turn_number, **diff_report(text, unread=unread)}
     if not text and not unread:
         none = f"no changes to files are recorded for {f'turn {turn}' if turn else 'this session'}"
         return Report("", value, note=f"{none}{' at this path' if path else ''}.")
-    undone = shown is not None and is_undone(request, shown)
-    return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
+    undone = turn_number is not None and is_undone(request, turn_number)
+    return Report("diff", value, note=f"turn {turn_number} was undone." if undone else "")
 
 
 def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | SessionChanges:
@@ -164,16 +164,16 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     listed, _ = _git(git, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments
-    kept = text[: text.rfind(b"\n", 0, room) + 1] if len(text) > room else text
-    cut = f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) else ""
-    added, unread = _new_files(folder, inside, names[:NAMES], 0 if cut else room - len(kept))
-    shown, names = kept.decode("utf-8", "replace") + added, [inside + name for name in names]
+    fitting = text[: text.rfind(b"\n", 0, room) + 1] if len(text) > room else text
+    cut = f"{len(text) - len(fitting):,} more bytes" if len(fitting) < len(text) else ""
+    added, unread = _new_files(folder, inside, names[:NAMES], 0 if cut else room - len(fitting))
+    diff, names = fitting.decode("utf-8", "replace") + added, [inside + name for name in names]
     for name in _list_submodules(git, folder, stop):
         with suppress(GitError):
-            part = _by_git(folder / name, stop, f"{inside}{name}/", max(0, room - len(shown)))
-            shown, cut = shown + part["text"], cut or part["cut"]
+            part = _by_git(folder / name, stop, f"{inside}{name}/", max(0, room - len(diff)))
+            diff, cut = diff + part["text"], cut or part["cut"]
             unread, names = unread + part["unread"], names + part["untracked"]
-    return diff_report(shown, cut, unread, names)
+    return diff_report(diff, cut, unread, names)
 
 
 def _list_submodules(git: Git, folder: Path, stop: StopFlag) -> list[str]:
@@ -183,8 +183,12 @@ def _list_submodules(git: Git, folder: Path, stop: StopFlag) -> list[str]:
         return []
     listed, _ = _git(git, stop, "ls-files", "--stage", "-z", "--", ".")
     names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
-    here = real_path(folder)
-    return [name for name in names if os.path.lexists(here / name / ".git") and real_path(here / name) == here / name]
+    real_folder = real_path(folder)
+    return [
+        name
+        for name in names
+        if os.path.lexists(real_folder / name / ".git") and real_path(real_folder / name) == real_folder / name
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from nexus_cli.reports.text.blocks import Blocks, Table, Verbatim
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import asked_again, describe_drop, describe_missed, name_cause
 
-SHOWN, MOST = 4000, 100_000
+MOST_SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""
 _RANGE = re.compile(r"(-?\d{0,12}):(-?\d{0,12})")
 DropId = Annotated[str, Argument("ID", "The drop's id, such as d3.")]
@@ -59,7 +59,7 @@ def list_drops(source: Source) -> Report[DropsReport]:
         )
     value: Any = session_drops(source.ledger, session)
     if not source.is_json:
-        value["shell"] = session if source.named else ""
+        value["shell"] = session if source.session_name else ""
     return Report("drops", value, whole=True)
 
 
@@ -75,7 +75,7 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
 def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropReport]:
     """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
-    end = min(end, start + (MOST if span else SHOWN)) if source.live else end
+    end = min(end, start + (MOST if span else MOST_SHOWN)) if source.live else end
     recorded_drop = next((candidate for candidate in read_log(source).drops() if candidate.id == drop), None)
     value: DropReport = {
         "version": 1,

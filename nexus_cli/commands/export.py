@@ -104,10 +104,10 @@ def export_named_session(source: Source, words: Sequence[str] | None = None, **o
 
 def _choose_form(forms: set[str], output: str, *, raw: bool) -> str:
     """Return the one format that was given, else that of the output's suffix; raise `UsageError`."""
-    given = sorted(forms - {""})
-    if given[1:]:
-        raise UsageError("wrong usage", f"several formats: {', '.join(given)}", "Use one of them")
-    form = given[0] if given else format_of_file(output)
+    chosen_forms = sorted(forms - {""})
+    if chosen_forms[1:]:
+        raise UsageError("wrong usage", f"several formats: {', '.join(chosen_forms)}", "Use one of them")
+    form = chosen_forms[0] if chosen_forms else format_of_file(output)
     if form not in FORMATS:
         raise UsageError(f"--format {form}", f"must be one of {', '.join(FORMATS)}")
     if raw and form not in (HTML, MARKDOWN):

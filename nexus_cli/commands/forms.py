@@ -58,10 +58,10 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
 
 
 def _laid_out(form: Callable[..., Blocks]) -> Callable[..., str]:
-    taken = len(signature(form).parameters)
+    parameter_count = len(signature(form).parameters)
 
     @wraps(form)
     def text(value: JsonObject, width: int, *look: ReportStyle) -> str:
-        return "\n".join(lay_out(form(*(value, width, *look)[:taken]), width)).rstrip("\n")
+        return "\n".join(lay_out(form(*(value, width, *look)[:parameter_count]), width)).rstrip("\n")
 
     return text

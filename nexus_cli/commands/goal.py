@@ -53,7 +53,7 @@ def _line(goal: JsonObject, indent: str) -> Paragraph:
 DONE, DROP = "done", "drop"
 NO_TEXT = {"add", "list", "set", "show"}
 """Words that are no goal of their own."""
-MEANT = {
+SYNONYMS = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), DONE),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), DROP),
 }
@@ -138,7 +138,7 @@ def _check_words(text: str) -> None:
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
         raise usage_error("goal", text, "the action is missing", f"Use /goal done {first} or /goal drop {first}")
-    near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
+    near = SYNONYMS.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
         hint = f"Did you mean /goal {near} {' '.join(ids) or 'ID'}? /goal lists the ids"
         raise usage_error("goal", text, "unknown action", hint)

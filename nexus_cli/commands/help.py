@@ -43,7 +43,7 @@ LINE_KEYS = ("Ctrl+C", "Ctrl+D", "!COMMAND", "@FILE")
 def help_text(value: JsonObject) -> Blocks:
     """List every command with its summary, or show one with its whole help."""
     if value.get("command"):
-        yield from _one(value["command"])
+        yield from _explained_command(value["command"])
         return
     commands = [command for group in value["groups"] for command in group["commands"]]
     keys = [(one_line(names), explanation) for names, explanation in value.get("keys", ())]
@@ -69,7 +69,7 @@ def _call(command: JsonObject) -> str:
     return f"/{command['name']} {command['usage']}".rstrip()
 
 
-def _one(command: JsonObject) -> Blocks:
+def _explained_command(command: JsonObject) -> Blocks:
     yield Paragraph(_call(command), "    ", "")
     if command["aliases"]:
         yield "also " + ", ".join(f"/{name}" for name in command["aliases"])
@@ -98,8 +98,8 @@ async def show_help(
         context.show("help", {"version": 1, "command": _explain(command, verb)})
         return
     first = [to_json_value(command) | {"usage": ""} for command in context.commands.values() if command.is_first]
-    others = _group(command for command in context.commands.values() if not command.is_first)
-    other_groups = [{"name": group, "names": [command.name for command in commands]} for group, commands in others]
+    groups = _group(command for command in context.commands.values() if not command.is_first)
+    other_groups = [{"name": group, "names": [command.name for command in commands]} for group, commands in groups]
     context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": other_groups})
 
 
@@ -120,20 +120,20 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 def _explain(command: Command, verb: str) -> JsonObject:
     """Return the value of one command, or of one of its verbs; raise `UsageError` for another word."""
     verbs_by_name = {known_verb.name: known_verb for known_verb in reversed(command.verbs)}
-    shown: JsonDict = to_json_value(command)
+    value: JsonDict = to_json_value(command)
     if verb in verbs_by_name:
         chosen = verbs_by_name[verb]
-        shown["options"] = [
+        value["options"] = [
             (parameter.label, parameter.option.help) for parameter in chosen.parameters if parameter.option.help
         ]
         idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
         verb_fields = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
-        shown |= verb_fields if verb else {}
+        value |= verb_fields if verb else {}
     elif verb:
         verb_names = ", ".join(filter(None, reversed(verbs_by_name)))
         why = f"must be one of {verb_names}" if verb_names else "has no subcommands"
         raise usage_error("help", f"{command.name} {verb}", why, f"See `/help {command.name}`")
-    return shown
+    return value
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:

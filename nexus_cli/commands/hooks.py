@@ -24,8 +24,8 @@ def hooks_text(value: JsonObject) -> Blocks:
     for hook in value["hooks"]:
         matcher = f" {hook['matcher']}" if hook["matcher"] else ""
         late = ", on_timeout = deny" if hook["on_timeout"] == "deny" else ""
-        shown = f"{hook['event']}{matcher}: {hook['command']} ({hook['source']}{late})".strip(": ")
-        yield Paragraph(shown if hook["command"] else hook["source"], "    ", "")
+        line = f"{hook['event']}{matcher}: {hook['command']} ({hook['source']}{late})".strip(": ")
+        yield Paragraph(line if hook["command"] else hook["source"], "    ", "")
         if hook["state"] != ACTIVE:
             yield Paragraph(f"{hook['state']}: {hook['why']}", "    ", "  ")
 
@@ -33,8 +33,8 @@ def hooks_text(value: JsonObject) -> Blocks:
 def count_hooks(hooks: Sequence[JsonObject]) -> str:
     """Return `2 hooks; 1 more not trusted`, followed by the command that lists them, for the status."""
     states = [hook["state"] for hook in hooks]
-    active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
-    more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
+    active, other_states = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
+    more = [f"{states.count(state)} {state}" for state in sorted(other_states, key=lambda state: state != UNTRUSTED)]
     return "; ".join([f"{active} active", *more]) + name_commands(" (`nexus hooks`)")
 
 

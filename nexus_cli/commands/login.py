@@ -158,8 +158,8 @@ def _describe_next(provider: str) -> Iterator[str]:
         yield f"{name} is set in the environment and takes precedence."
     with suppress(NexusError):  # invalid settings must not prevent a login
         model = unnamed_model(own_settings())
-        named = f"The model is {model}; to use another" if model else "Choose a model"
-        yield f"{named}: `nexus model use NAME`."
+        advice = f"The model is {model}; to use another" if model else "Choose a model"
+        yield f"{advice}: `nexus model use NAME`."
 
 
 def _use_now(source: Source, provider: str, key: str) -> Iterator[str]:

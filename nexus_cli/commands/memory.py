@@ -22,7 +22,7 @@ from nexus_cli.reports.text.lines import plural, when
 HITS = 20
 NAME = 24
 """Most characters of a session's name."""
-HERE = "  # the current session: exit it first"
+CURRENT_SESSION_NOTE = "  # the current session: exit it first"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 
@@ -71,10 +71,10 @@ class FactsReport(_Facts, total=False):
     forgotten: list[FactObject]
 
 
-def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:
+def facts_report(ledger: Ledger, facts: Sequence[Fact], open_session: str = "", **more: Any) -> FactsReport:
     """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
-    A forgotten fact also has the sessions in which it can still be read (`told_in`); `here` is the open one.
+    A forgotten fact also has the sessions in which it can still be read (`told_in`); `open_session` is the current one.
     """
     places_by_session: dict[str, str] = {}
     forgotten = more.get("done") == "forgotten"
@@ -82,29 +82,35 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
     for fact in facts:
         place = ""
         if fact.entry and not fact.deleted:
-            place = places_by_session.setdefault(fact.session, _place(ledger, fact.session, here))
+            place = places_by_session.setdefault(fact.session, _place(ledger, fact.session, open_session))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
         if fact.colleague:
             source = place = fact.source
-        told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
-        said = {"statement": fact.statement, "waits": fact.waits}
-        rows.append(to_json_value(fact) | said | {"source": source, "place": place or source} | told)
-    return cast("FactsReport", {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows})
+        readable_in = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
+        wording = {"statement": fact.statement, "waits": fact.waits}
+        rows.append(to_json_value(fact) | wording | {"source": source, "place": place or source} | readable_in)
+    return cast("FactsReport", {"version": 1, **more, **({"here": open_session} if forgotten else {}), "facts": rows})
 
 
-def acceptance_report(ledger: Ledger, kept: Sequence[Fact], forgotten: Sequence[Fact], here: str = "") -> FactsReport:
-    """Return the `kept` facts as JSON, with the facts `forgotten` for them."""
-    gone = facts_report(ledger, forgotten, here, done="forgotten")
-    return {**facts_report(ledger, kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
+def acceptance_report(
+    ledger: Ledger, accepted: Sequence[Fact], forgotten: Sequence[Fact], open_session: str = ""
+) -> FactsReport:
+    """Return the `accepted` facts as JSON, with the facts `forgotten` for them."""
+    forgotten_report = facts_report(ledger, forgotten, open_session, done="forgotten")
+    return {
+        **facts_report(ledger, accepted, open_session, done="kept"),
+        "here": open_session,
+        "forgotten": forgotten_report["facts"],
+    }
 
 
 def _typed(fact: Fact) -> str:
     return "typed by you" if not fact.entry and fact.actor == "person" else fact.source
 
 
-def _place(ledger: Ledger, session: str, here: str) -> str:
+def _place(ledger: Ledger, session: str, open_session: str) -> str:
     """Describe a session: "this one", its name, or its day and the end of its id."""
-    if session == here:
+    if session == open_session:
         return "this session"
     try:
         info = ledger.session(session)
@@ -118,19 +124,19 @@ def memory_text(value: JsonObject) -> Blocks:
     """List the facts of a listing or a search."""
     facts = value["facts"]
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
-    kept = [fact for fact in facts if fact["state"] == "kept"]
+    saved = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
         nothing = "No facts yet."
         if value.get("project"):
             nothing = "No facts about this project yet. --all lists the facts of every project."
         yield "No facts match." if "text" in value else nothing
     if waiting:
-        yield from [_waits(waiting), *_whole(waiting), *([""] if kept else [])]
+        yield from [_waits(waiting), *_describe_in_full(waiting), *([""] if saved else [])]
     if value.get("whole"):
-        yield from _whole(kept)
+        yield from _describe_in_full(saved)
         if value.get("more"):
             yield from ["", f"Only the best {len(facts)} matches are shown."]
-    elif kept:
+    elif saved:
         columns = {
             "id": "id",
             "slot": "slot",
@@ -138,22 +144,22 @@ def memory_text(value: JsonObject) -> Blocks:
             "from": lambda fact: fact.get("place") or fact["source"],
             "text": _statement,
         }
-        yield Table(columns, kept)
+        yield Table(columns, saved)
 
 
 def fact_text(value: JsonObject) -> Blocks:
     """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
-    facts, done = value["facts"], value.get("done", "kept")
-    gone = facts if done == "forgotten" else value.get("forgotten", [])
-    if not facts and not gone:
+    facts, action = value["facts"], value.get("done", "kept")
+    removed = facts if action == "forgotten" else value.get("forgotten", [])
+    if not facts and not removed:
         yield "No facts to change."
-    elif done != "forgotten":
-        yield from ["Saved:", *_whole(facts)]
-    for fact in gone:
+    elif action != "forgotten":
+        yield from ["Saved:", *_describe_in_full(facts)]
+    for fact in removed:
         yield from _forgotten(fact, value["here"])
 
 
-def _forgotten(fact: JsonObject, here: str) -> Blocks:
+def _forgotten(fact: JsonObject, open_session: str) -> Blocks:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     sessions = fact["told_in"]
@@ -165,7 +171,12 @@ def _forgotten(fact: JsonObject, here: str) -> Blocks:
             which = f"The model can still read this fact in {len(sessions):,} sessions until you delete them:"
         yield Paragraph(which, "    ", "")
         for session in sessions:
-            yield Verbatim(name_commands(f"nexus sessions delete {session}{HERE if session == here else ''}"), "    ")
+            yield Verbatim(
+                name_commands(
+                    f"nexus sessions delete {session}{CURRENT_SESSION_NOTE if session == open_session else ''}"
+                ),
+                "    ",
+            )
 
 
 def _waits(waiting: list[JsonObject]) -> str:
@@ -174,7 +185,7 @@ def _waits(waiting: list[JsonObject]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[JsonObject]) -> Blocks:
+def _describe_in_full(facts: list[JsonObject]) -> Blocks:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
@@ -244,8 +255,8 @@ def build_search(
     if not text.strip():
         raise UsageError("nothing to search for", "the text is empty", "Enter text to search for")
     facts = source.ledger.facts.search(text, project, _slots(slot), HITS + 1)
-    found = {"more": len(facts) > HITS, "project": project, "text": text, "whole": True}
-    return Report("memory", facts_report(source.ledger, facts[:HITS], source.session(), **found), whole=True)
+    details = {"more": len(facts) > HITS, "project": project, "text": text, "whole": True}
+    return Report("memory", facts_report(source.ledger, facts[:HITS], source.session(), **details), whole=True)
 
 
 def add_fact(
@@ -272,8 +283,8 @@ def accept_facts(
     key: Annotated[str, Argument("ID", "Ids of proposals, or `all` for every listed proposal.")],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
-    kept, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
-    return Report("fact", acceptance_report(source.ledger, kept, forgotten, source.session()), changed=True)
+    accepted, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
+    return Report("fact", acceptance_report(source.ledger, accepted, forgotten, source.session()), changed=True)
 
 
 def forget_facts(
@@ -285,8 +296,8 @@ def forget_facts(
     """
     facts = source.ledger.facts
     facts_by_id = {fact.id: fact for fact in map(facts.get, _names(key))}
-    gone = [facts.forget(name, utc_now()) or fact for name, fact in facts_by_id.items()]
-    return Report("fact", facts_report(source.ledger, gone, source.session(), done="forgotten"), changed=True)
+    forgotten = [facts.forget(name, utc_now()) or fact for name, fact in facts_by_id.items()]
+    return Report("fact", facts_report(source.ledger, forgotten, source.session(), done="forgotten"), changed=True)
 
 
 def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

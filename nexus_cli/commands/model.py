@@ -89,10 +89,10 @@ def show_model(
 ) -> Report[ModelReport]:
     """Print the endpoint, context window and prices of a model."""
     settings = source.settings()
-    shown = replace_surrogates(name) or (source.live.model if source.live else unnamed_model(settings))
-    if not shown:
+    model_name = replace_surrogates(name) or (source.live.model if source.live else unnamed_model(settings))
+    if not model_name:
         raise UsageError("model show", "no model is set", "Give a NAME; `nexus model list` lists usable models")
-    return Report("model", model_report(shown, settings))
+    return Report("model", model_report(model_name, settings))
 
 
 def use_model(source: Source, name: Name) -> Act:

@@ -115,10 +115,10 @@ def pin_text(
 
 def drop_pin(
     source: Source,
-    named: Annotated[str, Argument("ID", "The pin, the number of its message, or its text.", is_text=True)],
+    pin: Annotated[str, Argument("ID", "The pin, the number of its message, or its text.", is_text=True)],
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or its text."""
-    quote, sentence = _find_session(source).engine.compactor.unpin(named)
+    quote, sentence = _find_session(source).engine.compactor.unpin(pin)
     return report_act(sentence, quote)
 
 

@@ -78,8 +78,8 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
         filters["entity"] = entity.key
     elif role := ledger.spaces.own_role():
         filters["principal"] = role  # not those of colleagues
-    there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **filters)
-    return [listed_run for listed_run in reversed(there) if listed_run.type in UNATTENDED]
+    open_runs = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **filters)
+    return [listed_run for listed_run in reversed(open_runs) if listed_run.type in UNATTENDED]
 
 
 def cancel_run(
@@ -104,8 +104,8 @@ def cancel_run(
     if before.has_ended:
         raise UsageError(before.id, f"already {before.state}", f"See `nexus runs show {before.id}`")
     was = "it was interrupted" if broken_runs(source.ledger, [before]) else f"it was {before.state}"
-    done = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
-    return Report("run", run_report(source.ledger, runs.get(before.key), done), changed=True)
+    outcome = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
+    return Report("run", run_report(source.ledger, runs.get(before.key), outcome), changed=True)
 
 
 def pause_run(
@@ -140,10 +140,10 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
     return _changed(source, [runs.set_paused(run.key, False, now) for run in paused], "resumed")
 
 
-def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
-    """Return the report of several runs, and what a command has `done` with them: `cancelled`, `paused`, `resumed`."""
+def _changed(source: Source, befores: Sequence[Run], outcome: str) -> Report[RunsReport]:
+    """Return the report of several runs, and the `outcome` of a command for them: `cancelled`, `paused`, `resumed`."""
     runs = map(source.ledger.runs.get, [run.key for run in befores])
-    value: RunsReport = {"version": 1, "done": done, "runs": describe_runs(source.ledger, runs)}
+    value: RunsReport = {"version": 1, "done": outcome, "runs": describe_runs(source.ledger, runs)}
     return Report("runs", value, changed=bool(befores))
 
 
@@ -235,8 +235,8 @@ def resume_run(
         source.work_beside(partial(_drive, ledger, now))
         return Report("", run_report(ledger, now), changed=True)
     is_left = target_run.state == FAILED or asks_approval(target_run)
-    done = f"continues{' with `nexus serve`' * is_left}"
-    return Report("run", run_report(ledger, now, done), changed=True)
+    outcome = f"continues{' with `nexus serve`' * is_left}"
+    return Report("run", run_report(ledger, now, outcome), changed=True)
 
 
 def _signal(source: Source, run: Run, answer: str) -> bool:

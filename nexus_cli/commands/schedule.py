@@ -41,21 +41,21 @@ def plans_text(value: JsonObject) -> Blocks:
 def plan_text(value: JsonObject) -> Blocks:
     """Show one plan after an action on it, in a sentence or two."""
     (plan,) = value["plans"]
-    done = value["done"]
-    if done == "removed":
+    outcome = value["done"]
+    if outcome == "removed":
         yield f"{plan['id']} was removed; its runs are kept."
         return
-    if done == "queued":
+    if outcome == "queued":
         who = "`nexus serve` or `nexus serve --once` starts the run"
         yield f"{plan['id']} is due now: {value['run']} is queued. {who}."
         return
     when = f"{_when(plan)}, next {_next(plan)}" if plan["cron"] else _next(plan)
-    if done == "paused":
+    if outcome == "paused":
         yield f"{plan['id']} is paused ({_title(plan)})."
         return
     whose = f", as {plan['agent']}" if plan["agent"] else ""
-    done = "was added" if done == "added" else "was resumed"
-    yield f"{plan['id']} {done}{whose}: {when} ({_title(plan)})"
+    outcome = "was added" if outcome == "added" else "was resumed"
+    yield f"{plan['id']} {outcome}{whose}: {when} ({_title(plan)})"
     if value["done"] == "added":
         if plan["ask"]:
             level = plan["level"]
@@ -132,10 +132,10 @@ def _find_plan(source: Source, name: str) -> Plan:
     return plan
 
 
-def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSchedule:
+def _changed(source: Source, plan: Plan, outcome: str, run: str = "") -> ChangedSchedule:
     from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
 
-    return Report("plan", plan_report(source.ledger, plan, done, run), changed=True)
+    return Report("plan", plan_report(source.ledger, plan, outcome, run), changed=True)
 
 
 def add_scheduled(

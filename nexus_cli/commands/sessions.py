@@ -45,7 +45,7 @@ MOST = 200
 LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
-KEPT = "Completed steps are kept."
+STEPS_KEPT = "Completed steps are kept."
 Key = Annotated[str, Argument("ID", "Session id (or its start or end) or name.")]
 TITLE = 100
 """Most characters of a title."""
@@ -227,8 +227,8 @@ def running_report(ledger: Ledger) -> RunningReport:
     by_session = {row.id: row for row in rows}
     if ledger.has_runs():
         for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
-            if here := by_session.get(run["session"] or ""):
-                here.run = run["id"]
+            if session_row := by_session.get(run["session"] or ""):
+                session_row.run = run["id"]
                 continue
             state: RunningState = (
                 "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
@@ -284,7 +284,7 @@ def stop_session(
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
-        return report_act(f"{key} was cancelled. {KEPT}", key)
+        return report_act(f"{key} was cancelled. {STEPS_KEPT}", key)
     session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
@@ -292,7 +292,9 @@ def stop_session(
     if not yes:
         if source.confirm is None:
             raise UsageError(f"session {session}", f"this would stop {owner_name}, process {owner.pid}", "Add --yes")
-        if not source.confirm(f"The session is open in {owner_name}, process {owner.pid}. {KEPT} Stop the process?"):
+        if not source.confirm(
+            f"The session is open in {owner_name}, process {owner.pid}. {STEPS_KEPT} Stop the process?"
+        ):
             return report_act("")
     if not ledger.end_owner(session, owner):
         raise UsageError(
@@ -300,7 +302,7 @@ def stop_session(
             f"process {owner.pid} has closed the session in the meantime",
             "`nexus sessions list --running` lists the open sessions",
         )
-    return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
+    return report_act(f"process {owner.pid} was asked to stop. {STEPS_KEPT}", session)
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:
@@ -398,11 +400,11 @@ async def resume_session(
     if words:
         chosen = await _find_session(context, source, words)
     else:
-        others, _ = _others(source, everywhere=everywhere)
-        if not others:
+        candidates, _ = _list_other_sessions(source, everywhere=everywhere)
+        if not candidates:
             hint = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
             return print_act(f"No other sessions.{hint}")
-        chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
+        chosen = await _choose_session(context, source, "Which session?", candidates, everywhere=everywhere)
     if not chosen:
         return report_act("")
     if chosen == context.session.id:
@@ -425,11 +427,11 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
             raise
         unknown = error
     for everywhere in (False, True):
-        others, _ = _others(source, words, everywhere=everywhere)
-        if len(others) > 1:
-            return await _choose_session(context, source, title, others, words, everywhere=everywhere)
-        if others:
-            return others[0].id
+        candidates, _ = _list_other_sessions(source, words, everywhere=everywhere)
+        if len(candidates) > 1:
+            return await _choose_session(context, source, title, candidates, words, everywhere=everywhere)
+        if candidates:
+            return candidates[0].id
     hits = (await asyncio.to_thread(search_sessions, ledger, words, None, MOST))["hits"]
     ids = [
         session_id for session_id in dict.fromkeys(hit["session"] for hit in hits) if session_id != context.session.id
@@ -445,25 +447,25 @@ async def _choose_session(
     context: CommandContext,
     source: Source,
     title: str,
-    others: Sequence[SessionInfo],
+    candidates: Sequence[SessionInfo],
     words: str = "",
     *,
     everywhere: bool,
 ) -> str:
-    """Let the person choose one of `others`, which match `words`; return its id, "" for none. Typing searches all
+    """Let the person choose one of `candidates`, which match `words`; return its id, "" for none. Typing searches all
     sessions."""
 
     def search(added_words: str) -> tuple[Sequence[Choice], int]:
         try:
-            sessions, total = _others(source, f"{words} {added_words}", everywhere=everywhere)
+            sessions, total = _list_other_sessions(source, f"{words} {added_words}", everywhere=everywhere)
         except NexusError:  # a key press cannot report it; taking the choice does
             return (), 0
         return _choices(source.ledger, sessions), total
 
-    return await context.choose(title, _choices(source.ledger, others), search) or ""
+    return await context.choose(title, _choices(source.ledger, candidates), search) or ""
 
 
-def _others(source: Source, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
+def _list_other_sessions(source: Source, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
     """Return the newest sessions, except the open one, that have all `words`, and their total number. In a session runs
     of `nexus ask` are left out, unless sessions of all folders are wanted."""
     folder, runs = None if everywhere else str(source.folder()), everywhere or source.live is None
@@ -502,7 +504,7 @@ def one_line_title(words: str) -> str:
 
 
 def _complete_sessions(source: Source) -> Sequence[str]:
-    return [info.name if info.name and " " not in info.name else info.id for info in _others(source)[0]]
+    return [info.name if info.name and " " not in info.name else info.id for info in _list_other_sessions(source)[0]]
 
 
 async def clear_session(context: CommandContext) -> Act:

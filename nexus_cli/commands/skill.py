@@ -88,21 +88,21 @@ def skill_guide(name: str, cwd: Path) -> str:
     """
     skills, untrusted = find_guides(cwd, GuideKind.SKILL)
     available = [skill for skill in skills if not skill.shadowed]
-    wanted = name.strip()
-    chosen = next((skill for skill in available if skill.name == wanted), None)
-    chosen = chosen or next((skill for skill in available if skill.name.casefold() == wanted.casefold()), None)
+    skill_name = name.strip()
+    chosen = next((skill for skill in available if skill.name == skill_name), None)
+    chosen = chosen or next((skill for skill in available if skill.name.casefold() == skill_name.casefold()), None)
     if chosen is None:
-        raise _unknown(wanted, [skill.name for skill in available], untrusted)
+        raise _unknown(skill_name, [skill.name for skill in available], untrusted)
     if chosen.problem:
         raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Fix {chosen.path}")
     return chosen.read()
 
 
-def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
+def _unknown(name: str, available: list[str], hidden: int) -> NexusError:
     hint = (
         "A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml (`nexus config path`)"
     )
-    hint = suggest_name(name, there, f"Skills: {', '.join(there[:20])}" if there else hint)
+    hint = suggest_name(name, available, f"Skills: {', '.join(available[:20])}" if available else hint)
     if hidden:
         untrusted_note = f"this project has {hidden} more, available after `nexus trust`"
         hint = f"{hint} {untrusted_note.capitalize()}" if hint.endswith("?") else f"{hint}; {untrusted_note}"

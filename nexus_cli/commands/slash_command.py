@@ -49,22 +49,22 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
-        at_once=lambda rest: _is_at_once(noun, rest),
+        at_once=lambda arguments: _is_at_once(noun, arguments),
         complete=None if takes_text_alone else lambda context: _complete(verbs, context),
         aliases=noun.aliases,
         is_first=noun.is_first,
         verbs=verbs,
-        authority_of=lambda rest: _find_authority(noun, rest),
+        authority_of=lambda arguments: _find_authority(noun, arguments),
     )
 
 
 class AskingSource(SessionSource):
     """The open session of a verb that runs in a thread, which may ask the person."""
 
-    def __init__(self, context: CommandContext, what: str) -> None:
-        """`what` names the command in an error."""
+    def __init__(self, context: CommandContext, subject: str) -> None:
+        """`subject` names the command in an error."""
         super().__init__(context)
-        self._what, self._loop = what, asyncio.get_running_loop()
+        self._subject, self._loop = subject, asyncio.get_running_loop()
         self._waits: set[asyncio.Future[Any]] = set()
         self._is_over = False
         self.confirm = self._confirm if context.can_choose else None
@@ -81,7 +81,7 @@ class AskingSource(SessionSource):
             self.say(f"{statement}.")
         chosen = self.wait(self._context.choose(asks, YES_OR_NO))
         if chosen is None:
-            raise UsageError(self._what, "cancelled", "Nothing was changed")
+            raise UsageError(self._subject, "cancelled", "Nothing was changed")
         return bool(chosen)
 
     def choose(self, title: str, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -118,10 +118,10 @@ async def _run_beside(context: CommandContext, noun: Noun, verb: Verb, values: J
     """Run a verb in a thread, which may ask the person; show its report and return it."""
     if verb.of_session and verb.authority is Authority.READS:
         warn_if_stale(context)
-    source = AskingSource(context, what := f"/{noun.name} {verb.name}".rstrip())
+    source = AskingSource(context, subject := f"/{noun.name} {verb.name}".rstrip())
     writes_more = verb.opens in ("write", "create") and verb.authority is not Authority.ACTS
     if writes_more and not (source.ledger.is_kept and source.ledger.writes):
-        raise UsageError(what, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
+        raise UsageError(subject, "changes to this session are not saved", f"Use `nexus {noun.name}` in a shell")
     reports = list[Report[Any]]()
 
     async def work() -> None:

@@ -149,9 +149,9 @@ def create(
     people += made_agents.values()
     created = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
     for agent_name, who in made_agents.items():
-        others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != created.id]
-        if others and (before := entities[agent_name]) and before.options != who.options:
-            source.say(f"The options also apply to {who.name} in {name_first(others, 3)}.")
+        other_spaces = [space.name for space in ledger.spaces.list_spaces(who) if space.id != created.id]
+        if other_spaces and (before := entities[agent_name]) and before.options != who.options:
+            source.say(f"The options also apply to {who.name} in {name_first(other_spaces, 3)}.")
     return Report("", {"version": 1, "space": to_json_value(created)}, line=created.id, changed=True)
 
 
@@ -213,15 +213,15 @@ def set_goals(
     act, _, argument = " ".join(words or ["list"]).partition(" ")
     if priority and priority > MOST_PRIORITY:
         raise UsageError(f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
-    ledger, done = source.ledger, ""
+    ledger, outcome = source.ledger, ""
     who = find_agent(ledger, read_settings(source), agent, source.folder())
     if act == "add":
-        who, done = agent_goals.add_goal(ledger, who, argument, priority or PRIORITY, long_term=long_term), "added"
+        who, outcome = agent_goals.add_goal(ledger, who, argument, priority or PRIORITY, long_term=long_term), "added"
     elif act == "done" and argument:
-        who, done = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
+        who, outcome = agent_goals.finish_goals(ledger, who, argument.split()), "finished"
     elif act != "list" or argument:
         raise UsageError(f"goal {act} {argument}".rstrip()[:80], "must be add TEXT, list or done ID")
-    return Report("agent_goals", agent_goals.goals_report(who, done), whole=True, changed=bool(done))
+    return Report("agent_goals", agent_goals.goals_report(who, outcome), whole=True, changed=bool(outcome))
 
 
 def post(
@@ -324,11 +324,11 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
 
 def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
     """Return the newest messages of a space, and mark them as read by `reader`, unless the ledger is read-only."""
-    seen = ledger.spaces.seen(space, reader)
+    last_seen = ledger.spaces.seen(space, reader)
     messages = ledger.spaces.read(space, limit=last)
     first = messages[0].key if messages else 0
     posts = ledger.runs.of_posts(space.key, first) if first else {}
-    earlier = ledger.spaces.count(space, after=seen, before=first, most=COUNTED) if first > seen else 0
+    earlier = ledger.spaces.count(space, after=last_seen, before=first, most=COUNTED) if first > last_seen else 0
     if messages and ledger.writes:
         ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
     return {
@@ -337,7 +337,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
         "reader": to_json_value(reader),
         "unread_before": earlier,
         "messages": [
-            message_json(message, is_seen=message.key <= seen, run=posts.get(message.key)) for message in messages
+            message_json(message, is_seen=message.key <= last_seen, run=posts.get(message.key)) for message in messages
         ],
     }
 
@@ -415,9 +415,9 @@ def message_lines(message: JsonObject, width: int) -> Blocks:
     if message["facts"]:
         notes.append(f"{message['run']}: {', '.join(message['facts'])}")
     below = paragraphs((f"[{one_line(note)}]" for note in notes), "  ")
-    whole = f"{head}: {text.strip()}"
-    if text.strip() and "\n" not in text and cells(whole) <= width:
-        return [Wrapped(whole), *below]
+    single_row = f"{head}: {text.strip()}"
+    if text.strip() and "\n" not in text and cells(single_row) <= width:
+        return [Wrapped(single_row), *below]
     return [OneLine(f"{head}:"), Wrapped(text, "  "), *below]
 
 

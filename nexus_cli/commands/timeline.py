@@ -26,7 +26,7 @@ def build_timeline(
 
     With --space, list the messages of a space; with --run, the events of a run.
     """
-    if sum((bool(source.named), bool(space), bool(run))) > 1:
+    if sum((bool(source.session_name), bool(space), bool(run))) > 1:
         raise UsageError("--session, --space and --run", "cannot be used together", "Use one of them")
     if reader and not space:
         raise UsageError(f"--as {reader}", "requires --space", "Add --space NAME")

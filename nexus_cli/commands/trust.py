@@ -75,9 +75,9 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
 
 
 def _revoke(root: Path, folders: list[Path]) -> Report[Any]:
-    gone = sum(map(record.revoke_trust, folders)) > 0
-    value = {"version": 1, "project": str(root), "revoked": gone, "state": record.trust_state(root)}
-    return Report("", value, note=f"{root} is no longer trusted." if gone else f"{root} was not trusted.")
+    is_revoked = sum(map(record.revoke_trust, folders)) > 0
+    value = {"version": 1, "project": str(root), "revoked": is_revoked, "state": record.trust_state(root)}
+    return Report("", value, note=f"{root} is no longer trusted." if is_revoked else f"{root} was not trusted.")
 
 
 def _read_trust(folder: Path) -> tuple[record.Configuration, Report[Any]]:

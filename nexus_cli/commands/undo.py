@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nexus_cli.undo.undo_turn import UndoRequest
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
-NAMED = 100
+MOST_PATHS = 100
 """Most paths of a kind that are listed."""
 MOST_NAMED = 20
 """Most paths in the record of an act."""
@@ -93,7 +93,7 @@ def open_undo(
     from nexus_cli.undo.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
 
-    key, folder, data, log = source.named, source.folder(), places().data, None
+    key, folder, data, log = source.session_name, source.folder(), places().data, None
     if source.live:
         with disk_errors("the last changes are not recorded yet"):
             source.live.dispatcher.call_changes.journal.save_waiting()
@@ -147,7 +147,7 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     changed = not request.dry_run and bool(moved or value["restored"] or value["removed"])
     status, note = 1 if value["kept"] or value["not_covered"] else 0, ""
     is_nothing = value["turn"] is None and not value["kept"]
-    if is_nothing and log is not None and not (source.live or source.named):
+    if is_nothing and log is not None and not (source.live or source.session_name):
         session = source.ledger.short_ids([request.session])[0]
         note = f"This is session {session}, the newest of this folder; --session ID selects another one."
     return Report("undo", value, whole=True, status=status, changed=changed, note=note)
@@ -245,7 +245,9 @@ def _count(paths: Sequence[str]) -> str:
         for path in paths
     ]
     plurals = {"file": "files", "folder": "folders", "repository": "repositories"}
-    return join_with_and([plural(kinds.count(kind), kind, many) for kind, many in plurals.items() if kind in kinds])
+    return join_with_and(
+        [plural(kinds.count(kind), kind, plural_form) for kind, plural_form in plurals.items() if kind in kinds]
+    )
 
 
 def _headline(value: JsonObject, counts: str) -> str:
@@ -265,9 +267,9 @@ def _headline(value: JsonObject, counts: str) -> str:
 
 def _listed(rows: Sequence[str]) -> Blocks:
     """Yield the first rows, and how many more there are."""
-    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:NAMED])
-    if len(rows) > NAMED:
-        yield Paragraph(f"[and {len(rows) - NAMED:,} more]", "  ")
+    yield from (Wrapped(mask_unprintable(row), "  ") for row in rows[:MOST_PATHS])
+    if len(rows) > MOST_PATHS:
+        yield Paragraph(f"[and {len(rows) - MOST_PATHS:,} more]", "  ")
 
 
 NOUN = Noun(

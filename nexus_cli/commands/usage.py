@@ -339,10 +339,10 @@ def usage_text(value: JsonObject, width: int) -> Blocks:
         yield from imported
         return
     days = value["days"]
-    shown = days if since else days[-DAYS:]
-    yield usage_table("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown)
-    if len(days) > len(shown):
-        earlier = plural(len(days) - len(shown), "earlier day")
+    listed_days = days if since else days[-DAYS:]
+    yield usage_table("day", _with_bars(listed_days) if width >= WITH_BARS and len(listed_days) > 1 else listed_days)
+    if len(days) > len(listed_days):
+        earlier = plural(len(days) - len(listed_days), "earlier day")
         yield Paragraph(f"{earlier} not listed: --since {days[0]['day']} lists all", "  ")
     yield usage_table("model", value["models"])
     projects = value["projects"][:PROJECTS]
@@ -415,8 +415,8 @@ def price_hint(rows: Sequence[JsonObject]) -> Blocks:
     lines = ["", f"Covered by a subscription, at no cost per token: {', '.join(covered)}."] if covered else []
     if not models:
         return lines
-    others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"No known price for requests to {models[0]}{others}. "
+    other_models = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
+    text = f"No known price for requests to {models[0]}{other_models}. "
     text += "To set a price for later requests (output_price in the same way):"
     return [*lines, "", text, Paragraph(name_commands(price_command(models[0])), "  ")]
 
@@ -451,7 +451,7 @@ def build_usage(
     """
     if by and by not in GROUPINGS:
         raise UsageError(f"--by {by}", f"must be one of {', '.join(GROUPINGS)}")
-    if not (every or since or by) and (source.live or source.named):
+    if not (every or since or by) and (source.live or source.session_name):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
     moment = _parse_date(since, local=is_local) if since else None

@@ -87,7 +87,7 @@ class Source:
 
     live: Session | None = None
     """The open session; None elsewhere."""
-    named = ""
+    session_name = ""
     """The session as the person named it."""
     is_json = False
     """True if the value is printed as JSON."""
@@ -133,8 +133,8 @@ class Source:
         """Return the id of the session that a person names; of "" the open one, or the newest of the folder."""
         return self.ledger.find_session(key).id if key else self.session()
 
-    def require_level(self, level: str, what: str) -> None:
-        """Raise `NexusError("denied", ...)` if `what` is to work at a level above that of the server."""
+    def require_level(self, level: str, subject: str) -> None:
+        """Raise `NexusError("denied", ...)` if `subject` is to work at a level above that of the server."""
 
     def say(self, line: str) -> None:
         """Print a sentence beside the report. Its first word is in lower case and no name."""
@@ -179,9 +179,9 @@ class Source:
         return None
 
 
-def _refuse_here(what: str) -> UsageError:
+def _refuse_here(subject: str) -> UsageError:
     """Return the error of a verb that asks for what its place cannot do."""
-    return UsageError(what, "not available here", "Use the command in a shell")
+    return UsageError(subject, "not available here", "Use the command in a shell")
 
 
 class Report(NamedTuple, Generic[V]):
@@ -314,9 +314,9 @@ class Verb:
         return self._describe_usage(parameter for parameter in self.parameters if not parameter.option.permits)
 
     def _describe_usage(self, parameters: Iterable[VerbParameter]) -> str:
-        shown = [parameter for parameter in parameters if not parameter.option.is_repeated]
-        shown.sort(key=lambda parameter: (parameter.option.is_text, not parameter.is_first))
-        return " ".join(filter(None, (self.name, *(parameter.usage for parameter in shown))))
+        listed = [parameter for parameter in parameters if not parameter.option.is_repeated]
+        listed.sort(key=lambda parameter: (parameter.option.is_text, not parameter.is_first))
+        return " ".join(filter(None, (self.name, *(parameter.usage for parameter in listed))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,8 +106,10 @@ def apply_changes(source: Source, name: Name) -> Applied:
     record = find_record(source, name)
     if is_in_use(record):
         source.say(f"a session is working in worktree {name}; its later changes will not be applied.")
-    if here := find_worktree(record.source):
-        source.say(f"worktree {name} was created from worktree {here.name}; the changes are applied to that worktree.")
+    if parent := find_worktree(record.source):
+        source.say(
+            f"worktree {name} was created from worktree {parent.name}; the changes are applied to that worktree."
+        )
     if source.live:
         report: Applied = source.wait(follow_apply_in(source.live, record))
         return report
@@ -186,8 +188,8 @@ def _report_removal(message: str, *names: str, note: str = "") -> Report[Removal
 
 def find_project(folder: Path) -> Path:
     """Return the project of a folder; that of a worktree is the project it was made from."""
-    here = find_worktree(folder)
-    return find_source(here.folder if here else project_root(folder))
+    worktree = find_worktree(folder)
+    return find_source(worktree.folder if worktree else project_root(folder))
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:

@@ -67,25 +67,23 @@ def find_files(folder: Path, root: str) -> FoundFiles:
             yield from find_below(name, str(folder / name), root)
 
 
-def find_below(name: str, path: str, root: str) -> FoundFiles:
+def find_below(name: str, path: str, root: str, above: frozenset[str] = frozenset()) -> FoundFiles:
     """Yield name and real path of the file at `path`, or of every file in this folder. Raises `UnfitError`."""
     real = resolve_inside(name, path, root)
     if os.path.isdir(real):
-        yield from _find_in_folder(name, real, root, frozenset())
+        yield from _find_in_folder(name, real, root, above)
     else:
         yield name, real
 
 
 def find_below_entry(name: str, entry: os.DirEntry[str], root: str, above: frozenset[str] = frozenset()) -> FoundFiles:
     """Yield as `find_below`, for an entry of a folder with a real path: only a link has to be resolved."""
-    real, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
     if entry.is_symlink():
-        real = resolve_inside(name, entry.path, root)
-        is_folder = os.path.isdir(real)
-    if is_folder:
-        yield from _find_in_folder(name, real, root, above)
+        yield from find_below(name, entry.path, root, above)
+    elif entry.is_dir(follow_symlinks=False):
+        yield from _find_in_folder(name, entry.path, root, above)
     else:
-        yield name, real
+        yield name, entry.path
 
 
 def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> FoundFiles:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path
 
 from nexus_cli.config.git_configuration import personal_files, personal_folder, read_file_settings
@@ -97,23 +97,21 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
     """Yield each existing path that is a value in these files of git's settings, or in one that is named there. A
-    relative name counts from the file's own folder, and from each of `folders`. Of `~USER` the first `MOST_NAMED` users
-    of a file are looked for: each is a search of the user database."""
+    relative name counts from the file's own folder, and from each of `folders`. Of a file's values with a `~USER` the
+    first `MOST_NAMED` are looked for: each is a search of the user database."""
     queue = list(settings)
     for file in queue:  # it grows
         values = dict.fromkeys(value for _, value in read_file_settings(file))
-        users = {"", *islice(dict.fromkeys(map(_find_user, values)), MOST_NAMED)}
-        usual = [value for value in values if _find_user(value) in users]
-        for name in (_expand(value, home, folder) for value in usual for folder in (file.parent, *folders)):
+        few = [*filterfalse(_has_user, values), *islice(filter(_has_user, values), MOST_NAMED)]
+        for name in (_expand(value, home, folder) for value in few for folder in (file.parent, *folders)):
             if name and os.path.exists(name) and (path := Path(name)) not in queue and len(queue) < MOST_NAMED:
                 queue.append(path)
                 yield path
 
 
-def _find_user(value: str) -> str:
-    """Return the user of a value that begins with `~USER`, else ""."""
-    first = value.removeprefix(":(optional)").partition("/")[0]
-    return first[1:] if first.startswith("~") else ""
+def _has_user(value: str) -> bool:
+    """Return True for a value that begins with `~USER`."""
+    return re.match(r"(?::\(optional\))?~[^/]", value) is not None
 
 
 def _expand(value: str, home: str, folder: Path) -> str:

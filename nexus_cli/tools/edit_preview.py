@@ -85,10 +85,10 @@ def describe_edit(target: Path, before: str, after: str, *, is_whole: bool = Fal
 
 
 def _name_change(change: _Change, new: list[str]) -> str:
-    """Return `41-45 def total(names):`, or `-3 lines after 40`."""
+    """Return `41-45 def total(names):`, `-3 lines after 40`, or `-3 lines at the top`."""
     first, last = change.new_start, change.new_end
     if first == last:
-        return f"-{plural(change.old_end - change.old_start, 'line')} after {last}"
+        return f"-{plural(change.old_end - change.old_start, 'line')} {f'after {last}' if last else 'at the top'}"
     first = next((index for index in range(first, last) if new[index].strip()), first)
     line = new[first].strip()
     omission = f"...[{len(line) - _LONGEST_NAMED:,} more characters]" * (len(line) > _LONGEST_NAMED)

@@ -222,6 +222,9 @@ def describe_nearest(text: str, old: str, stop: StopFlag, name: str = "`old`") -
     why = f" ({_BLANKS})" if blanks else ""
     if not blanks and (differs := _compare_with_parts(text, old)):
         why = f" ({differs}). Quote the file's own characters"
+    if why:
+        wanted = _spell(to_lf(old))
+        places = [place for place in places if wanted in _spell("\n".join(place[1]))] or places
     near = "\n".join(_show_passage(first, block) for first, block in places)
     scope = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{scope}:\n{near}" if near else why
@@ -236,10 +239,10 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
 
 def _compare_with_parts(text: str, old: str) -> str:
     """Describe how a part of `text` differs from `old`, if only in white space or look-alikes; "" else."""
-    quoted, searched = to_lf(old), to_lf(text[:_LARGEST])
-    if not _fold(quoted).strip() or _fold(quoted) not in _fold(searched):
+    old_text, searched = to_lf(old), to_lf(text[:_LARGEST])
+    if not _fold(old_text).strip() or _fold(old_text) not in _fold(searched):
         return ""
-    return _BLANKS if _join_blanks(quoted) in _join_blanks(searched) else _ALIKE
+    return _BLANKS if _join_blanks(old_text) in _join_blanks(searched) else _ALIKE
 
 
 def _join_blanks(text: str) -> str:

@@ -111,12 +111,13 @@ def make_arguments(kind: Any, value: Any) -> Any:
     return kind(value) if isinstance(kind, EnumType) else value
 
 
-def describe_faults(call: ToolCall, tool: Tool, faults: Sequence[str]) -> str:
-    """Return the error of a call whose arguments are no JSON object, or have these faults."""
+def read_arguments(call: ToolCall, tool: Tool) -> tuple[JsonObject, str]:
+    """Return the repaired arguments of a call, and the error if they are no JSON object or have faults, else ""."""
     if call.raw:
-        return describe_unreadable(call.raw)
-    why = f"bad arguments for {tool.name}: {'; '.join(faults)}"
-    return f"{why}\n{describe_tool(tool)}" if tool.behind else why
+        return {}, describe_unreadable(call.raw)
+    arguments, faults = check_arguments(call.arguments, {} if tool.server else tool.parameters)
+    why = f"bad arguments for {tool.name}: {'; '.join(faults)}" if faults else ""
+    return arguments, f"{why}\n{describe_tool(tool)}" if why and tool.behind else why
 
 
 def describe_tool(tool: Tool) -> str:

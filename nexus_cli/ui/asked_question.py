@@ -152,8 +152,8 @@ async def ask(source: AnswerSource, question: AskedQuestion) -> GivenAnswer | No
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
     """Return the key for `text`, ignoring case except that of `ALL`; None if there is none."""
-    there = {answer_key.key: answer_key for answer_key in keys}
-    return there.get(text) or there.get(_fold(text))
+    keys_by_letter = {answer_key.key: answer_key for answer_key in keys}
+    return keys_by_letter.get(text) or keys_by_letter.get(_fold(text))
 
 
 def is_command_line(line: str) -> bool:
@@ -180,16 +180,16 @@ def read_answer(line: str, question: AskedQuestion) -> GivenAnswer | None:
         return GivenAnswer(None, words)
     if is_command_line(words) or (find_key(words[:1], question.keys) and parse(words[1:]) is not None):
         return None
-    whole, (first, _, rest) = _normalize(words), words.partition(" ")
-    if key := _find_word(whole, question.keys):
+    normalized, (first, _, instruction) = _normalize(words), words.partition(" ")
+    if key := _find_word(normalized, question.keys):
         return GivenAnswer(key)
     key = _find_word(_normalize(first), question.keys)
     if key is not None and key.takes_words and question.words:  # the word of "no sudo, please" belongs to the words
         stands_apart = len(first) == 1 or first[-1] in PUNCTUATION
-        return GivenAnswer(key, rest.strip() if stands_apart else words)
+        return GivenAnswer(key, instruction.strip() if stands_apart else words)
     is_article = first.casefold() == "a"
-    begins = key is not None and not is_article and len(rest.split()) < FEWEST
-    if begins or not question.words or len(words) < SHORTEST or whole in YES:
+    begins = key is not None and not is_article and len(instruction.split()) < FEWEST
+    if begins or not question.words or len(words) < SHORTEST or normalized in YES:
         return None
     return GivenAnswer(None, words)
 
@@ -219,17 +219,17 @@ def describe_unclear_answer(line: str, question: AskedQuestion) -> str:
     return f"{answer} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
 
 
-def write_question(asked: AskedQuestion, columns: int) -> str:
+def write_question(question: AskedQuestion, columns: int) -> str:
     """Return the question as text before the answer by line, in rows of at most `columns` cells: the key of each answer
     is in brackets, that of the default in capital letters."""
     key_labels = " \u00b7 ".join(
-        f"[{answer_key.key}] {answer_key.label}"
-        if answer_key.is_choice
-        else f"[{answer_key.key.upper() if answer_key.key == asked.default else answer_key.key}]{answer_key.label[1:]}"
-        for answer_key in asked.keys
+        f"[{key.key}] {key.label}"
+        if key.is_choice
+        else f"[{key.key.upper() if key.key == question.default else key.key}]{key.label[1:]}"
+        for key in question.keys
     )
-    named = f"{asked.prompt} {key_labels}{f', {asked.words}' if asked.words else ''}:"
-    return "\n".join(wrap(named if asked.keys else asked.prompt.rstrip(), columns))
+    prompt_line = f"{question.prompt} {key_labels}{f', {question.words}' if question.words else ''}:"
+    return "\n".join(wrap(prompt_line if question.keys else question.prompt.rstrip(), columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +279,12 @@ class KeyRows:
         rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
         for number, choice in enumerate(texts):
             for part, text in enumerate(wrap(choice, self.columns - 2)):
-                shown = self._paint(text, number, is_key=number < len(choices), is_first=not part)
+                painted = self._paint(text, number, is_key=number < len(choices), is_first=not part)
                 size, gap = cells(text) + 2, " " if is_wide or not number else ""
                 if used and not part and used + len(gap) + size <= self.columns:
-                    rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
+                    rows[-1], used = f"{rows[-1]}{gap}{painted}", used + len(gap) + size
                 else:
-                    rows.append(shown)
+                    rows.append(painted)
                     used = size
         return rows
 

@@ -39,7 +39,7 @@ def _alone(match: re.Match[str]) -> str:
 
 def fit_row(line: str, columns: int) -> str:
     """Return `line` with its codes, cut to `columns`."""
-    line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
+    line = strip_ambiguous(_CONTROL.sub(_replace_control, line)).replace("\t", "    ")
     room, pieces = columns, []
     for place, part in enumerate(_SGR.split(line)):
         if place % 2 == 0:
@@ -50,7 +50,7 @@ def fit_row(line: str, columns: int) -> str:
     return "".join(pieces) + (RESET if "\x1b" in line else "")
 
 
-def _shown(match: re.Match[str]) -> str:
+def _replace_control(match: re.Match[str]) -> str:
     return match[0] if match[0] == "\t" else "?"
 
 
@@ -72,5 +72,5 @@ def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> in
     """
     *before, last = rows
     # The character under the cursor decides the part of the row that has the cursor.
-    shown = 1 + sum(start < x for start in accumulate(last[:-1], initial=0))
-    return sum(count_folds(row, columns) for row in before) + count_folds(last[:shown], columns) - 1
+    characters_before = 1 + sum(start < x for start in accumulate(last[:-1], initial=0))
+    return sum(count_folds(row, columns) for row in before) + count_folds(last[:characters_before], columns) - 1

@@ -88,10 +88,10 @@ class TerminalHandoff:
         if self._over:
             raise asyncio.CancelledError
 
-        async def whole() -> T:
+        async def run_work() -> T:
             return await work()
 
-        task = asyncio.create_task(whole())
+        task = asyncio.create_task(run_work())
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         return await task

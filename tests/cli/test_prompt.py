@@ -267,7 +267,7 @@ def test_an_image_beyond_the_hard_limit_is_refused_before_it_is_read(tmp_path: P
     path = tmp_path / "huge.png"
     with open(path, "wb") as file:
         file.write(PNG)
-        file.truncate(reading.KEPT + 1)
+        file.truncate(reading.MOST_INPUT + 1)
     with pytest.raises(NexusError, match="it has 67,108,865 bytes") as caught:
         read_attachment(str(path), "--file huge.png")
     assert caught.value.kind == "usage"

@@ -212,7 +212,7 @@ def test_a_session_that_is_named_lists_the_agents_of_its_folder(
     monkeypatch.setattr(SessionSource, "folder", lambda source: tmp_path / "other")
     elsewhere = SessionSource(context)
     assert build_list(elsewhere).value["untrusted"] == 0
-    elsewhere.named = context.session.id
+    elsewhere.session_name = context.session.id
     assert build_list(elsewhere).value["untrusted"] == 1
 
 

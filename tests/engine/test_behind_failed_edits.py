@@ -98,6 +98,14 @@ def test_an_edit_behind_a_command_that_did_not_run_does_not_let_later_ones_run(p
 
 
 @pytest.mark.matrix
+def test_bad_arguments_of_a_call_that_did_not_run_are_told_with_it(project: Path) -> None:
+    unreadable: Any = ("bash", "ls")
+    raw, missing = played(project, WRONG, unreadable, ("bash", {}))[1:]
+    assert raw.text == f'{SKIPPED}\narguments are not a JSON object: "ls"' and not raw.ran
+    assert missing.text == f"{SKIPPED}\nbad arguments for bash: `command` is required" and not missing.ran
+
+
+@pytest.mark.matrix
 def test_the_next_message_runs_its_commands(project: Path) -> None:
     events, _ = say(opened(project, [WRONG, TEST], [TEST], allow="all"), "go")
     assert [one.ran for one in results(events)] == [True, False, True] and (project / "ran").exists()

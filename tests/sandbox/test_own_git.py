@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from search import sample
@@ -440,7 +441,12 @@ def test_of_many_users_that_a_configuration_names_few_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_for: list[str] = []
-    monkeypatch.setattr(pwd, "getpwnam", lambda name: looked_for.append(name) or {}[name])
+
+    def find_nobody(name: str) -> NoReturn:
+        looked_for.append(name)
+        raise KeyError(name)
+
+    monkeypatch.setattr(pwd, "getpwnam", find_nobody)
     (tmp_path / "named").write_text("")
     (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
     assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]

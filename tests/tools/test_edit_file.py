@@ -104,6 +104,8 @@ def test_the_text_that_the_model_has_just_written_is_not_sent_again(desk: Any) -
     edits = [_edit("line 2\n", "line two\n"), _edit(added, ""), _edit("line 20\n", "")]
     result = desk.run("edit_file", path="a", edits=edits)
     assert result.output == "2 line two\n-51 lines after 9\n-1 line after 19"
+    edits = [_edit("line 1\nline two\n", ""), _edit("line 5\n", "")]
+    assert desk.run("edit_file", path="a", edits=edits).output == "-2 lines at the top\n-1 line after 2"
 
 
 @pytest.mark.matrix
@@ -177,6 +179,17 @@ def test_parts_of_long_lines_between_which_a_line_came_are_shown() -> None:
     with pytest.raises(ToolError) as told:
         apply_edits(text, [ExactEdit("_(unreleased)_\n\n- Added `strutils.ellipsize`", "x")], StopFlag())
     assert "Nearest:" in str(told.value) and "- somebody else's line\n- Added `strutils" in str(told.value)
+
+
+def test_beside_a_line_that_has_the_text_in_other_characters_no_less_similar_line_is_shown() -> None:
+    text = (
+        "    limit = width - 6 - max(len(cmd[0]) for cmd in commands)\n"
+        "    for subcommand, cmd in commands:\n"
+        "    for name in multi.list_commands(ctx):\n"
+    )
+    for old in ("len(cmd[0])  for cmd in commands", "len(cmd[0]) for cmd in\u00a0commands"):
+        with pytest.raises(ToolError, match=r"Nearest:\nline 1:\n.*commands\)$"):
+            apply_edits(text, [ExactEdit(old, "x")], StopFlag())
 
 
 @pytest.mark.matrix

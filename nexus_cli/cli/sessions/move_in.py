@@ -55,7 +55,7 @@ def import_program(
     program: Annotated[str, Argument("|".join(SETUPS), "The program to import from.", least=0)],
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.", only_shows=True)] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
-    both: Annotated[bool, Option(None, "Import the program's settings, then its sessions.", "--all")] = False,
+    with_sessions: Annotated[bool, Option(None, "Import the program's settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
     """Import settings, rules, instructions, commands and MCP servers of another program, or its sessions.
@@ -75,9 +75,9 @@ def import_program(
         "in_use": [],
         "sessions": None,
     }
-    if both or not sessions:
-        _import_setup(source, value, home, count, dry_run=dry_run, yes=yes, with_sessions=both)
-    if sessions or (both and count):
+    if with_sessions or not sessions:
+        _import_setup(source, value, home, count, dry_run=dry_run, yes=yes, with_sessions=with_sessions)
+    if sessions or (with_sessions and count):
         _import_sessions(source, value, home, dry_run)
     return Report("", value)
 

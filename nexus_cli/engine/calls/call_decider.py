@@ -72,7 +72,7 @@ from nexus_cli.permission.run_limits import (
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check_arguments, describe_faults
+from nexus_cli.tools.schema import read_arguments
 
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.session_hooks import SessionHooks
@@ -305,9 +305,9 @@ class CallDecider:
         run."""
         if self.context.conversation.log.was_started(call.id) and call.id not in self.started_here:
             return self.recover(call, tool)
-        arguments, faults = check_arguments(call.arguments, {} if tool.server else tool.parameters)
-        if call.raw or faults:
-            return ToolResult(error=describe_faults(call, tool, faults), ran=False)
+        arguments, faults = read_arguments(call, tool)
+        if faults:
+            return ToolResult(error=faults, ran=False)
         try:
             checked = CheckedCall(tool, arguments, resolve_targets(tool, arguments, self.cwd), call)
             if self.hooks and call.id not in self.step.refusals:

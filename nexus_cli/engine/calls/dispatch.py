@@ -60,6 +60,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.schema import read_arguments
 
 if TYPE_CHECKING:
     from nexus_cli.config.checks import EditCheck
@@ -267,8 +268,9 @@ class Dispatcher(CallDecider):
         tool, conversation = self.registry.get(call.name), self.context.conversation
         self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
         needs_edits = tool is not None and tool.needs_edits and call.id not in self.step.refusals
-        if needs_edits and (why := _failed_edit(conversation)):
-            self._leave_out([call], why)
+        if tool and needs_edits and (why := _failed_edit(conversation)):
+            _, faults = read_arguments(call, tool)
+            self._leave_out([call], f"{why}\n{faults}".rstrip())
             return
         result = await self.execute(call, tool)
         if not result.stopped and (mention := self.registry.foreign.mention(call.id, call.name)):

@@ -36,8 +36,8 @@ def describe_kept(plan: CompactionPlan) -> str:
 
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """Return the instruction to append to a fork of the conversation."""
-    description, request = describe_kept(plan), _describe_asked(instructions)
-    return load_prompt("summarize", tokens=plan.requested_tokens, kept=description, instructions=request).strip()
+    description, asked = describe_kept(plan), _describe_asked(instructions)
+    return load_prompt("summarize", tokens=plan.requested_tokens, kept=description, instructions=asked).strip()
 
 
 def _describe_asked(instructions: str) -> str:

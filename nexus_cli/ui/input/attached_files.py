@@ -24,7 +24,7 @@ from nexus_cli.core.file_names import find_spelling, looks_like_file, nearest_pa
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.text.lines import describe_attached, plural
-from nexus_cli.ui.input.piped import KEPT, PDF, Input, Reader
+from nexus_cli.ui.input.piped import MOST_INPUT, PDF, Input, Reader
 
 if TYPE_CHECKING:
     from nexus_cli.tools.documents import DocumentPart
@@ -78,11 +78,11 @@ def quote_mention(path: str) -> str:
 def list_pasted_files(text: str) -> list[tuple[str, str]]:
     """Return path and kind (`Image`, `PDF`) of each file if `text` is nothing but full paths of images and PDFs, with
     the quotes and escapes that terminals write for dragged files; else []."""
-    whole = text.strip()
-    if not _DRAGGED.match(whole) or "\n" in whole or len(whole) > _LONGEST_DRAGGED:
+    stripped = text.strip()
+    if not _DRAGGED.match(stripped) or "\n" in stripped or len(stripped) > _LONGEST_DRAGGED:
         return []
     with contextlib.suppress(ValueError):  # an open quote
-        for words in ([whole], shlex.split(whole)):
+        for words in ([stripped], shlex.split(stripped)):
             paths = [unquote(urlsplit(word).path) if word.startswith("file://") else word for word in words]
             files = [(path, kind) for path in map(os.path.expanduser, paths) if (kind := _kind_of_file(path))]
             if len(files) == len(words):
@@ -196,7 +196,7 @@ def _chosen_lines(read: Input, name: str, label: str, lines: tuple[int, int]) ->
     if not 1 <= first <= last:
         raise UsageError(label, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
-        which = f"only the first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
+        which = f"only the first {MOST_INPUT >> 20} MiB can be attached: " if read.uncounted else "the file has "
         raise UsageError(label, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
@@ -213,7 +213,7 @@ def _pdf_pages(descriptor: int, name: str, label: str, pages: tuple[int, int] | 
     first, limit = _first_and_limit(pages, "page", label)
     try:
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(KEPT)
+            data = file.read(MOST_INPUT)
         part = read_pdf(data, first, limit, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:
         why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
@@ -249,9 +249,9 @@ def _first_and_limit(chosen: tuple[int, int] | None, unit: str, label: str) -> t
 
 def _document_part(part: DocumentPart, name: str, notice: str = "") -> ReadFile:
     notice = "; ".join(filter(None, (notice, part.stopped and f"{name}: {part.stopped}")))
-    shown = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
+    attributes = f' {part.unit}="{part.first}-{part.last}" of="{part.total}"'
     record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
-    return ReadFile(record, _block(name, part.text, shown), None, notice)
+    return ReadFile(record, _block(name, part.text, attributes), None, notice)
 
 
 def _count_lines(text: str) -> int:
@@ -283,12 +283,12 @@ def _image(descriptor: int, kind: str, name: str, label: str) -> Part:
 @dataclass(slots=True)
 class _Gathering:
     folder: Path
-    found: Mentions = field(default_factory=Mentions)
-    seen: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
+    mentions: Mentions = field(default_factory=Mentions)
+    keys: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
         """Add the file or folder `written`; if it does not exist and can only be meant as a file, it is missing."""
-        named = written if exact else written.rstrip(_BEHIND)
+        name = written if exact else written.rstrip(_BEHIND)
         while written:
             path, lines = find_attached(written, str(self.folder), _resolve_mention)
             try:
@@ -299,30 +299,30 @@ class _Gathering:
                 continue
             if (is_folder := stat.S_ISDIR(status.st_mode)) and lines is not None:
                 return  # `@host:8080`
-            if (key := (status.st_dev, status.st_ino, lines)) not in self.seen:
-                self.seen.add(key)
+            if (key := (status.st_dev, status.st_ino, lines)) not in self.keys:
+                self.keys.add(key)
                 self._add(written, path, lists=is_folder)
             return
-        chosen = _RANGE.fullmatch(named)
-        named = chosen["path"] if chosen else named
-        if _RESOURCE.match(named):
+        chosen = _RANGE.fullmatch(name)
+        name = chosen["path"] if chosen else name
+        if _RESOURCE.match(name):
             return
-        if len(named) <= _LONGEST and looks_like_file(named):
-            near = nearest_path(str(self.folder), named)
-            shown = f"{named} (did you mean {near}?)" if near else named
-            if shown not in self.found.missing:
-                self.found.missing.append(shown)
+        if len(name) <= _LONGEST and looks_like_file(name):
+            near = nearest_path(str(self.folder), name)
+            label = f"{name} (did you mean {near}?)" if near else name
+            if label not in self.mentions.missing:
+                self.mentions.missing.append(label)
 
     def _add(self, written: str, path: str, *, lists: bool) -> None:
         try:
             if lists:
-                self.found.add(_listing(written, path))
+                self.mentions.add(_listing(written, path))
             elif os.path.isfile(path) or os.path.isdir(path):
-                self.found.add(read_attachment(written, f"@{written}", str(self.folder)))
+                self.mentions.add(read_attachment(written, f"@{written}", str(self.folder)))
         except NexusError as error:
-            self.found.notices.append(f"{error.message}; not attached")
+            self.mentions.notices.append(f"{error.message}; not attached")
         except OSError as error:
-            self.found.notices.append(f"@{written}: {error.strerror}; not attached")
+            self.mentions.notices.append(f"@{written}: {error.strerror}; not attached")
 
 
 def read_mentions(text: str, folder: Path) -> Mentions:
@@ -334,13 +334,13 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     gathering = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            gathering.found.notices.append(f"nexus only checks the first {_MOST:,} @ mentions")
+            gathering.mentions.notices.append(f"nexus only checks the first {_MOST:,} @ mentions")
             break
         if match["quoted"] is not None:
             gathering.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)
         else:
             gathering.mention(match["plain"], exact=False)
-    return gathering.found
+    return gathering.mentions
 
 
 def list_mentioned_files(text: str) -> list[str]:

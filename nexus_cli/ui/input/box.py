@@ -61,7 +61,7 @@ from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
 from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, cut_to_bytes, normalize_newlines
-from nexus_cli.ui.input.piped import KEPT
+from nexus_cli.ui.input.piped import MOST_INPUT
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 
@@ -228,10 +228,10 @@ class InputBox:
     def take(self) -> TypedMessage:
         """Return the typed message, add it to the history, and empty the box."""
         text = self.buffer.text
-        whole = self._pastes.expand(text)
-        pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(whole)))
-        shown, files = self._pastes.label_pastes(text), self._pastes.list_files(text)
-        typed = TypedMessage(replace_surrogates(whole), replace_surrogates(shown), pasted, files)
+        expanded = self._pastes.expand(text)
+        pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(expanded)))
+        labelled, files = self._pastes.label_pastes(text), self._pastes.list_files(text)
+        typed = TypedMessage(replace_surrogates(expanded), replace_surrogates(labelled), pasted, files)
         remembered = _WITH_KEY.sub(r"\1", self._pastes.for_history(text))
         self.buffer.reset()
         self._history.append_string(remembered)
@@ -262,17 +262,17 @@ class InputBox:
         Paths of images and PDFs, which terminals paste for dragged files, become attachments; a shell command
         gets them as text.
         """
-        kept = cut_to_bytes(data)
-        cut = len(kept) < len(data)
+        text = cut_to_bytes(data)
+        cut = len(text) < len(data)
         self.buffer.save_to_undo_stack()
         is_free = _BEFORE_FILE.fullmatch(self.buffer.document.text_before_cursor)
-        if is_free and (dragged := list_pasted_files(kept)):
+        if is_free and (dragged := list_pasted_files(text)):
             for path, kind in dragged:
                 self._insert_file(path, kind)
             return
-        self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
+        self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(text), self.buffer.text, cut=cut))
         if cut:
-            self.notice(f"the pasted text exceeds {KEPT >> 20} MiB; the rest was cut")
+            self.notice(f"the pasted text exceeds {MOST_INPUT >> 20} MiB; the rest was cut")
 
     async def paste_image(self) -> None:
         """Attach the image on the clipboard at the cursor; show a hint if there is none."""
@@ -414,8 +414,8 @@ def box_bindings(box: InputBox) -> KeyBindings:
 
 def _completion(keys: KeyBindings, box: InputBox) -> None:
     buffer = box.buffer
-    here = has_focus(buffer)
-    inserting = here & (emacs_insert_mode | vi_insert_mode)
+    focused = has_focus(buffer)
+    inserting = focused & (emacs_insert_mode | vi_insert_mode)
     menu = Condition(lambda: buffer.complete_state is not None)
 
     @keys.add("tab", filter=inserting)
@@ -439,7 +439,7 @@ def _completion(keys: KeyBindings, box: InputBox) -> None:
             buffer.complete_next()  # the first entry is highlighted without being selected
         buffer.complete_next()
 
-    @keys.add("escape", filter=here & emacs_mode & menu)
+    @keys.add("escape", filter=focused & emacs_mode & menu)
     def _close(event: KeyPressEvent) -> None:
         buffer.cancel_completion()
 
@@ -469,22 +469,22 @@ def _search(keys: KeyBindings, box: InputBox) -> None:
 
 
 def _text(keys: KeyBindings, box: InputBox) -> None:
-    here = has_focus(box.buffer)
+    focused = has_focus(box.buffer)
 
-    @keys.add("c-j", filter=here)
+    @keys.add("c-j", filter=focused)
     def _newline(event: KeyPressEvent) -> None:
         box.buffer.newline(copy_margin=False)
 
-    @keys.add(Keys.BracketedPaste, filter=here)
+    @keys.add(Keys.BracketedPaste, filter=focused)
     def _paste(event: KeyPressEvent) -> None:
         box.paste(event.data)
 
-    @keys.add("c-v", filter=here)
+    @keys.add("c-v", filter=focused)
     def _image(event: KeyPressEvent) -> None:
         event.app.create_background_task(box.paste_image())
 
-    @keys.add("c-g", filter=here)
-    @keys.add("c-x", "c-e", filter=here)
-    @keys.add("v", filter=here & vi_navigation_mode)
+    @keys.add("c-g", filter=focused)
+    @keys.add("c-x", "c-e", filter=focused)
+    @keys.add("v", filter=focused & vi_navigation_mode)
     def _edit(event: KeyPressEvent) -> None:
         event.app.create_background_task(box.edit())

@@ -17,7 +17,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.input.piped import KEPT
+from nexus_cli.ui.input.piped import MOST_INPUT
 
 BURST = 256
 """Characters in one read that cannot be typed: without control characters they are a paste."""
@@ -68,7 +68,7 @@ class PasteParser(Vt100Parser):
         super().reset(request)
 
     def feed(self, data: str) -> None:
-        """Parse `data`. A paste becomes one key, of which little more than `KEPT` characters are kept."""
+        """Parse `data`. A paste becomes one key, of which little more than `MOST_INPUT` characters are kept."""
         if self._in_bracketed_paste:
             self._paste(data)
             return
@@ -91,10 +91,10 @@ class PasteParser(Vt100Parser):
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, pasted))
             self.feed(after)
             return
-        held = len(_END) - 1  # perhaps the beginning of the end
-        self._tail = text[-held:]
-        if self._size <= KEPT:
-            self._pieces.append(text[:-held])
+        overlap = len(_END) - 1  # perhaps the beginning of the end
+        self._tail = text[-overlap:]
+        if self._size <= MOST_INPUT:
+            self._pieces.append(text[:-overlap])
             self._size += len(self._pieces[-1])
 
 

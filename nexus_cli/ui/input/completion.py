@@ -28,7 +28,7 @@ from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
-from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
+from nexus_cli.ui.input.file_index import MOST_NAMES, FileIndex, list_folder
 
 _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
@@ -130,16 +130,16 @@ class Completions(Completer):
             from nexus_cli.mcp.server_tools import list_resources  # noqa: PLC0415  (few sessions have servers)
 
             if resources := _fitting(place.text, await asyncio.to_thread(list_resources, self._folder)):
-                return resources[:SHOWN]
+                return resources[:MOST_NAMES]
         if place.kind == "file":
             hits = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
             files = hits if hits else await asyncio.to_thread(list_folder, place.text, self._folder)
             agents = await asyncio.to_thread(find_agents, self._folder) if place.text.strip("./~") else ()
-            return [*_fitting(place.text, agents), *files][:SHOWN]
+            return [*_fitting(place.text, agents), *files][:MOST_NAMES]
         if place.kind == "program":
             if self._programs is None:
                 self._programs = await asyncio.to_thread(list_programs, os.environ.get("PATH", ""))
-            return [name for name in self._programs if name.startswith(place.text)][:SHOWN]
+            return [name for name in self._programs if name.startswith(place.text)][:MOST_NAMES]
         return await asyncio.to_thread(list_folder, place.text, self._folder)
 
     def _takes_choices(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Completions(Completer):
         if command is None or command.complete is None or desk is None:
             return []
         try:
-            return _fitting(text, command.complete(desk))[:SHOWN]
+            return _fitting(text, command.complete(desk))[:MOST_NAMES]
         except Exception:  # a seam: a failing command must not break the prompt; running it shows the error
             return []
 
@@ -214,9 +214,9 @@ _NAME, _LEAST_NAME = 0.4, 16
 
 
 def completion_menu(
-    buffer: Buffer, wanted: Callable[[], bool], highlighted: Callable[[], int | None]
+    buffer: Buffer, is_enabled: Callable[[], bool], highlighted: Callable[[], int | None]
 ) -> ConditionalContainer:
-    """Return the menu of `buffer` as a container that is shown while `wanted` and not empty."""
+    """Return the menu of `buffer` as a container that is shown while enabled and not empty."""
 
     def entries() -> list[Completion]:
         return buffer.complete_state.completions if buffer.complete_state is not None else []
@@ -231,40 +231,42 @@ def completion_menu(
         return Dimension(min=0, preferred=most(), max=most())
 
     window = Window(FormattedTextControl(rows), height=height, style="class:input.menu", always_hide_cursor=True)
-    return ConditionalContainer(window, Condition(lambda: wanted() and bool(entries())))
+    return ConditionalContainer(window, Condition(lambda: is_enabled() and bool(entries())))
 
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int, most: int) -> StyleAndTextTuples:
     """Return at most `most` rows, cut to `columns`, with the selected one, and the number of those left out."""
     room = most - 1 if len(completions) > most > 1 else most
     start = max(0, min((selected or 0) - room + 1, len(completions) - room))
-    shown = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
+    fragments = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
     if len(completions) > most > 1:
         below = len(completions) - start - room
         remark = f"{below:,} more" if below else f"{start:,} above"
-        shown.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
-    return shown
+        fragments.append(("class:input.menu.meta", "\n" + cut(f"  … {remark}", max(1, columns - 1))))
+    return fragments
 
 
-def _entry_rows(completions: list[Completion], selected: int | None, columns: int, wanted: range) -> StyleAndTextTuples:
-    widest = max((cells(completions[number].display_text) for number in wanted), default=0)
+def _entry_rows(
+    completions: list[Completion], selected: int | None, columns: int, numbers: range
+) -> StyleAndTextTuples:
+    widest = max((cells(completions[number].display_text) for number in numbers), default=0)
     explained = any(completion.display_meta_text for completion in completions)
     room = max(1, columns - 3)
     name_width = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
-    shown: StyleAndTextTuples = []
-    for number in wanted:
+    fragments: StyleAndTextTuples = []
+    for number in numbers:
         shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
         name = cut_start(shown_completion.display_text, name_width, "…")
         space = room - name_width - 2
         explanation = _begin(shown_completion.display_meta_text, space) if explained and space > 8 else ""
         if current:
-            shown.append(("[SetCursorPosition]", ""))
-        shown.append((style, ("> " if current else "  ") + name))
+            fragments.append(("[SetCursorPosition]", ""))
+        fragments.append((style, ("> " if current else "  ") + name))
         if explanation:
-            shown.append(("class:input.menu.meta", " " * (name_width - cells(name) + 2) + explanation))
-        shown.append(("", "\n"))
-    return shown[:-1]
+            fragments.append(("class:input.menu.meta", " " * (name_width - cells(name) + 2) + explanation))
+        fragments.append(("", "\n"))
+    return fragments[:-1]
 
 
 def _begin(text: str, columns: int) -> str:

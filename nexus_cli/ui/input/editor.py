@@ -42,7 +42,7 @@ async def edit_text(text: str, name: str = "message.md") -> str:
         path = Path(folder, name)
         _write(path, replace_surrogates(text))
         await _run([*command, str(path)])
-        return _left(path, command[0], text)
+        return _read_edited(path, command[0], text)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -93,24 +93,24 @@ async def _run(command: list[str]) -> None:
         raise UsageError(f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)
 
 
-def _left(path: Path, name: str, before: str) -> str:
-    what = f"the editor {name}"
+def _read_edited(path: Path, name: str, before: str) -> str:
+    subject = f"the editor {name}"
     try:
         content = read_regular_file(path)
     except FileNotFoundError as error:
         raise UsageError(
-            what, "the file was removed; your text is unchanged", "Save the file at the same path"
+            subject, "the file was removed; your text is unchanged", "Save the file at the same path"
         ) from error
     except (OSError, ToolError) as error:
         why = reason_of(error)
-        raise UsageError(what, f"the file cannot be read ({why}); your text is unchanged") from error
+        raise UsageError(subject, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
-        raise UsageError(what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
+        raise UsageError(subject, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")
     try:
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
+        raise UsageError(subject, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise UsageError(what, "the file is empty; your text is unchanged")
+        raise UsageError(subject, "the file is empty; your text is unchanged")
     return text

@@ -20,7 +20,7 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
 
-SHOWN = 50
+MOST_NAMES = 50
 """Most names that one search returns."""
 FRESH = 5.0
 """Seconds for which a list counts as fresh; a list that took long counts for longer."""
@@ -45,7 +45,7 @@ class NameIndex:
         self._lower = [low if low != name else name for low, name in zip(lower, self.names, strict=True)]
         self._base = [low.rstrip("/").rpartition("/")[2] for low in self._lower]
 
-    def best(self, query: str, most: int = SHOWN) -> list[str]:
+    def best(self, query: str, most: int = MOST_NAMES) -> list[str]:
         """Return the best of the names that have the letters of `query` in this order, ignoring case: matches at the
         beginning of the last part, then in it, then in the whole name, then scattered letters. Shorter names win ties.
         """
@@ -125,7 +125,7 @@ class FileIndex:
         try:
             real = real_path(self._project)
             names = self._lister(real, real, stop)
-            self._names = NameIndex(_seen_from(self._folder, self._project, names))
+            self._names = NameIndex(_list_relative_to(self._folder, self._project, names))
         except (ThreadStopped, OSError):
             # Too much to list, or unreadable: complete folder by folder for a long while.
             began -= LIMIT
@@ -140,14 +140,14 @@ class FileIndex:
                 self._listed()
 
 
-def _seen_from(folder: Path, project: Path, names: Sequence[str]) -> Iterable[str]:
+def _list_relative_to(folder: Path, project: Path, names: Sequence[str]) -> Iterable[str]:
     """Yield files and their parent folders, relative to `folder`, without names that cannot be typed."""
     inside = folder.is_relative_to(project) and folder != project
-    here = folder.relative_to(project).as_posix() + "/" if inside else ""
-    up = "../" * here.count("/")
+    prefix = folder.relative_to(project).as_posix() + "/" if inside else ""
+    up = "../" * prefix.count("/")
 
-    def shown(path: str) -> str:
-        return path[len(here) :] if path.startswith(here) else up + path
+    def make_relative(path: str) -> str:
+        return path[len(prefix) :] if path.startswith(prefix) else up + path
 
     folders: set[str] = set()
     for name in names:
@@ -157,8 +157,8 @@ def _seen_from(folder: Path, project: Path, names: Sequence[str]) -> Iterable[st
         while parent and parent not in folders:
             folders.add(parent)
             parent = parent.rpartition("/")[0]
-        yield shown(name)
-    yield from (shown(f"{name}/") for name in folders if not here.startswith(f"{name}/"))
+        yield make_relative(name)
+    yield from (make_relative(f"{name}/") for name in folders if not prefix.startswith(f"{name}/"))
 
 
 def list_folder(written: str, folder: Path) -> list[str]:
@@ -175,4 +175,4 @@ def list_folder(written: str, folder: Path) -> list[str]:
                     names.append(entry.name + ("/" if entry.is_dir() else ""))
     except (OSError, ValueError):
         return []
-    return [parent + slash + name for name in sorted(names)[:SHOWN]]
+    return [parent + slash + name for name in sorted(names)[:MOST_NAMES]]

@@ -50,7 +50,7 @@ class ProjectHistory(History):
         self._project = str(project)
         self._save = save
         self._notice = notice
-        self._told = False
+        self._has_warned = False
         # Lines written from now on are not read; this process knows its own.
         self._end = _size(path)
 
@@ -90,8 +90,8 @@ class ProjectHistory(History):
             self._trouble("cannot be written", error)
 
     def _trouble(self, failure: str, error: OSError) -> None:
-        if not self._told:
-            self._told = True
+        if not self._has_warned:
+            self._has_warned = True
             self._notice(f"the history {failure}: {self._path}: {reason_of(error)}. Continuing without it")
 
 

@@ -16,7 +16,7 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.input.piped import KEPT
+from nexus_cli.ui.input.piped import MOST_INPUT
 
 FOLDED_LINES = 10
 FOLDED_CHARACTERS = 1000
@@ -45,7 +45,7 @@ class TypedMessage:
 
     text: str
     """The whole text, with pastes unfolded."""
-    shown: str
+    display: str
     """The text as shown in the box: `[pasted 214 lines]` for a folded paste."""
     pasted: tuple[str, ...] = ()
     """Its pastes, folded or not."""
@@ -70,7 +70,7 @@ def normalize_newlines(data: str) -> str:
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
-def cut_to_bytes(data: str, most: int = KEPT) -> str:
+def cut_to_bytes(data: str, most: int = MOST_INPUT) -> str:
     """Return the longest beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data
@@ -97,16 +97,16 @@ class Pastes:
         if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):
             return text
         size = f"{lines:,} lines" if lines > FOLDED_LINES else f"{len(text):,} characters"
-        return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
+        return self.fold(text, f"pasted {size}" + (f", cut at {MOST_INPUT >> 20} MiB" if cut else ""), beside)
 
     def fold(self, text: str, title: str, beside: str, *, is_file: bool = False) -> str:
         """Return a character for `text`, shown as `[title]`, with a number if `beside` has one with that label. The
         mention of a file always has a number."""
-        there = {self._pastes[mark].label for mark in self._marks(beside)}
-        numbers = range(1, len(there) + 2)
+        used_labels = {self._pastes[mark].label for mark in self._marks(beside)}
+        numbers = range(1, len(used_labels) + 2)
         labels = (f"[{title} #{number}]" if is_file or number > 1 else f"[{title}]" for number in numbers)
         mark = self._mark(beside)
-        self._pastes[mark] = _Paste(next(label for label in labels if label not in there), text, is_file)
+        self._pastes[mark] = _Paste(next(label for label in labels if label not in used_labels), text, is_file)
         return mark
 
     def label(self, mark: str) -> str | None:
@@ -124,14 +124,14 @@ class Pastes:
     def for_history(self, text: str) -> str:
         """Return `text` for the history: pastes unfolded, except for long ones, whose size is given."""
 
-        def kept(paste: _Paste) -> str:
+        def shorten(paste: _Paste) -> str:
             if len(paste.text) <= REMEMBERED:
                 return paste.text
             if "characters" in paste.label:
                 return paste.label
             return f"{paste.label[:-1]}: {len(paste.text):,} characters]"
 
-        return self._replaced(text, kept)
+        return self._replaced(text, shorten)
 
     def list_files(self, text: str) -> tuple[str, ...]:
         """Return the mentions of files that `text` has as characters."""
@@ -182,11 +182,11 @@ class VisibleCharacters(Processor):
         fragments = transformation_input.fragments
         if not any(_SPECIAL.search(fragment[1]) for fragment in fragments):
             return Transformation(fragments)
-        shown: StyleAndTextTuples = []
+        visible: StyleAndTextTuples = []
         starts = [0]
         for style, char, *_ in explode_text_fragments(fragments):
             text, extra = self._text(char) if _SPECIAL.match(char) else (char, "")
-            shown.append((f"{style} {extra}" if extra else style, text))
+            visible.append((f"{style} {extra}" if extra else style, text))
             starts.append(starts[-1] + len(text))
         starts.append(starts[-1] + 1)
 
@@ -196,7 +196,7 @@ class VisibleCharacters(Processor):
         def display_to_source(column: int) -> int:
             return max(i for i, start in enumerate(starts) if start <= column)
 
-        return Transformation(shown, source_to_display, display_to_source)
+        return Transformation(visible, source_to_display, display_to_source)
 
     def _text(self, char: str) -> tuple[str, str]:
         if char == "\t":

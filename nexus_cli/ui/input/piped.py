@@ -17,7 +17,7 @@ SILENT, PAUSED = 3.0, 10.0
 """Seconds after which an input that is open and sends nothing is reported, before its first bytes and after them."""
 PDF = b"%PDF-"
 """Beginning of a PDF."""
-KEPT = 64 * 1024 * 1024
+MOST_INPUT = 64 * 1024 * 1024
 """Most bytes of one input that are kept."""
 COUNTED = 1024 * 1024 * 1024
 """Bytes after which an input counts as endless and reading stops."""
@@ -33,7 +33,7 @@ class Input:
 
     text: str
     uncounted: int
-    """Number of bytes beyond `KEPT`, which are not kept."""
+    """Number of bytes beyond `MOST_INPUT`, which are not kept."""
     notice: str
     """Note for the person about the reading, or ""."""
 
@@ -66,14 +66,14 @@ class Reader:
         or the timeout."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
-        left = max(0, min(seconds, self._ends - time.monotonic()))
-        return bool(poll.poll(min(1000 * left, _MOST_WAIT)))
+        remaining_seconds = max(0, min(seconds, self._ends - time.monotonic()))
+        return bool(poll.poll(min(1000 * remaining_seconds, _MOST_WAIT)))
 
     def report_silence(self) -> None:
         """Wait for bytes, and report a long wait once."""
         if self._tell and not self.wait(PAUSED if self._pieces else SILENT):
-            what = f"the end of {self._name}" if self._pieces else f"input on {self._name}"
-            self._tell(f"nexus: waiting for {what}" + "; to run without input, add < /dev/null" * self._is_optional)
+            awaited = f"the end of {self._name}" if self._pieces else f"input on {self._name}"
+            self._tell(f"nexus: waiting for {awaited}" + "; to run without input, add < /dev/null" * self._is_optional)
             self._tell = None
 
     def _read(self) -> bytes:
@@ -110,16 +110,16 @@ class Reader:
         return data
 
     def read(self) -> Input:
-        """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
-        data = self.read_raw(KEPT)
-        extra, data = max(0, len(data) - KEPT), data[:KEPT]
+        """Return at most `MOST_INPUT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
+        data = self.read_raw(MOST_INPUT)
+        extra, data = max(0, len(data) - MOST_INPUT), data[:MOST_INPUT]
         while not self._ended and len(data) + extra < COUNTED:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            cut_note = f"kept the first {KEPT:,} bytes and discarded {extra:,} bytes"
+            cut_note = f"kept the first {MOST_INPUT:,} bytes and discarded {extra:,} bytes"
             if not self._ended:
-                cut_note = f"more than {COUNTED:,} bytes; kept only the first {KEPT:,}"
+                cut_note = f"more than {COUNTED:,} bytes; kept only the first {MOST_INPUT:,}"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {cut_note}")))
         return Input(text, extra, notice)
 

@@ -92,18 +92,21 @@ class PersonApprover:
         if reply.words:
             return Deny(reply.words)
         answer: Answer = reply.meaning
-        for other in listed if reply.key is not None and reply.key.lasts else ():
-            other.answer = answer
+        for listed_question in listed if reply.key is not None and reply.key.lasts else ():
+            listed_question.answer = answer
         return answer
 
     def _show_list(self) -> str:
         """Return the blocks of all open questions, which form a list from now on. A change of a tool's definition that
         several calls ask about is shown with the first one."""
-        self._listed, shown = len(self._waiting), dict[str, int]()
+        self._listed, first_numbers = len(self._waiting), dict[str, int]()
         for number, waiting_question in enumerate(self._waiting, 1):
             waiting_question.number = number
             before, _, change = waiting_question.question.detail.rpartition(CHANGES)
-            if waiting_question.question.kind == DEFINITION and (first := shown.setdefault(change, number)) < number:
+            if (
+                waiting_question.question.kind == DEFINITION
+                and (first := first_numbers.setdefault(change, number)) < number
+            ):
                 waiting_question.question = replace(
                     waiting_question.question, detail=f"{before}{CHANGES} as shown for {first}"
                 )

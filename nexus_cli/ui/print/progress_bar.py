@@ -23,19 +23,19 @@ def progress_bar(label: str) -> Iterator[None]:
     if not stream.colour:
         yield
         return
-    begun, theme, shown = time.monotonic(), choose_theme("auto", colour=True), ""
+    begun, theme, drawn_text = time.monotonic(), choose_theme("auto", colour=True), ""
     with ExitStack() as stack:
 
         def follow(share: float) -> None:
-            nonlocal shown
+            nonlocal drawn_text
             seconds = time.monotonic() - begun
             text = cut(f"{label}  {theme.bar(share)}  {seconds:.0f} s", stream.width - 1)
-            if seconds <= SOON or text == shown:
+            if seconds <= SOON or text == drawn_text:
                 return
-            if not shown:
+            if not drawn_text:
                 stack.enter_context(replace_bar())
                 stack.callback(stream.write, ERASE_LINE)
-            shown = text
+            drawn_text = text
             stream.write(f"{ERASE_LINE}{text}")
 
         stack.enter_context(follow_progress(follow))

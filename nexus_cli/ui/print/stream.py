@@ -32,10 +32,10 @@ def is_writing() -> bool:
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all of `data`, waiting for the reader if needed; raise `OSError` if that fails."""
-    rest = memoryview(data)
-    while rest:
+    unwritten = memoryview(data)
+    while unwritten:
         try:
-            rest = rest[os.write(descriptor, rest) :]
+            unwritten = unwritten[os.write(descriptor, unwritten) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
 

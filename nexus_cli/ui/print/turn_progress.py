@@ -150,7 +150,7 @@ class TurnProgress:
         )
         self.notices: Writable = err if silent else _Notices(err, self._live, self._renderer)
         self._moved_at = time.monotonic()
-        self._held: list[e.Event] = []
+        self._deferred: list[e.Event] = []
         """Events that arrived while a question about a worker's call was open at the cursor."""
 
     def feed(self, event: e.Event) -> None:
@@ -164,11 +164,11 @@ class TurnProgress:
         if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):
             self._renderer.feed(event)
         else:
-            self._held.append(event)
+            self._deferred.append(event)
         if not self._renderer.worker_asks or isinstance(event, e.TurnEnd):
-            held, self._held = self._held, []
-            for held_event in held:
-                self._renderer.feed(held_event)
+            deferred, self._deferred = self._deferred, []
+            for deferred_event in deferred:
+                self._renderer.feed(deferred_event)
 
     async def run(self) -> None:
         """Redraw the live lines until this is cancelled; where there are none, print what a silent turn waits for."""

@@ -46,7 +46,7 @@ class CallGroup:
     def fits(finished: FinishedCall) -> bool:
         """True if `finished` may be folded with others."""
         result = finished.result
-        open_ = finished.failed or result.stopped or result.job or finished.asked
+        open_ = finished.failed or result.stopped or result.job or finished.is_named
         tool = find_called_tool(finished.call)
         shows_arguments = any(name in finished.call.arguments for name in tool.shows)
         is_single = shows_arguments or tool.tells or tool.delegates or tool.lists or tool.asks
@@ -71,11 +71,11 @@ class CallGroup:
         )
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
-    def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
+    def head(self, width: int, theme: Theme, full_text_hint: str = "") -> list[str]:
         """Return a folded group: the summary, and below it the objects of the calls."""
         sure = all(finished.is_sure for finished in self._calls)
         sign, role = (theme.signs.ok, "ok") if sure else (theme.signs.dot, "dim")
-        text = theme.cut(self.summary().replace(" · ", theme.dot) + whole, width - len(sign) - 1)
+        text = theme.cut(self.summary().replace(" · ", theme.dot) + full_text_hint, width - len(sign) - 1)
         indent = "    " if width >= 40 else "  "
         objects = ", ".join(dict.fromkeys(one_line(finished.subject) for finished in self._calls if finished.subject))
         below = [indent + theme.paint("dim", theme.cut(objects, width - len(indent)))] if objects else []
@@ -89,12 +89,12 @@ class CallGroup:
         heads = [line for finished in before for line in format_head(finished, width, theme)]
         return [*heads, *format_finished_call(last, width, theme)]
 
-    def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote | FinishedCall]:
+    def pieces(self, width: int, theme: Theme, full_text_hint: str) -> Iterator[list[str] | HeldNote | FinishedCall]:
         """Yield the lines of a folded group, or its calls, and the remaining notes, in their order."""
         if not self.folds:
             yield from self._items
             return
-        yield self.head(width, theme, whole)
+        yield self.head(width, theme, full_text_hint)
         last = max(place for place, item in enumerate(self._items) if isinstance(item, FinishedCall))
         yield from self._items[last + 1 :]
 

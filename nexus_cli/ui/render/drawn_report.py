@@ -36,8 +36,8 @@ def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
         return find_form(form)(value, width, theme.look)
     prose = Markdown(lambda: width, theme)
     body = prose.feed(value["text"]) + prose.flush()
-    rest = find_form(form)({**value, "text": None}, width)
-    return "\n".join([body.rstrip("\n"), *([rest] if rest else [])])
+    figures = find_form(form)({**value, "text": None}, width)
+    return "\n".join([body.rstrip("\n"), *([figures] if figures else [])])
 
 
 def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[str]:

@@ -39,11 +39,11 @@ _AMONG_DROPS = ContextPlan | TurnStart
 class DropBatcher:
     """Shows drops, and holds those that may be many until an event arrives that is not among drops."""
 
-    def __init__(self, way: Callable[[str], str], show: Callable[[str, str], None]) -> None:
-        """`way` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line in a role
-        of the theme."""
-        self._way, self._show = way, show
-        self._held: list[Drop] = []
+    def __init__(self, name_command: Callable[[str], str], show: Callable[[str, str], None]) -> None:
+        """`name_command` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line
+        in a role of the theme."""
+        self._name_command, self._show = name_command, show
+        self._pending: list[Drop] = []
 
     def feed(self, event: Event) -> None:
         """Show a drop, now, later or never: one notice reports pruned results. Before an event that is not among drops,
@@ -51,7 +51,7 @@ class DropBatcher:
         if isinstance(event, ContextDrop):
             drop = event.drop
             if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
-                self._held.append(drop)
+                self._pending.append(drop)
             elif drop.is_missed or drop.cause is Cause.OUTPUT_CAP:
                 self._show_one(drop)
         elif not isinstance(event, _AMONG_DROPS):
@@ -60,11 +60,11 @@ class DropBatcher:
     def _show_one(self, drop: Drop) -> None:
         from nexus_cli.reports.event_texts import describe_drop  # noqa: PLC0415  (once something was left out)
 
-        self._show(describe_drop(drop, self._way(drop.id)), "dim" if drop.cause in USUAL else "warn")
+        self._show(describe_drop(drop, self._name_command(drop.id)), "dim" if drop.cause in USUAL else "warn")
 
     def show_held(self) -> None:
         """Show the drops that are held, before anything else: few one by one, many in one line."""
-        drops, self._held = self._held, []
+        drops, self._pending = self._pending, []
         if len(drops) <= FEW:
             for drop in drops:
                 self._show_one(drop)
@@ -73,4 +73,4 @@ class DropBatcher:
         more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}", "warn")
+        self._show(f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._name_command('')}", "warn")

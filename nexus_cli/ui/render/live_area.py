@@ -18,7 +18,7 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
-KEPT = 4096
+TAIL_CHARACTERS = 4096
 """Most characters of an open text that are used."""
 LONG_CALL, LONG_LINES = 10.0, 5
 """Seconds after which more than the last line of a call's output is shown, and how many are."""
@@ -33,25 +33,25 @@ class OpenCall:
         self.began = now
         self.queued = queued
         """True if an earlier call of the step has to end first."""
-        self.asked = False
+        self.awaits_answer = False
         """True if the person is asked first: it does not run yet."""
-        self.held = False
+        self.is_answered = False
         """True if the person has answered, but not all questions of the step."""
-        self.done: FinishedCall | None = None
+        self.outcome: FinishedCall | None = None
         """Its outcome while an earlier call still runs."""
         self.after: list[FinishedCall] = []
         """The ends of workers that it manages, to show below its own outcome."""
-        self.what = format_call(call, subject)
+        self.title = format_call(call, subject)
         self._end = ""
 
     def feed(self, text: str) -> None:
         """Add output."""
-        self._end = (self._end + text[-KEPT:])[-KEPT:]
+        self._end = (self._end + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
 
     @property
     def waiting(self) -> bool:
         """True if it waits for an earlier call or for the person's other answers."""
-        return self.queued or self.held
+        return self.queued or self.is_answered
 
     @property
     def has_output(self) -> bool:
@@ -60,10 +60,10 @@ class OpenCall:
 
     def seconds(self, now: float) -> float | None:
         """Return the time that it has run; None while it waits or the person is asked."""
-        return None if self.asked or self.waiting else max(0.0, now - self.began)
+        return None if self.awaits_answer or self.waiting else max(0.0, now - self.began)
 
     def runs_long(self, now: float) -> bool:
-        return not self.done and (self.seconds(now) or 0.0) >= LONG_CALL
+        return not self.outcome and (self.seconds(now) or 0.0) >= LONG_CALL
 
     def last_lines(self, now: float) -> list[str]:
         """Return the last non-blank line of its output, or the last few of a call that has run for long."""
@@ -90,12 +90,12 @@ def call_lines(
     blocks = []
     for call in open_:
         worker = workers.of_call(call.call)
-        if call.done:
-            block = [format_head(call.done, width, theme)[0]]
+        if call.outcome:
+            block = [format_head(call.outcome, width, theme)[0]]
         elif worker:
             block = workers.running_lines(worker, width, theme)
         else:
-            block = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting)]
+            block = [format_running_call(call.title, call.seconds(now), width, theme, call.waiting)]
             if width > 8:
                 ends = (theme.cut(expand_tabs(line), width - 4) for line in call.last_lines(now))
                 block += ["    " + theme.paint("dim", line) for line in ends]
@@ -110,9 +110,9 @@ def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Th
         return [*(block[0] for block in blocks[: max(0, rows - 1)]), theme.paint("dim", more)]
     spare = rows - len(blocks)
     lines: list[str] = []
-    for first, *others in blocks:
-        lines += [first, *others[:spare]]
-        spare -= min(spare, len(others))
+    for first, *following in blocks:
+        lines += [first, *following[:spare]]
+        spare -= min(spare, len(following))
     return lines
 
 
@@ -149,7 +149,7 @@ class Thought:
 
     def end(self) -> list[str]:
         """Return the last line, if one is open."""
-        lines = self.feed(held) if (held := self._door.flush()) else []
+        lines = self.feed(pending) if (pending := self._door.flush()) else []
         if self.tail:
             self._keep([self.tail])
             lines.append(self.tail)

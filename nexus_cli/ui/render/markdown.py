@@ -55,16 +55,16 @@ class Markdown:
 
     def flush(self) -> str:
         """Return the rest; then a new text begins, with no blank line before its first block."""
-        held = self._door.flush()
-        rest = (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
+        pending = self._door.flush()
+        text = (self._render(self._blocks.feed(pending)) if pending else "") + self._render(self._blocks.flush())
         self._first = True
-        return rest
+        return text
 
     def _columns(self) -> int:
         return max(LEAST, self._width())
 
     def _render(self, blocks: Iterable[Block]) -> str:
-        shown = []
+        pieces = []
         for block in blocks:
             from nexus_cli.ui.render.markdown_print import print_block  # noqa: PLC0415  (rich: a tenth of the start)
 
@@ -72,5 +72,5 @@ class Markdown:
             if text.strip():
                 gap = "" if self._first or not block.begins else "\n"
                 self._first = False
-                shown.append(gap + text.strip("\n") + "\n" if not block.fence else gap + text)
-        return "".join(shown)
+                pieces.append(gap + text.strip("\n") + "\n" if not block.fence else gap + text)
+        return "".join(pieces)

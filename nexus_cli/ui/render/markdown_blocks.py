@@ -83,17 +83,17 @@ class Blocks:
 
     def tail(self, most: int) -> str:
         """Return the end of the open block, at most about `most` characters of it."""
-        kept, size = ["".join(self._pieces)[-most:]], self._length
+        pieces, size = ["".join(self._pieces)[-most:]], self._length
         for line in reversed(self._lines):
             if size >= most:
                 break
-            kept.append(line)
+            pieces.append(line)
             size += len(line) + 1
-        return "\n".join(reversed(kept))
+        return "\n".join(reversed(pieces))
 
     def feed(self, text: str) -> Iterator[Block]:
         """Yield the blocks that `text` finishes."""
-        *lines, rest = text.split("\n")
+        *lines, partial_line = text.split("\n")
         for line in lines:
             self._pieces.append(line)
             yield from self._cut("".join(self._pieces))
@@ -101,9 +101,9 @@ class Blocks:
             if self._torn:
                 yield from self._give(ends=not self.row)
             self._pieces, self._length, self._torn = [], 0, False
-        if rest:
-            self._pieces.append(rest)
-            self._length += len(rest)
+        if partial_line:
+            self._pieces.append(partial_line)
+            self._length += len(partial_line)
         if self._length > LONG_LINE:
             yield from self._cut("".join(self._pieces))
         elif 0 < self.row < self._length and not (self._fence or self._list):

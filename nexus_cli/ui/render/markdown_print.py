@@ -293,12 +293,12 @@ def _cells(line: str) -> int:
     return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
-def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+def column_widths(preferred: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
     """Return the width of each column, at least its `least` and in all at most `room`; None if they do not fit."""
     widths, spare = [*least], room - sum(least)
     if spare < 0:
         return None
-    extra_widths = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
+    extra_widths = [max(0, most - size) for most, size in zip(preferred, least, strict=True)]
     columns = sorted(range(len(extra_widths)), key=extra_widths.__getitem__)
     for place, column in enumerate(columns):
         share = min(extra_widths[column], spare // (len(columns) - place))

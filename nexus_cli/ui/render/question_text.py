@@ -23,7 +23,7 @@ MOST_REASON = 200
 """Most characters of the model's reason, and of a part of the call, that are shown."""
 MOST_PARTS = 8
 """Most parts of a call that are named."""
-WHOLE = ("later", "send")
+UNCUT_KINDS = ("later", "send")
 """Kinds of questions whose text is shown completely."""
 _COMMON = re.compile(rf"{OUTSIDE}|{NO_SANDBOX}|{NETWORK}|the command contains a hidden character .*|.* {NOT_KNOWN}")
 """Reasons for a question about a command that its line about the sandbox says, or that are the rule."""
@@ -86,7 +86,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     `number` counts calls that are asked about together; 0 for a single one. On a screen of so many rows as `height` a
     new file is shown by its beginning, so that its name stays in sight; 0 for output that is not on a screen.
     """
-    is_diff = question.kind not in WHOLE and looks_like_diff(question.detail)
+    is_diff = question.kind not in UNCUT_KINDS and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
     # Lines below the head are not repeated in the head.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
@@ -139,16 +139,16 @@ def _confinement_text(question: Question) -> str:
     if not question.profile:
         return ""
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
-    shown = [cut(mark_on_one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
+    parts = [cut(mark_on_one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
-    hidden_count = len(question.doubts) + len(asking) - len(shown)
+    hidden_count = len(question.doubts) + len(asking) - len(parts)
     more = f" and {least}{hidden_count:,} more" if hidden_count else ""
     is_named = least or question.doubts or 0 < len(asking) < len(question.parts)
-    needs = f"needs approval: {'; '.join(shown)}{more}" if is_named else ""
+    needs = f"needs approval: {'; '.join(parts)}{more}" if is_named else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
-    wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
-    reason = f"the model's reason: {wanted}" if wanted and question.profile == "none" else ""
+    claim = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
+    reason = f"the model's reason: {claim}" if claim and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"the command contains a hidden character ({hidden})" if hidden else ""
     stays = "runs in the background" if question.call.arguments.get("background") else ""
@@ -163,7 +163,7 @@ def _details(question: Question, width: int) -> list[str]:
     if "\n" not in detail and call_subject(question) in map(mark_on_one_line, (detail, detail.partition(": ")[2])):
         return []
     lines = mark_hidden_signs(question.detail).splitlines()
-    lines = lines if question.kind in WHOLE else excerpt(lines)
+    lines = lines if question.kind in UNCUT_KINDS else excerpt(lines)
     return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
 
 
@@ -174,9 +174,9 @@ def hang(line: str, before: str, below: str, width: int) -> list[str]:
     line = expand_tabs(line)
     cut_line = fold if "  " in line.strip() else wrap  # between words a run of blanks would not be seen
     first, *_ = cut_line(line, width - cells(before))
-    rest = line[len(first) :]
-    rest = rest.lstrip(" ") if cut_line is wrap else rest
-    return [before + first, *(below + piece for piece in cut_line(rest, width - cells(below)) if piece)]
+    remainder = line[len(first) :]
+    remainder = remainder.lstrip(" ") if cut_line is wrap else remainder
+    return [before + first, *(below + piece for piece in cut_line(remainder, width - cells(below)) if piece)]
 
 
 def excerpt(lines: list[str]) -> list[str]:

@@ -75,7 +75,7 @@ class RichRenderer:
         self._verbose = verbose
         self._streams = verbose and not drawn
         """True if the output of a call is lines at once, which its outcome does not repeat."""
-        self._whole = ": /transcript" if commands else ""
+        self._full_text_hint = ": /transcript" if commands else ""
         """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
@@ -86,7 +86,7 @@ class RichRenderer:
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order. A finished one stays until all earlier ones have finished."""
-        self._asked: dict[str, str] = {}
+        self._asked_blocks: dict[str, str] = {}
         """Blocks of calls that a question has shown, by call id."""
         self._asked_alone = ""
         """The id of the call whose block was output last."""
@@ -125,7 +125,7 @@ class RichRenderer:
 
     @property
     def _open_calls(self) -> list[live_area.OpenCall]:
-        return [call for call in self._calls.values() if call.done is None]
+        return [call for call in self._calls.values() if call.outcome is None]
 
     @property
     def last_output(self) -> tuple[str, str] | None:
@@ -144,7 +144,7 @@ class RichRenderer:
     def is_asking(self) -> bool:
         """True if a question about a call is open, of the session or a worker."""
         calls = () if self._spinner.is_reconnecting else self._open_calls
-        return self.worker_asks or any(call.asked for call in calls)
+        return self.worker_asks or any(call.awaits_answer for call in calls)
 
     @property
     def background_workers(self) -> int:
@@ -209,9 +209,9 @@ class RichRenderer:
     def toggle_thinking(self) -> None:
         """Switch between showing and folding thinking. Switching on also shows the last folded thought."""
         self._show_thinking = not self._show_thinking
-        shown = self._thought or self.folded_thought
-        if self._show_thinking and shown is not None and shown.text:
-            self._scrollback.add_thought(shown.text.split("\n"))
+        thought = self._thought or self.folded_thought
+        if self._show_thinking and thought is not None and thought.text:
+            self._scrollback.add_thought(thought.text.split("\n"))
         self.folded_thought = None
 
     def feed(self, event: e.Event) -> None:
@@ -334,7 +334,7 @@ class RichRenderer:
             return
         if group.folds:
             self._output = group.output()
-        for item in group.pieces(self._width(), self._theme, self._whole):
+        for item in group.pieces(self._width(), self._theme, self._full_text_hint):
             self._show_item(item)
 
     def _show_item(self, item: list[str] | HeldNote | FinishedCall) -> None:
@@ -367,18 +367,18 @@ class RichRenderer:
     def _open_lines(self, rows: int, width: int, now: float) -> tuple[list[str], str]:
         """Return the open text in at most `rows` lines, and its kind; "" for none."""
         paint, prose = self._theme.paint, min(width, PROSE)
-        calls = [call for call in self._calls.values() if not (call.asked or self._spinner.is_reconnecting)]
+        calls = [call for call in self._calls.values() if not (call.awaits_answer or self._spinner.is_reconnecting)]
         if calls or (self._group and not self._markdown.is_open):
             group, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
             running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(group)), width, theme)
             return [*group[: rows - len(running)], *running], "line"
         if self._markdown.is_open:
-            tail = self._markdown.tail(live_area.KEPT)
+            tail = self._markdown.tail(live_area.TAIL_CHARACTERS)
             if self._markdown.in_fence:
                 return live_area.tail_of_code(tail, rows, width), "text"
             return live_area.tail_of_prose(tail, rows, prose), "text"
         if self._thought and self._show_thinking:
-            tail = self._thought.tail[-live_area.KEPT :]
+            tail = self._thought.tail[-live_area.TAIL_CHARACTERS :]
             return [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)], "thought"
         if self._thought and self._thought.words:
             lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
@@ -458,45 +458,50 @@ class RichRenderer:
         """Name a command that still runs, for a terminal without live lines; only its outcome follows if it runs alone.
         Not one that a question has shown."""
         call = self._calls.get(call_id)
-        if call is None or call.done or call_id in self._asked or find_called_tool(call.call).subject != COMMAND:
+        if (
+            call is None
+            or call.outcome
+            or call_id in self._asked_blocks
+            or find_called_tool(call.call).subject != COMMAND
+        ):
             return
         self._show_group()
-        self._scrollback.add_note(call.what, "dim")
+        self._scrollback.add_note(call.title, "dim")
         self._asked_alone = call_id if len(self._open_calls) == 1 else ""
 
     def _add_output(self, call: live_area.OpenCall, text: str) -> None:
         """Show what a running call prints: below its name in a log, in the live area where there is one."""
         if self._streams:
             if not call.has_output:
-                self._scrollback.add_note(call.what, "dim")
+                self._scrollback.add_note(call.title, "dim")
             self._scrollback.add_output(text)
         call.feed(text)
 
     def _ask(self, question: Question) -> None:
         """Show a question about a call, which does not run yet."""
         if call := self._calls.get(question.call.id):
-            call.asked = True
+            call.awaits_answer = True
         if self._asks:
             self._name_asked()
-            self._asked_alone = "" if self._asked else question.call.id
+            self._asked_alone = "" if self._asked_blocks else question.call.id
             if call and self._asked_alone:
-                call.what = call_verb(question.call)  # the rest is right above
-            self._asked[question.call.id] = question.detail
+                call.title = call_verb(question.call)  # the rest is right above
+            self._asked_blocks[question.call.id] = question.detail
 
     def _name_asked(self) -> None:
         """Name the call that was asked about alone with its outcome, since other lines come between them."""
         if before := self._calls.get(self._asked_alone):
-            before.what = format_call(before.call, before.subject)
+            before.title = format_call(before.call, before.subject)
         self._asked_alone = ""
 
     def _answered(self, call_id: str) -> None:
         """Let a call wait until the last question of its step is answered: only then do its calls run."""
         if call := self._calls.get(call_id):
-            call.asked, call.held = False, True
-        is_last = not any(open_call.asked for open_call in self._open_calls)
+            call.awaits_answer, call.is_answered = False, True
+        is_last = not any(open_call.awaits_answer for open_call in self._open_calls)
         for open_call in self._open_calls:
-            if open_call.held:
-                open_call.held, open_call.began = not is_last, self._clock()
+            if open_call.is_answered:
+                open_call.is_answered, open_call.began = not is_last, self._clock()
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
@@ -506,9 +511,9 @@ class RichRenderer:
             result = replace(result, output="")  # it stands above
         self.commands_run += result.status is not None
         subject = call.subject if call else describe_past_subject(event.call)
-        shown = self._asked.pop(event.call.id, None)
+        asked_block = self._asked_blocks.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
-        was_shown = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
+        was_shown = asked_block is not None and bool(result.diff) and asked_block.strip() == result.diff.strip()
         finished = self._workers.complete(
             FinishedCall(
                 event.call,
@@ -517,17 +522,17 @@ class RichRenderer:
                 event.seconds,
                 was_shown,
                 self._address(event.call, result),
-                self._whole,
+                self._full_text_hint,
                 alone,
             )
         )
         if call is None:
             self._finish(finished)
             return
-        call.done = finished
-        while self._calls and (first := next(iter(self._calls.values()))).done is not None:
+        call.outcome = finished
+        while self._calls and (first := next(iter(self._calls.values()))).outcome is not None:
             del self._calls[first.call.id]
-            self._finish(first.done)
+            self._finish(first.outcome)
             self._beside += first.after
         self._show_beside()
         if not self._open_calls:
@@ -550,12 +555,12 @@ class RichRenderer:
 
     def _ended(self, outcome: e.Outcome) -> None:
         calls, self._calls = list(self._calls.values()), {}
-        self._asked.clear()
+        self._asked_blocks.clear()
         for call in calls:
-            if call.done is not None:
-                self._finish(call.done)
+            if call.outcome is not None:
+                self._finish(call.outcome)
             else:
-                self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+                self._scrollback.add_note(f"{call.title}: no result yet", "warn")
             self._beside += call.after
         self._show_group()
         self._show_beside()

@@ -55,8 +55,8 @@ class Scrollback:
         """Output sanitized lines of thinking."""
         width = self._prose_width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
-            shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
-            self._out("thought", "\n".join(shown) + "\n")
+            painted = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
+            self._out("thought", "\n".join(painted) + "\n")
 
     def add_lines(self, lines: Sequence[str]) -> None:
         """Output finished lines."""
@@ -90,15 +90,15 @@ class Scrollback:
         beginning = sanitize(text[:_LOOKED_AT]).split("\n")
         bar = self._theme.paint("person", self._theme.signs.person)
         rows: list[str] = []
-        shown = 0
+        shown_lines = 0
         for line in beginning:
             pieces = list(wrap(line, self._prose_width() - 2))
-            if shown and len(rows) + len(pieces) > SAID_LINES:
+            if shown_lines and len(rows) + len(pieces) > SAID_LINES:
                 break
             rows += pieces[:SAID_LINES]
-            shown += 1
+            shown_lines += 1
         lines = [f"{bar} {self._theme.paint('bold', line)}" for line in rows]
-        hidden = len(beginning) - shown + text.count("\n", _LOOKED_AT)
+        hidden = len(beginning) - shown_lines + text.count("\n", _LOOKED_AT)
         if hidden or (len(rows) == SAID_LINES and len(text) > _LOOKED_AT):
             more = f"... {plural(hidden, 'more line')}" if hidden else "..."
             lines.append(f"{bar} {self._theme.paint('dim', more)}")

@@ -84,7 +84,7 @@ class Spinner:
             first = min(calls, key=lambda call: (call.waiting, call.began))
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
-            return theme.cut(theme.cut(first.what, max(4, room - cells(tail))) + tail, room)
+            return theme.cut(theme.cut(first.title, max(4, room - cells(tail))) + tail, room)
         phase = f"attempt {retry.attempt + 1}, {self.doing}" if retry else self.doing
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:

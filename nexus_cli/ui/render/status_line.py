@@ -47,10 +47,10 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
     `own` is the line of the person's command: only what calls for attention stands beside it.
     """
     room = max(0, width - 1)
-    gone: set[str] = set()
+    omitted: set[str] = set()
     waiting = [name for name in _LEAVES if name != "level" or status.allow not in UNASKED]
     while True:
-        parts = _parts(status, theme, home, gone)
+        parts = _parts(status, theme, home, omitted)
         if own:
             parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
         line = f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(part.role, part.text) for part in parts)
@@ -60,28 +60,32 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
             return theme.paint("dim", theme.cut(own, room))
         if not waiting:
             return theme.paint(parts[0].role, cut(parts[0].text, room))
-        gone.add(waiting.pop(0))
+        omitted.add(waiting.pop(0))
 
 
-def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
-    """Return the parts without those in `gone`."""
+def _parts(status: Status, theme: Theme, home: str, omitted: set[str]) -> list[_Part]:
+    """Return the parts without those in `omitted`."""
     role, sign = _pressure(status)
     used = f"{short_thousands(status.used) if status.used else '-'} of {short_thousands(status.budget)}"
-    used = f"{_share(status):.0%}" if "tokens" in gone else used
-    effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
+    used = f"{_share(status):.0%}" if "tokens" in omitted else used
+    effort = f" {one_line(status.effort)}" if status.effort and "effort" not in omitted else ""
     recipe = one_line(status.recipe)
-    place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
-    branch = theme.cut(one_line(status.branch), FOLDER) if "branch" not in gone else ""
+    place = _place(status.folder, home, theme, is_full="path" not in omitted) if "folder" not in omitted else ""
+    branch = theme.cut(one_line(status.branch), FOLDER) if "branch" not in omitted else ""
     branch_text = f" ({branch})" if branch else ""
     waits = theme.cut(f"waits: {one_line(status.waits)}", FOLDER) if status.waits else ""
     until = theme.cut(f"until {one_line(status.until)}", FOLDER) if status.until else ""
-    waits = "waiting" if waits and "why" in gone else waits
+    waits = "waiting" if waits and "why" in omitted else waits
     cost = known_dollars(status.cost_usd, status.known_usd)
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
-    cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in gone else cold
+    cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in omitted else cold
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
-    addresses_by_job = {address.partition(" ")[0]: address for address in status.addresses if "addresses" not in gone}
-    jobs += f" {' '.join(addresses_by_job.get(job, job) for job in status.jobs)}" if jobs and "ids" not in gone else ""
+    addresses_by_job = {
+        address.partition(" ")[0]: address for address in status.addresses if "addresses" not in omitted
+    }
+    jobs += (
+        f" {' '.join(addresses_by_job.get(job, job) for job in status.jobs)}" if jobs and "ids" not in omitted else ""
+    )
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == ALL else "dim"),
@@ -102,7 +106,7 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
         _Part("savings", f"cache saved ${status.saved_usd:,.2f}" if status.saved_usd >= LEAST_SAVED else ""),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
-    return [part for part in parts if part.text and part.name not in gone]
+    return [part for part in parts if part.text and part.name not in omitted]
 
 
 def _share(status: Status) -> float:
@@ -122,11 +126,11 @@ def _model(name: str) -> str:
     return cut(one_line((key + colon if colon and "/" in name else "") + (name.rpartition("/")[2] or name)), 32)
 
 
-def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
+def _place(folder: str, home: str, theme: Theme, *, is_full: bool) -> str:
     text = one_line(folder)
     home = one_line(home).rstrip("/")
     if home and is_below(text, home):
         text = "~" + text[len(home) :]
-    if not whole:
+    if not is_full:
         text = text.rstrip("/").rpartition("/")[2] or text
     return cut_start(text, FOLDER, theme.signs.cut)

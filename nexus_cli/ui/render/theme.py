@@ -233,8 +233,8 @@ def takes_links() -> bool:
         return False
     vte = environ.get("VTE_VERSION", "")
     is_known_terminal = any(environ.get(name) in values for name, values in _LINKING.items())
-    others = any(environ.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION"))
-    return is_known_terminal or others or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
+    is_known_variable = any(environ.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION"))
+    return is_known_terminal or is_known_variable or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
 
 
 def _background(value: str) -> str:

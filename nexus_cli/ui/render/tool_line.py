@@ -27,7 +27,7 @@ ENDED = ("done", "dropped")
 """States of an item that is finished."""
 LISTED_ITEMS = 12
 """Items of a list beyond which those that are done are only counted."""
-_KEPT = 16_384
+_LOOKED_AT = 16_384
 """Characters of an error or of the end of an output that are used."""
 _STATUS = re.compile(
     r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\](?:\n\[(?:(?!\n\[exit status )[\s\S])*)?\Z"
@@ -56,13 +56,13 @@ class FinishedCall:
     subject: str
     result: ToolResult
     seconds: float
-    known: bool = False
+    is_diff_shown: bool = False
     """True if a question has shown its diff to the person."""
     address: str = ""
     """Address of its file; "" for none."""
-    whole: str = ""
+    full_text_hint: str = ""
     """Hint for showing its whole output, now and later: `: /transcript`, "" if there is no way."""
-    asked: bool = False
+    is_named: bool = False
     """True if the question right above has named the call, so that only the outcome is shown."""
     figures: Sequence[str] = ()
     """Figures of the worker that it started."""
@@ -136,8 +136,8 @@ def format_call(call: ToolCall, subject: str) -> str:
     values = (call.arguments.get(name, "") for name in tool.shows)
     listed = (" ".join(map(str, element)) if isinstance(element, list) else str(element) for element in values)
     item_texts = (one_line(text[:400]) for text in listed)
-    shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in item_texts if text)
-    return f"{call_verb(call)} {one_line(subject)}{shown}{place}".rstrip()
+    argument_text = "".join(f' "{text}"' if " " in text else f" {text}" for text in item_texts if text)
+    return f"{call_verb(call)} {one_line(subject)}{argument_text}{place}".rstrip()
 
 
 def describe_counts(counts: Mapping[str, int], has_more: bool, nouns: Mapping[str, str]) -> str:
@@ -164,10 +164,10 @@ def format_running_call(title: str, seconds: float | None, width: int, theme: Th
     room = width - cells(sign) - len(time)
     if room < 4:
         return theme.cut(sign + title, width)
-    name, gap, rest = theme.cut(title, room).partition(" ")
+    name, gap, subject = theme.cut(title, room).partition(" ")
     if waiting:
-        return theme.paint("dim", sign + name + gap + rest)
-    return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
+        return theme.paint("dim", sign + name + gap + subject)
+    return theme.paint("accent", sign) + theme.paint("tool", name) + gap + subject + theme.paint("dim", time)
 
 
 def format_finished_call(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
@@ -183,17 +183,17 @@ def format_finished_call(finished: FinishedCall, width: int, theme: Theme) -> li
 def _detail_lines(finished: FinishedCall, room: int, theme: Theme) -> Iterator[str]:
     """Yield the important parts of a result in lines of at most `room` cells."""
     result = finished.result
-    if result.diff and not finished.known:
+    if result.diff and not finished.is_diff_shown:
         yield from diff_lines(result.diff, room, theme, most_lines=DIFF_LINES)
     elif (result.status is not None or result.stopped or finished.is_foreign) and not finished.figures:
-        yield from (theme.paint("dim", line) for line in _end(result.output, room, theme, finished.whole))
-    if result.error and not result.stopped and not (finished.asked and finished.is_outcome):
+        yield from (theme.paint("dim", line) for line in _end(result.output, room, theme, finished.full_text_hint))
+    if result.error and not result.stopped and not (finished.is_named and finished.is_outcome):
         role, error = "error", result.error
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
         elif not result.ran:  # the lines below the first one tell the model how to call the tool
             error = error.partition("\n")[0]
-        yield from (theme.paint(role, line) for line in _cause(error, room, finished.whole))
+        yield from (theme.paint(role, line) for line in _cause(error, room, finished.full_text_hint))
     if find_called_tool(finished.call).asks and not finished.is_outcome:
         yield from (line for text in result.output.splitlines() for line in wrap(sanitize(text), room))
     if rows := _listed(finished):
@@ -215,19 +215,19 @@ def format_head(finished: FinishedCall, width: int, theme: Theme) -> list[str]:
     elif finished.result.waits:
         sign, role = theme.signs.waiting, "accent"
     facts, before = [*_facts(finished, theme)], f"{theme.paint(role, sign)} "
-    if finished.asked:
+    if finished.is_named:
         return _outcome(finished, facts, before, width, theme)
-    title, shown = format_call(finished.call, finished.subject), theme.join(facts)
-    beside = theme.paint("dim", theme.dot) + shown if facts else ""
+    title, fact_text = format_call(finished.call, finished.subject), theme.join(facts)
+    beside = theme.paint("dim", theme.dot) + fact_text if facts else ""
     space = width - cells(sign) - 1
     room = space - cells(without_codes(beside))
     is_beside = cells(title) <= room or room >= max(24, cells(finished.call.name) + 16)
-    name, gap, rest = theme.cut(title, room if is_beside else space).partition(" ")
-    first = f"{before}{theme.paint('tool', name)}{gap}{theme.link(rest, finished.address)}"
+    name, gap, subject = theme.cut(title, room if is_beside else space).partition(" ")
+    first = f"{before}{theme.paint('tool', name)}{gap}{theme.link(subject, finished.address)}"
     if is_beside or not facts:
         return [first + beside]
-    if cells(without_codes(shown)) + 2 <= width:
-        return [first, f"  {shown}"]
+    if cells(without_codes(fact_text)) + 2 <= width:
+        return [first, f"  {fact_text}"]
     return [first, *("  " + theme.paint(role_, line) for text, role_ in facts for line in wrap(text, width - 2))]
 
 
@@ -296,28 +296,28 @@ def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> I
         yield theme.paint(role, theme.cut(f"[{MARKS[state]}] {one_line(item['text'][:400])}", room))
 
 
-def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
+def _end(output: str, room: int, theme: Theme, full_text_hint: str) -> list[str]:
     """Return the last lines of a command's output as a terminal shows them, without its exit status, which is shown
     above, and without the notes for the model alone."""
-    text = sanitize_output(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:]))).strip("\n")
+    text = sanitize_output(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_LOOKED_AT:]))).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []
-    before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
+    before = output.count("\n") - text.count("\n") if len(output) > _LOOKED_AT else 0
     hidden_count = len(lines) - len(lines[-OUTPUT_LINES:]) + before
-    shown = lines[-OUTPUT_LINES - 1 :]
+    visible = lines[-OUTPUT_LINES - 1 :]
     if hidden_count > 1:
-        shown = [f"... {hidden_count:,} lines before{whole}", *lines[-OUTPUT_LINES:]]
-    return [theme.cut(line, room) for line in shown]
+        visible = [f"... {hidden_count:,} lines before{full_text_hint}", *lines[-OUTPUT_LINES:]]
+    return [theme.cut(line, room) for line in visible]
 
 
-def _cause(error: str, room: int, whole: str) -> list[str]:
-    lines = sanitize(error[:_KEPT]).strip("\n").split("\n")
-    shown: list[str] = []
+def _cause(error: str, room: int, full_text_hint: str) -> list[str]:
+    lines = sanitize(error[:_LOOKED_AT]).strip("\n").split("\n")
+    rows: list[str] = []
     for number, line in enumerate(lines):
         pieces = list(wrap(line, room))[:ERROR_LINES]
-        if shown and len(shown) + len(pieces) > ERROR_LINES:
-            hidden_count = len(lines) - number + error.count("\n", _KEPT)
-            return [*shown, *fold(f"... {plural(hidden_count, 'more line')}{whole}", room)]
-        shown += pieces
-    return shown
+        if rows and len(rows) + len(pieces) > ERROR_LINES:
+            hidden_count = len(lines) - number + error.count("\n", _LOOKED_AT)
+            return [*rows, *fold(f"... {plural(hidden_count, 'more line')}{full_text_hint}", room)]
+        rows += pieces
+    return rows

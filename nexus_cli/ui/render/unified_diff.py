@@ -59,19 +59,19 @@ def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ..
         return None
     befores, afters = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, befores, afters, autojunk=False)
-    same = sum(len("".join(befores[a : a + size]).strip()) for a, _, size in matcher.get_matching_blocks())
-    if 2 * same < ALIKE * (len(old.strip()) + len(new.strip())):
+    common = sum(len("".join(befores[a : a + size]).strip()) for a, _, size in matcher.get_matching_blocks())
+    if 2 * common < ALIKE * (len(old.strip()) + len(new.strip())):
         return None
     changes = [places for tag, *places in matcher.get_opcodes() if tag != "equal"]
-    gone = _ranges(befores, [(begin, end) for begin, end, _, _ in changes])
-    return gone, _ranges(afters, [(begin, end) for _, _, begin, end in changes])
+    removed = _ranges(befores, [(begin, end) for begin, end, _, _ in changes])
+    return removed, _ranges(afters, [(begin, end) for _, _, begin, end in changes])
 
 
 def _ranges(words: Sequence[str], changes: Sequence[Range]) -> tuple[Range, ...]:
     """Return the characters of the changed words of a line that deserve a mark: an indentation is visible without."""
     ends = [0, *accumulate(map(len, words))]
-    shown = (change for change in changes if change[0] < change[1] and "".join(words[: change[1]]).strip())
-    return tuple((ends[begin], ends[end]) for begin, end in shown)
+    marked = (change for change in changes if change[0] < change[1] and "".join(words[: change[1]]).strip())
+    return tuple((ends[begin], ends[end]) for begin, end in marked)
 
 
 _HIGHLIGHTED = 500
@@ -193,9 +193,9 @@ def _rows(text: str, names: bool, is_cut: bool, theme: Theme) -> list[_Row]:
                 continue
             name, hunk = (old if path == "/dev/null" else path), None
             if shows_names:
-                gone = path == "/dev/null"
+                is_deleted = path == "/dev/null"
                 file_lines = list(takewhile(lambda diff_line: diff_line.role != "file", parsed[place + 1 :]))
-                changes = describe_counts(*count_lines(file_lines), new=old == "/dev/null", deleted=gone)
+                changes = describe_counts(*count_lines(file_lines), new=old == "/dev/null", deleted=is_deleted)
                 changes += " or more" if is_cut and place + 1 + len(file_lines) == len(parsed) else ""
                 if rows:
                     rows.append(_Row(DiffLine("dim", "")))
@@ -221,17 +221,17 @@ class _Painter:
 
     def fill(self, rows: Iterable[_Row], most: int) -> list[list[str]]:
         """Return the pieces of the first rows that fit `most` lines. A first one that does not is cut, with a mark."""
-        shown: list[list[str]] = []
-        left = most
+        filled: list[list[str]] = []
+        free_lines = most
         for row in rows:
             pieces = list(islice(self.pieces(row), most + 1))
-            if shown and len(pieces) > left:
+            if filled and len(pieces) > free_lines:
                 break
             if len(pieces) > most:
                 pieces[most - 1 :] = [self._theme.paint("dim", self._theme.cut("... more of this line", self._width))]
-            shown.append(pieces)
-            left -= len(pieces)
-        return shown
+            filled.append(pieces)
+            free_lines -= len(pieces)
+        return filled
 
     def pieces(self, row: _Row) -> Iterator[str]:
         """Yield one line with its number and mark, folded into as many rows as needed."""

@@ -44,7 +44,7 @@ class ShownWorker:
     """Its newest row, see `core.event.WorkerState`; its events update `steps`, `tokens` and `cost_usd`."""
     began: float
     doing: str = ""
-    asked: set[str] = field(default_factory=set)
+    open_calls: set[str] = field(default_factory=set)
     """Its calls with an open question."""
     report: str = ""
 
@@ -119,8 +119,8 @@ class WorkerTree:
         below += [describe_worker(shown_worker.row) for shown_worker in self.below(worker)]
         if worker.row["to_review"]:
             tree = worker.row["worktree"]
-            way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
-            below.append(f"{way} (worktree {tree})")  # a command to be typed is not cut off
+            review_command = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
+            below.append(f"{review_command} (worktree {tree})")  # a command to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
         result = replace(finished.result, error=for_person(finished.result.error))
@@ -134,7 +134,7 @@ class WorkerTree:
             worker.row = row
         if row["state"] == "running":
             worker.began = self._clock() - row["seconds"]  # of all its work, as its steps and tokens are
-        worker.asked.clear()
+        worker.open_calls.clear()
         return worker
 
     def _note_work(self, worker: ShownWorker, inner: e.Event) -> None:
@@ -146,9 +146,9 @@ class WorkerTree:
             case e.ToolCallEvent():
                 worker.doing = one_line(f"{inner.call.name} {inner.subject[:LONGEST]}")
             case e.ApprovalRequest():
-                worker.asked.add(inner.question.call.id)
+                worker.open_calls.add(inner.question.call.id)
             case e.ApprovalAnswer():
-                worker.asked.discard(inner.call_id)
+                worker.open_calls.discard(inner.call_id)
             case e.StepEnd():
                 used, cost = inner.usage, inner.usage.cost_usd
                 row = worker.row
@@ -157,7 +157,7 @@ class WorkerTree:
                 row["cost_usd"] = None if cost is None or row["cost_usd"] is None else row["cost_usd"] + cost
             case e.TurnEnd():
                 worker.report = inner.outcome.text
-                worker.asked.clear()
+                worker.open_calls.clear()
             case _:
                 pass
 
@@ -175,7 +175,7 @@ class WorkerTree:
     @property
     def asks(self) -> bool:
         """True if a question about a worker's call is open."""
-        return any(worker.asked for worker in self._workers.values())
+        return any(worker.open_calls for worker in self._workers.values())
 
     def of_call(self, call: ToolCall) -> ShownWorker | None:
         """Return the worker that a call of the session started."""
@@ -221,7 +221,7 @@ class WorkerTree:
         room -= cells(tail)
         task = theme.cut(worker.task, max(room // 2, room - cells(doing)))
         activity = theme.cut(activity, max(0, room - cells(task + theme.dot)))
-        middle = theme.paint("dim", theme.dot) + theme.paint("warn" if worker.asked else "dim", activity)
+        middle = theme.paint("dim", theme.dot) + theme.paint("warn" if worker.open_calls else "dim", activity)
         head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
         return f"{head} {task}{middle if activity else ''}{theme.paint('dim', tail + time)}"
 
@@ -232,7 +232,7 @@ def _doing(worker: ShownWorker) -> str:
         return str(worker.row["state"])
     if worker.is_waiting:
         return "waiting for a free slot"
-    return "asks you" if worker.asked else worker.doing
+    return "asks you" if worker.open_calls else worker.doing
 
 
 def _root(worker_id: str) -> str:

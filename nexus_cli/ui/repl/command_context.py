@@ -72,9 +72,9 @@ class TerminalContext:
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self.repl.start_next(text, typed=typed)
 
-    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    async def busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
         self.repl.view.invalidate()
-        await self.repl.jobs.run_busy(what, work)
+        await self.repl.jobs.run_busy(title, work)
 
     def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
         self.repl.jobs.start_background(work)

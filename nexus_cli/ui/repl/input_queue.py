@@ -18,7 +18,7 @@ from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 
-TOLD = 5
+MOST_NAMED = 5
 """Most mentioned files that are named."""
 BRIEF = 500
 """Characters of a message that are used for a line about it."""
@@ -30,7 +30,7 @@ class InputQueue:
 
     later: deque[TypedMessage] = field(default_factory=deque)
     """Messages for after the running turn."""
-    held: deque[TypedMessage] = field(default_factory=deque)
+    postponed: deque[TypedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
     is_behind: bool = False
     """True if the held messages were typed behind a command that opens another session: they are for that one."""
@@ -41,18 +41,18 @@ class InputQueue:
     attached: list[Attachment] = field(default_factory=list)
     sending: TypedMessage | None = None
     """The message of a turn that begins, until the session has it."""
-    given: dict[str, TypedMessage] = field(default_factory=dict)
+    steering_by_text: dict[str, TypedMessage] = field(default_factory=dict)
     """Messages given to the running turn and not used yet, by their text."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [queued_line(message) for message in (*self.unused, *self.held, *self.later)]
+        then = [queued_line(message) for message in (*self.unused, *self.postponed, *self.later)]
         return [*now, *then, *(f"attached: {attachment.what}" for attachment in self.attached)]
 
     def typed_form(self, words: str) -> str:
         """Return the typed form of a text that the turn was given."""
-        return self.given[words].shown if words in self.given else words
+        return self.steering_by_text[words].display if words in self.steering_by_text else words
 
     def postpone(self, steering: Sequence[str]) -> None:
         """Queue text that the turn was given and did not use, before messages that wait already."""
@@ -62,50 +62,56 @@ class InputQueue:
         """Hold the messages for later until `release`, and text that the turn was given and did not use until the next
         turn."""
         self.unused.extend(self._take_given(words) for words in steering)
-        self.held.extend(self.later)
+        self.postponed.extend(self.later)
         self.later.clear()
 
     def release(self) -> None:
         """Move held messages before those for later."""
-        self.later.extendleft(reversed(self.held))
-        self.held.clear()
+        self.later.extendleft(reversed(self.postponed))
+        self.postponed.clear()
         self.taken = ""
 
     def release_commands(self) -> None:
         """Release the first held commands if they open another session or model, as `/clear` does."""
         commands = []
-        while self.held and _opens_another(self.held[0]):
-            commands.append(self.held.popleft())
+        while self.postponed and _opens_another(self.postponed[0]):
+            commands.append(self.postponed.popleft())
         self.is_behind = any(_moves(command) for command in commands)
         self.later.extendleft(reversed(commands))
 
     def list_own(self) -> list[TypedMessage]:
         """Return the messages that wait for the next turn of the open session, not of one that a command opens."""
-        return [*self.unused, *(() if self.is_behind else self.held)]
+        return [*self.unused, *(() if self.is_behind else self.postponed)]
 
     def drop_own(self) -> None:
         """Remove what `list_own` returns."""
         self.unused.clear()
-        self.held = self.held if self.is_behind else deque()
+        self.postponed = self.postponed if self.is_behind else deque()
         self.is_behind = False
 
     def drop_all(self) -> None:
         """Remove all messages but the one that is being sent."""
-        for messages in (self.given, self.unused, self.held, self.later):
+        for messages in (self.steering_by_text, self.unused, self.postponed, self.later):
             messages.clear()
 
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
         """Return the messages that the session does not have yet, in the order of sending, and the attachments of the
         next one."""
-        given = (self.given[words] for words in steering if words in self.given)
-        queued = (*([self.sending] if self.sending else ()), *given, *self.unused, *self.held, *self.later)
+        steering_messages = (self.steering_by_text[words] for words in steering if words in self.steering_by_text)
+        queued = (
+            *([self.sending] if self.sending else ()),
+            *steering_messages,
+            *self.unused,
+            *self.postponed,
+            *self.later,
+        )
         return [*queued], [*self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
-        queue = self.later or self.held or self.unused
+        queue = self.later or self.postponed or self.unused
         text = self._back(queue.pop()) if queue else ""
-        self.taken = text if self.held else ""
+        self.taken = text if self.postponed else ""
         return text
 
     def take_back(self, words: str) -> str:
@@ -113,7 +119,7 @@ class InputQueue:
         return self._back(self._take_given(words))
 
     def _take_given(self, words: str) -> TypedMessage:
-        return self.given.pop(words, None) or TypedMessage(words, words)
+        return self.steering_by_text.pop(words, None) or TypedMessage(words, words)
 
     def _back(self, message: TypedMessage) -> str:
         self.attached[:0] = message.attached
@@ -130,18 +136,18 @@ class InputQueue:
         """
         if typed.trigger is not None:
             return typed
-        read = await asyncio.to_thread(read_mentions, " ".join([typed.shown, *typed.files]), folder)
+        read = await asyncio.to_thread(read_mentions, " ".join([typed.display, *typed.files]), folder)
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
-            tell(f"No file {_named(read.missing, ', ')}{where}; sent as text", "dim")
+            tell(f"No file {_name_several(read.missing, ', ')}{where}; sent as text", "dim")
         if read.along:
-            tell(f"Attached {_named(read.along, '; ')}", "dim")
+            tell(f"Attached {_name_several(read.along, '; ')}", "dim")
         typed = replace(typed, attached=(*typed.attached, *self.attached))
         self.attached.clear()
         text = "\n\n".join([typed.text, *(attachment.text for attachment in typed.attached), *read.blocks])
         trigger = Trigger(text, "person", tuple(read.parts), tuple(read.files), read.uncounted, typed.pasted)
-        if typed.text.startswith("/") or "$" in typed.shown or "@" in typed.shown:
+        if typed.text.startswith("/") or "$" in typed.display or "@" in typed.display:
             trigger = replace(trigger, expands=True)
         return replace(typed, trigger=trigger)
 
@@ -151,16 +157,16 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
     start = len(command.text.rstrip()) - len(text)
     if start < 0 or command.text[start:].rstrip() != text:
         return TypedMessage(text, text)
-    shown, pasted = parse(command.shown), []
+    parsed, pasted = parse(command.display), []
     for paste in command.pasted:
         begin = command.text.find(paste)
         pasted.append(paste[start - begin :] if begin < start < begin + len(paste) else paste)
-    return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted), command.files)
+    return TypedMessage(command.text[start:], parsed[1] if parsed else command.display, tuple(pasted), command.files)
 
 
 def queued_line(message: TypedMessage) -> str:
     """Return the line that shows a queued message."""
-    return f"queued: {brief(message.shown)}"
+    return f"queued: {brief(message.display)}"
 
 
 def _opens_another(queued: TypedMessage) -> bool:
@@ -183,8 +189,8 @@ def _find_called(queued: TypedMessage) -> Command | None:
     return None
 
 
-def _named(names: Sequence[str], between: str) -> str:
-    return name_first([*map(brief, names)], TOLD, between)
+def _name_several(names: Sequence[str], between: str) -> str:
+    return name_first([*map(brief, names)], MOST_NAMED, between)
 
 
 def brief(text: str) -> str:

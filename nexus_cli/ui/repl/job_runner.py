@@ -30,7 +30,7 @@ class Job:
 
     kind: str
     """`turn`, `shell`, `command`, `offer`, or `busy`: a command that uses the session."""
-    what: str
+    title: str
     task: asyncio.Task[None]
     began: float = field(default_factory=time.monotonic)
     share: float = 0.0
@@ -71,9 +71,9 @@ class JobRunner:
         """The kind of the running job, "" if there is none."""
         return self.current.kind if self.current is not None else ""
 
-    def start(self, kind: str, what: str, work: Coroutine[Any, Any, object]) -> None:
+    def start(self, kind: str, title: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` as the current job."""
-        self.current = Job(kind, what, self._create_task(work))
+        self.current = Job(kind, title, self._create_task(work))
         self.current.task.add_done_callback(self._over)
 
     def start_background(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
@@ -83,15 +83,15 @@ class JobRunner:
         task.add_done_callback(self._background.discard)
         return task
 
-    async def run_busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    async def run_busy(self, title: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` of the session within the current command, so that Ctrl+C stops it; then raise
         `NexusError("aborted", ...)` with its name."""
         now = self.current
         if now is None or now.kind != "command":
             await work
             return
-        before = now.kind, now.what
-        now.kind, now.what, now.began = "busy", what, time.monotonic()
+        before = now.kind, now.title
+        now.kind, now.title, now.began = "busy", title, time.monotonic()
 
         def follow(share: float) -> None:
             now.share = share
@@ -102,9 +102,9 @@ class JobRunner:
         except NexusError as error:
             if error.kind != "aborted":
                 raise
-            raise NexusError("aborted", f"{what} stopped", "completed steps are kept") from error
+            raise NexusError("aborted", f"{title} stopped", "completed steps are kept") from error
         finally:
-            (now.kind, now.what), now.share = before, 0.0
+            (now.kind, now.title), now.share = before, 0.0
 
     def stop(self) -> None:
         """Let the current job settle and end; finished steps are kept."""

@@ -19,7 +19,7 @@ WORDS = 6
 """Rows of the person's message that are kept above the end of a turn that does not fit."""
 LEAST = 8
 """Minimum number of rows available, however small the terminal is."""
-REST = "/transcript shows all"
+TRANSCRIPT_HINT = "/transcript shows all"
 CUT_SHORT = "This turn was cut short. /continue to resume it."
 OPEN = {True: "outcome unknown: the process ended while it was running", False: "not run yet"}
 
@@ -47,17 +47,19 @@ def last_screenful(
     for events in turns:
         pieces: list[str] = []
         renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
-        words, rest = _draw(events, renderer, pieces)
+        words, replies = _draw(events, renderer, pieces)
         output, thought = output or renderer.last_output, thought or renderer.folded_thought
-        if len(words) + len(rest) > room:
+        if len(words) + len(replies) > room:
             if count:
                 break
             words = words if len(words) <= WORDS else [*words[:WORDS], _note(len(words) - WORDS, theme)]
             kept_rows = max(1, room - len(words) - 1)
-            rest = [_note(len(rest) - kept_rows, theme), *rest[-kept_rows:]] if len(rest) > kept_rows else rest
-        lines = [*words, *rest, *([""] if lines else ()), *lines]
+            replies = (
+                [_note(len(replies) - kept_rows, theme), *replies[-kept_rows:]] if len(replies) > kept_rows else replies
+            )
+        lines = [*words, *replies, *([""] if lines else ()), *lines]
         count += 1
-        room -= len(words) + len(rest) + 1
+        room -= len(words) + len(replies) + 1
         if room < 1:
             break
     return Screenful(tuple(lines), count, output, thought)
@@ -76,24 +78,24 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
             renderer.show_user_message(event.line)
         renderer.feed(event)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:message_end], pieces[message_end:])]
-    words, rest = ([] if part == [""] else part for part in parts)
-    return words, ["", *rest] if words and rest else rest
+    words, replies = ([] if part == [""] else part for part in parts)
+    return words, ["", *replies] if words and replies else replies
 
 
 def _note(hidden: int, theme: Theme) -> str:
-    return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'more line')}: {REST}")
+    return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'more line')}: {TRANSCRIPT_HINT}")
 
 
-def describe_session(value: JsonObject, shown: int) -> str:
+def describe_session(value: JsonObject, shown_turns: int) -> str:
     """Describe the session, the time since its last use, and the number of turns not shown; `value` is that of
     `last_exchange`."""
     if not value.get("entries"):
         return f"session {value['short']}: no messages yet"
     facts = [f"session {value['short']}", one_line(str(value.get("name") or ""))]
     facts += [f"last used {format_age(str(value['at']), local_now())}"]
-    earlier = int(value["turns"]) - shown
+    earlier = int(value["turns"]) - shown_turns
     if earlier > 0:
-        facts.append(f"{plural(earlier, 'earlier turn')}: {REST}")
+        facts.append(f"{plural(earlier, 'earlier turn')}: {TRANSCRIPT_HINT}")
     return ", ".join(filter(None, facts))
 
 

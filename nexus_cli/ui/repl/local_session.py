@@ -102,9 +102,9 @@ class LocalSession(TerminalContext):
         if loads:
             stored = self.session.attached_texts.load()
             queue.attached.extend(Attachment(**stored_text) for stored_text in stored["texts"])
-            for text, shown, pasted, files, attached in stored["queued"]:
+            for text, display, pasted, files, attached in stored["queued"]:
                 along = tuple(Attachment(*row) for row in attached)
-                queue.held.append(TypedMessage(text, shown, tuple(pasted), tuple(files), along))
+                queue.postponed.append(TypedMessage(text, display, tuple(pasted), tuple(files), along))
         self.session.engine.control.waiting_texts = lambda: [attachment.text for attachment in queue.attached]
         self.session.listen(self.repl.feed)
 
@@ -140,11 +140,13 @@ class LocalSession(TerminalContext):
         after, self.after_turn = self.after_turn, None
         try:
             async for event in self.session.run(trigger):
-                shown = self.repl.renderer
-                if isinstance(event, e.TurnEnd) and (event.outcome.changed or shown.commands_run or shown.is_resumed):
+                renderer = self.repl.renderer
+                if isinstance(event, e.TurnEnd) and (
+                    event.outcome.changed or renderer.commands_run or renderer.is_resumed
+                ):
                     from nexus_cli.reports.turn_changes import count_newest_turn  # noqa: PLC0415  (after a change)
 
-                    shown.counted = await asyncio.to_thread(count_newest_turn, self.session)
+                    renderer.counted = await asyncio.to_thread(count_newest_turn, self.session)
                 self.repl.feed(event)
         finally:
             if after is not None:
@@ -199,8 +201,8 @@ class LocalSession(TerminalContext):
         moves = options.resume != before.id
         await before.end_hooks(options.resume)
         queue = self.repl.input_queue
-        left = queue.list_own() if moves and not copied else []
-        stored = self.store_queue(only=left if moves else None)
+        own_messages = queue.list_own() if moves and not copied else []
+        stored = self.store_queue(only=own_messages if moves else None)
         try:
             session = self.session = self._reopen(options, settings, before)
         except NexusError:
@@ -208,7 +210,10 @@ class LocalSession(TerminalContext):
             raise
         self._options, self.settings = options, settings
         if moves:
-            unsent = [*(brief(message.text) for message in left), *(attachment.what for attachment in queue.attached)]
+            unsent = [
+                *(brief(message.text) for message in own_messages),
+                *(attachment.what for attachment in queue.attached),
+            ]
             self.repl.show_unsent(unsent, stored=stored, session=" the previous session")
             queue.attached.clear()
             if not copied:

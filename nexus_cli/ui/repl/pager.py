@@ -22,7 +22,7 @@ SPARE = 4
 """Rows of the terminal that a printed text leaves free."""
 LARGE = 20_000
 """Least characters of a text that is wrapped in a thread."""
-_LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
+_NORMAL_STATUSES = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """Exit statuses of a pager that the person has left."""
 
 
@@ -58,27 +58,27 @@ async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> 
     if view in PAGED:
         return
     wrap = partial(Wrapped(text).lines, view.width)
-    shown = "\n".join(await asyncio.to_thread(wrap) if len(text) > LARGE else wrap()).rstrip("\n") + "\n"
+    wrapped = "\n".join(await asyncio.to_thread(wrap) if len(text) > LARGE else wrap()).rstrip("\n") + "\n"
     try:
-        command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
+        command = _pager() if at_end or wrapped.count("\n") > view.height - SPARE else []
     except OSError as error:
-        view.put(f"{shown}nexus: {_describe_failure(os.environ['PAGER'], error)}\n")
+        view.put(f"{wrapped}nexus: {_describe_failure(os.environ['PAGER'], error)}\n")
         return
     if at_end and command and os.path.basename(command[0]) == "less":
         command = [*command, "+G"]
     if not command:
-        view.put(shown)
+        view.put(wrapped)
         return
     PAGED.add(view)
     try:
-        status = await view.outside(lambda: run_on_terminal(command, text=replace_surrogates(shown).encode()))
-        problem = "" if status in _LEFT else _describe_failure(command[0], f"exit status {status}")
+        status = await view.outside(lambda: run_on_terminal(command, text=replace_surrogates(wrapped).encode()))
+        problem = "" if status in _NORMAL_STATUSES else _describe_failure(command[0], f"exit status {status}")
     except (OSError, ValueError) as error:
         problem = _describe_failure(command[0], error)
     finally:
         PAGED.discard(view)
     if problem:
-        view.put(f"{shown}nexus: {problem}\n")
+        view.put(f"{wrapped}nexus: {problem}\n")
 
 
 def _describe_failure(name: str, error: object) -> str:

@@ -32,18 +32,18 @@ LATER = 0.3
 """Seconds in which several changes of the status are one."""
 
 
-async def run_personal_command(setting: str, command: str, folder: Path, given: JsonObject) -> str:
-    """Run `command` of `setting` in `folder` with `given` as JSON on stdin; return the first line of its output, ""
+async def run_personal_command(setting: str, command: str, folder: Path, value: JsonObject) -> str:
+    """Run `command` of `setting` in `folder` with `value` as JSON on stdin; return the first line of its output, ""
     without a command. Raises `NexusError("config", ...)` if it fails."""
     if not command:
         return ""
-    return await run_in_thread(partial(_run, setting, command, folder, given), stop=StopFlag())
+    return await run_in_thread(partial(_run, setting, command, folder, value), stop=StopFlag())
 
 
-def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: StopFlag) -> str:
+def _run(setting: str, command: str, folder: Path, value: JsonObject, stop: StopFlag) -> str:
     from nexus_cli.tools.process import find_shell, run_process  # noqa: PLC0415  (few settings have such a command)
 
-    argv, text = [find_shell(folder), "-c", command], encode_input(given)
+    argv, text = [find_shell(folder), "-c", command], encode_input(value)
     try:
         result = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
     except (OSError, ValueError) as error:  # ValueError for a NUL

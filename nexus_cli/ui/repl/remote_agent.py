@@ -74,6 +74,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         `raw` as in `TerminalContext`."""
         super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
+        self._is_older = False
+        """True for a server before 0.3: it knows neither the session of a message nor a stream of all events."""
         self._status = self._read_status(status)
         self._shown_session = self.status.session
         """The session that the person knows of."""
@@ -88,13 +90,13 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Number of turns whose end was shown."""
         self._steered: list[str] = []
         self._steering = asyncio.Lock()
-        self._seen = self.status.next
+        self._next_event = self.status.next
         """The number of the next event."""
         self._is_calling = False
         """True while the server runs a command of this client."""
         self._called = ""
         """The notice of the newest command of this client, "" once it has arrived."""
-        self._kept: deque[str] = deque(maxlen=MOST_ATTACHED)
+        self._stored_texts: deque[str] = deque(maxlen=MOST_ATTACHED)
         """The newest texts that wait in the session, also one that was detached until the server knows it."""
         self._typed = ""
         """The arguments of the newest command of this client."""
@@ -121,7 +123,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         return self.status.is_cut_short
 
     def keeps(self, attached: str) -> bool:
-        return attached in self._kept
+        return attached in self._stored_texts
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -147,6 +149,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self.repl.offer_commands()
 
     @property
+    def _message_session(self) -> str | None:
+        """The session that a message of now is for."""
+        return None if self._is_older else self._shown_session
+
+    @property
     def undelivered(self) -> Sequence[str]:
         return self._steered
 
@@ -154,7 +161,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def run(self, trigger: Trigger) -> None:
         self._expected.append(trigger.text)
-        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._shown_session
+        images, session = [base64.b64encode(part.data).decode() for part in trigger.parts], self._message_session
         try:
             await self._connected.wait()
             try:
@@ -199,13 +206,13 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _catch_up(self) -> None:
         """Read the agent's figures, and wait for the events until now."""
         await self._read_figures()
-        while self._seen < self.status.next:
+        while self._next_event < self.status.next:
             self._news.clear()
             await self._news.wait()
 
     async def _read_figures(self) -> None:
         self._status = self._read_status(await self._client.get_status(self.agent_id))
-        if self.status.next >= self._seen:  # else the events are newer than this answer
+        if self.status.next >= self._next_event:  # else the events are newer than this answer
             self._report_session(self.status.session)
         self.repl.show_status()
 
@@ -232,6 +239,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
         in_turn = value.get("in_turn", status.activity in AT_WORK)
+        self._is_older = "in_turn" not in value
         return replace(status, allow=value["level"], in_turn=in_turn, server=self._url.rpartition("/")[2])
 
     def refresh(self) -> None:
@@ -249,7 +257,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def steer(self, trigger: Trigger) -> bool:
         self._steered.append(trigger.text)
-        session = self._shown_session
+        session = self._message_session
         try:
             async with self._steering:
                 await self._client.steer(self.agent_id, trigger.text, session)
@@ -297,7 +305,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def attach(self, block: str, what: str) -> None:
         if self.status.keeps_attached:
-            self._kept.append(block)
+            self._stored_texts.append(block)
         super().attach(block, what)
 
     def forget_attachment(self, text: str) -> None:
@@ -305,7 +313,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _forget(self, text: str) -> None:
         await self._deliver(lambda: self._client.unqueue(self.agent_id, text))
-        self._kept = deque((kept for kept in self._kept if kept != text), MOST_ATTACHED)
+        self._stored_texts = deque((stored for stored in self._stored_texts if stored != text), MOST_ATTACHED)
 
     def watch(self) -> None:
         """Show the turn of another client as running work."""
@@ -373,7 +381,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             is_kept = self.keeps(attachment.text)
             self.repl.show_unsent([attachment.what], stored=is_kept, session=" the previous session" * is_kept)
         attached.clear()
-        self._kept.clear()
+        self._stored_texts.clear()
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -403,29 +411,29 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def show_conversation(self) -> None:
         """Show the last turns, as a resumed session does."""
-        shown = await self._client.get_conversation(self.agent_id, TURNS)
-        turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in shown["turns"]]
-        end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
+        conversation = await self._client.get_conversation(self.agent_id, TURNS)
+        turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in conversation["turns"]]
+        end = {**conversation["end"], "open": [] if self._in_turn else conversation["end"]["open"]}
         self.earlier_answer = end["assistant"]
         self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
-        self._attach_waiting(shown)
+        self._attach_waiting(conversation)
 
     async def _load_attached(self) -> None:
         self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
 
-    def _attach_waiting(self, shown: ConversationObject) -> None:
+    def _attach_waiting(self, conversation: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
-        known = {*self._kept, *(attachment.text for attachment in self.repl.input_queue.attached)}
-        for text in shown.get("attached", ()):  # an older server names none
+        known = {*self._stored_texts, *(attachment.text for attachment in self.repl.input_queue.attached)}
+        for text in conversation.get("attached", ()):  # an older server names none
             if text["block"] not in known:
-                self._kept.append(text["block"])
+                self._stored_texts.append(text["block"])
                 super().attach(**text)
 
     def _drop_sent(self, message: str) -> None:
         """Detach what a message of any client has taken along."""
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
-        self._kept = deque((text for text in self._kept if text not in message), MOST_ATTACHED)
+        self._stored_texts = deque((text for text in self._stored_texts if text not in message), MOST_ATTACHED)
 
     # Events
 
@@ -433,9 +441,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
         is_restarted = False
         while True:
-            after = self._seen - 1 if self._connected.is_set() else None
+            is_first = not self._connected.is_set() or (self._is_older and not self._next_event)
+            after = None if is_first else self._next_event - 1
             try:
-                note = partial(self._note_connection, is_first=after is None)
+                note = partial(self._note_connection, is_first=is_first)
                 async for line in self._client.events(self.agent_id, after, note, questions=True):
                     await self._take(line)
                 why = "the server closed the connection"
@@ -477,12 +486,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
         happened before a later one follows."""
         for _ in range(TRIES):
             await self._read_figures()
-            if self._seen <= self.status.next:  # else the events are newer than this answer
+            if self._next_event <= self.status.next:  # else the events are newer than this answer
                 break
-        if self._seen <= self.status.next:
+        if self._next_event <= self.status.next:
             self._in_turn = self.status.in_turn
             if is_first:
-                self._seen = self.status.next
+                self._next_event = self.status.next
         self._news.set()
         self._connected.set()
         self.watch()
@@ -499,7 +508,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 await self._refresh()
                 self.repl.renderer.counted = self.status.changes
             self._show(event, line)
-        self._seen = max(self._seen, line.get("seq", -1) + 1)
+        self._next_event = max(self._next_event, line.get("seq", -1) + 1)
         self._news.set()
         self.repl.view.invalidate()
 

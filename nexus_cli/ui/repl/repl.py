@@ -113,7 +113,7 @@ class Repl:
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
             bar = f"  {self.theme.bar(work.share)}" if work.share else ""
-            text = format_running_call(f"{brief(work.what)}{bar}", work.seconds, self.view.width, self.theme)
+            text = format_running_call(f"{brief(work.title)}{bar}", work.seconds, self.view.width, self.theme)
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
         dot = self.theme.dot
@@ -387,10 +387,10 @@ class Repl:
         Earlier messages, and commands that use the model, wait for the person.
         """
         self.input_queue.release_commands()
-        if count := len(self.input_queue.unused) + len(self.input_queue.held):
-            delivery = f"sent {'after' if self.input_queue.held else 'with'} your next message"
-            way = delivery if self.view.echoes else f"{delivery}; Up to edit"
-            self.show_note(f"{plural(count, 'message')} still queued ({way})")
+        if count := len(self.input_queue.unused) + len(self.input_queue.postponed):
+            delivery = f"sent {'after' if self.input_queue.postponed else 'with'} your next message"
+            delivery_hint = delivery if self.view.echoes else f"{delivery}; Up to edit"
+            self.show_note(f"{plural(count, 'message')} still queued ({delivery_hint})")
         self._go_on()
 
     def _go_on(self) -> None:
@@ -412,14 +412,14 @@ class Repl:
             if (reading := self.backend.reading_commands) is not None:  # typed before its own commands were known
                 self.jobs.start_background(self._command_after(reading, name, arguments, typed))
                 return
-            self._echo(typed.shown)
+            self._echo(typed.display)
             why = self.backend.uncallable.get(name)
             self.show_note(use_slash_names(f"nexus: /{name}: {why}" if why else error.line), "error")
             return
         if self.jobs.current is not None and command.idle and not command.at_once(arguments):
             self._queue(typed)
         else:
-            self._echo(typed.shown)
+            self._echo(typed.display)
             work = self.backend.run_command(command, arguments)
             if self.jobs.current is None:
                 self._command_typed = typed
@@ -450,12 +450,12 @@ class Repl:
             self._queue(message)
             return
         if trigger and job is not None and job.kind == "turn" and not job.stopped and not trigger.parts:
-            self.input_queue.given[trigger.text] = message
+            self.input_queue.steering_by_text[trigger.text] = message
             self.view.invalidate()
             if await self.backend.steer(trigger):
                 self.backend.store_queue()
                 return
-            self.input_queue.given.pop(trigger.text)
+            self.input_queue.steering_by_text.pop(trigger.text)
         if self.jobs.current is None:
             self._send(message)
         else:
@@ -468,7 +468,7 @@ class Repl:
         self.jobs.start("turn", "", self._run_turn(typed, command))
 
     async def _run_turn(self, typed: TypedMessage, command: str) -> None:
-        self._echo("" if command else typed.shown)  # the command with the text is on the screen
+        self._echo("" if command else typed.display)  # the command with the text is on the screen
         self._begun = False
         try:
             typed = await self._message(typed)
@@ -477,13 +477,13 @@ class Repl:
             await self._begin_turn(replace(typed.trigger or Trigger(), display_text=command))
         finally:
             if not self._begun:  # the session has none of it
-                if self.is_leaving and typed.shown:  # the box goes away, and the message was named as unsent
+                if self.is_leaving and typed.display:  # the box goes away, and the message was named as unsent
                     self.input_queue.sending = None
                     self.input_queue.later.appendleft(replace(typed, trigger=None))
                     self.backend.store_queue()
                 else:
                     self.input_queue.attached[:0] = typed.attached
-                    self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
+                    self.view.fill("\n".join(filter(None, [typed.display and typed.text, self.draft()])))
 
     async def _begin_turn(self, trigger: Trigger) -> None:
         """Run a turn, which gets the messages too that a stopped turn did not use."""
@@ -509,10 +509,10 @@ class Repl:
             self._begun, self.input_queue.sending = True, None
             self.backend.store_queue()
         elif isinstance(event, e.SteeringMessage):
-            shown = self.input_queue.typed_form(event.text)
-            self.input_queue.given.pop(event.text, None)
+            display = self.input_queue.typed_form(event.text)
+            self.input_queue.steering_by_text.pop(event.text, None)
             self.backend.store_queue()
-            event = e.SteeringMessage(shown)
+            event = e.SteeringMessage(display)
         elif isinstance(event, e.ToolCallEvent) and self.view.echoes:
             self.jobs.start_background(self._announce(event.call.id))
         self.renderer.feed(event)

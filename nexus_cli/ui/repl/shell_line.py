@@ -68,7 +68,7 @@ class Shell:
     async def _show(self, line: ShellLine, text: str, session: Session) -> None:
         self._show_output(f"!{line.command}", text)
         if not line.private:
-            self._attach(*await session.share_line(line.command, text, lambda told: self._view.put(f"{told}\n")))
+            self._attach(*await session.share_line(line.command, text, lambda notice: self._view.put(f"{notice}\n")))
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

@@ -52,12 +52,12 @@ class ApprovalQuestions:
         """`person` is the name that an answer is recorded with. `jobs` runs the questions."""
         self._ledger, self._view, self._theme, self._show_note = ledger, view, theme, show_note
         self._jobs, self._person = jobs, person
-        self._asked: dict[RunClaim, _OpenQuestion] = {}
+        self._open_questions: dict[RunClaim, _OpenQuestion] = {}
 
     def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
-        asked_runs = {key: question.run for key, question in list(self._asked.items())}
+        asked_runs = {key: question.run for key, question in list(self._open_questions.items())}
         recorded = {
             key: self._find_answers(run, taken=key not in waiting) for key, run in (asked_runs | waiting).items()
         }
@@ -79,22 +79,24 @@ class ApprovalQuestions:
             if run.state == WAITING and asks_approval(run)
             if self._ledger.runs.is_own(run)
         }
-        for key in self._asked.keys() - (waiting.keys() - answers.keys()):
-            question = self._asked.pop(key)
+        for key in self._open_questions.keys() - (waiting.keys() - answers.keys()):
+            question = self._open_questions.pop(key)
             if not question.is_closed:
                 question.task.cancel()
                 if key in answers:
                     self._show_note(_describe_answers(answers[key], question), "dim")
         for key, run in waiting.items():
-            if key not in self._asked and key not in answers:
-                question = self._asked[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
+            if key not in self._open_questions and key not in answers:
+                question = self._open_questions[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
                 question.task = self._jobs.start_background(self._ask(question))
 
     def ask_again(self) -> bool:
         """Ask what was left unanswered; False if nothing was. `follow` asks."""
-        closed = [key for key, question in self._asked.items() if question.is_closed and not question.is_answered]
+        closed = [
+            key for key, question in self._open_questions.items() if question.is_closed and not question.is_answered
+        ]
         for key in closed:
-            del self._asked[key]
+            del self._open_questions[key]
         return bool(closed)
 
     async def _ask(self, question: _OpenQuestion) -> None:
@@ -103,8 +105,8 @@ class ApprovalQuestions:
         approver = PersonApprover(self._view, describe_calls(self._view, self._theme), escape="Esc later")
         recorded = await ask_person(self._ledger, run, approver, self._person, f"{name} ({run.id})")
         if recorded is None:
-            way = f"use /approve, or `nexus runs resume {run.id} --answer yes`"
-            self._show_note(f"{name} is still waiting for approval: {way}", "warn")
+            hint = f"use /approve, or `nexus runs resume {run.id} --answer yes`"
+            self._show_note(f"{name} is still waiting for approval: {hint}", "warn")
             return
         question.is_answered = recorded
         answers = await asyncio.to_thread(self._find_answers, run, taken=True)

@@ -52,7 +52,7 @@ AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Runs the agents of the space until the event is set."""
 LAST = 50
 """Messages that are shown at the beginning."""
-SHOWN = 8_000
+MOST_CHARACTERS = 8_000
 """Most characters of a message that are shown, followed by the number of the others."""
 AT_ONCE = 500
 """Most messages that are shown at once; for more, their number is shown."""
@@ -119,7 +119,7 @@ class SpaceChat(ReplController):
         self._showing, self._posting = asyncio.Lock(), asyncio.Lock()
         self._posts = set[asyncio.Task[None]]()
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
-        self._left = threading.Event()
+        self._is_leaving = threading.Event()
         self._jobs = JobRunner(self.show_note, name=str)  # the commands of a session do not work here
         self._approvals = ApprovalQuestions(ledger, view, theme, self.show_note, self._jobs, member.name)
 
@@ -188,8 +188,8 @@ class SpaceChat(ReplController):
                 self.show_note("no approval is pending")
             self._changed.set()
         else:
-            way = "/help lists the commands; with a leading space it is posted as text"
-            self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
+            hint = "/help lists the commands; with a leading space it is posted as text"
+            self.show_note(f"/{one_line(name)} is not a command here; {hint}", "warn")
 
     def _described(self, entity: Entity) -> str:
         kind = "agent, muted" if is_muted(entity, self._space.key) else "agent"
@@ -197,11 +197,13 @@ class SpaceChat(ReplController):
 
     def _on_agent(self, action: str, agent_name: str) -> None:
         """Stop or mute the agent named `agent_name`; without a name stop all."""
-        wanted = fold_name(agent_name.removeprefix("@"))
+        folded_name = fold_name(agent_name.removeprefix("@"))
         agents = [
-            member for member in self._space.members if member.kind == AGENT and wanted in ("", fold_name(member.name))
+            member
+            for member in self._space.members
+            if member.kind == AGENT and folded_name in ("", fold_name(member.name))
         ]
-        if not agents or (not wanted and action != "stop"):
+        if not agents or (not folded_name and action != "stop"):
             names = ", ".join(member.name for member in self._space.members if member.kind == AGENT)
             self.show_note(f"/{action} needs an agent name: {names or 'this space has no agents'}", "warn")
         elif action == "stop":
@@ -321,14 +323,14 @@ class SpaceChat(ReplController):
             self._stop.set()
             await asyncio.wait([answering], timeout=patience)
             await self._jobs.settle()
-            self._left.set()
+            self._is_leaving.set()
         with suppress(NexusError):
             await self._show_new()
 
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
-        shown = {**value, "messages": [_shortened(message) for message in value["messages"]]}
-        self.view.put(find_form("space_messages")(shown, self.view.width) + "\n")
+        shortened = {**value, "messages": [_shortened(message) for message in value["messages"]]}
+        self.view.put(find_form("space_messages")(shortened, self.view.width) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
@@ -340,7 +342,7 @@ class SpaceChat(ReplController):
         try:
             ledger = self._ledger.connect_again()
             try:
-                while not self._left.is_set():
+                while not self._is_leaving.is_set():
                     if ledger.db.wait_for_change(WAIT_SECONDS):
                         self._loop.call_soon_threadsafe(self._changed.set)
             finally:
@@ -436,9 +438,9 @@ class SpaceChat(ReplController):
 def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     """Return a message for the screen: of a long text the beginning."""
     text = message["text"]
-    if len(text) <= SHOWN:
+    if len(text) <= MOST_CHARACTERS:
         return message
-    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; to read all: nexus space read]"
+    cut = f"{text[:MOST_CHARACTERS]}\n[{len(text) - MOST_CHARACTERS:,} more characters; to read all: nexus space read]"
     return SpaceMessageObject(message, text=cut)
 
 

@@ -26,7 +26,7 @@ class StatusReader:
 
     def __init__(self, repl: Repl) -> None:
         self._repl = repl
-        self._found: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
         """What a look has found, None while it runs or if it failed."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -54,10 +54,10 @@ class StatusReader:
 
     def _look(self, session: Session, key: Hashable, work: Callable[[Session], Any]) -> Any:
         """Return the finding of `work` in the session, None until there is one: it runs once, in the background."""
-        if key not in self._found:
-            self._found[key] = None
+        if key not in self._results:
+            self._results[key] = None
             self._repl.jobs.start_background(self._find(session, key, work))
-        return self._found.get(key)
+        return self._results.get(key)
 
     async def _warn_of_cold_request(self, session: Session) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # as in `_find`
@@ -68,5 +68,5 @@ class StatusReader:
         with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
             await asyncio.sleep(LATER)
             if not session.busy:
-                self._found[key] = await asyncio.to_thread(work, session)
+                self._results[key] = await asyncio.to_thread(work, session)
                 self._repl.refresh_status()

@@ -111,9 +111,9 @@ class FittedRenderer(Renderer):
         return rows_above_cursor([self._widths(row) for row in range(y + 1)], x, size.columns)
 
     def _widths(self, row: int) -> list[int]:
-        whole = self._drawn_row(row)
-        if whole is not None:
-            return [char_cells(char) for char in whole]
+        drawn_row = self._drawn_row(row)
+        if drawn_row is not None:
+            return [char_cells(char) for char in drawn_row]
         screen = self._last_screen
         cells = screen.data_buffer[row] if screen is not None else {}
         end = max((place for place, cell in cells.items() if cell.char != " "), default=-1)

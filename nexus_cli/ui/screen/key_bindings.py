@@ -26,7 +26,7 @@ from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
 from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire, field_bindings, loop_time
 
-MEANT = 1.5
+JUST_SETTLED = 1.5
 """Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
 settled."""
 FIXED = (Keys.ControlC, Keys.ControlM)
@@ -63,7 +63,7 @@ class Stops:
 
     def __init__(self, controller: Callable[[], ReplController]) -> None:
         self._controller = controller
-        self._at = -MEANT
+        self._at = -JUST_SETTLED
         self.typed = False
         """True if a key was typed since the last stop."""
 
@@ -77,9 +77,9 @@ class Stops:
         return True
 
     @property
-    def meant(self) -> bool:
+    def just_settled(self) -> bool:
         """True if the work that a key stopped has settled just now."""
-        return loop_time() - self._at < MEANT
+        return loop_time() - self._at < JUST_SETTLED
 
 
 def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
@@ -100,18 +100,18 @@ def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, re
     return merge_key_bindings([of_box, *of_box_and_screen, of_question, picker_bindings(picker), _of_both(reach)])
 
 
-def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: ScreenActions) -> tuple[KeyBindings, str]:
-    """Return the bindings of `wanted`, the actions and commands by key, and a line about the keys that cannot be bound.
+def bind_own_keys(own_keys: Mapping[str, str], base: KeyBindingsBase, reach: ScreenActions) -> tuple[KeyBindings, str]:
+    """Return the bindings of `own_keys`, actions and commands by key, and a line about the keys that cannot be bound.
 
     An action does what its own key does in `base` at that moment.
     """
     bindings, problems = KeyBindings(), []
-    for name, action in wanted.items():
+    for name, action in own_keys.items():
         try:
             keys = tuple(map(_parse_key, name.split()))
         except ValueError:
             keys = ()
-        others = [binding.keys for binding in bindings.bindings]
+        bound_keys = [binding.keys for binding in bindings.bindings]
         if not keys or Keys.Any in keys:
             problems.append(f"{name} is not a valid key")
         elif keys[0] in FIXED or keys == (Keys.Escape,):
@@ -119,7 +119,7 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
         elif len(keys[0]) == 1:
             problems.append(f"{name} is needed for typing text")
         elif any(
-            keys[: len(other_keys)] == other_keys[: len(keys)] for other_keys in others
+            keys[: len(other_keys)] == other_keys[: len(keys)] for other_keys in bound_keys
         ) or base.get_bindings_starting_with_keys(keys):
             problems.append(f"{name} conflicts with another key binding")
         else:
@@ -149,10 +149,10 @@ def _line_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions, st
     in the box. An answer that was typed before the question takes keys is kept for it or cleared, never sent.
     """
     bindings, paste = KeyBindings(), UnmarkedPaste()
-    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
+    focused, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
 
-    @bindings.add("enter", filter=here)
+    @bindings.add("enter", filter=focused)
     def _enter(event: KeyPressEvent) -> None:
         if box.completing and not box.accept_completion():
             return
@@ -168,7 +168,7 @@ def _line_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions, st
             stops.typed = True  # taking the text is not a change of it
             reach.controller.submit(box.take())
 
-    @bindings.add("escape", "enter", filter=here)
+    @bindings.add("escape", "enter", filter=focused)
     def _alt_enter(event: KeyPressEvent) -> None:
         if not reach.controller.running:
             box.buffer.newline(copy_margin=False)
@@ -177,11 +177,11 @@ def _line_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions, st
         elif box.buffer.text.strip():
             reach.controller.enqueue(box.take())
 
-    @bindings.add("c-j", filter=here)
+    @bindings.add("c-j", filter=focused)
     def _newline(event: KeyPressEvent) -> None:
         box.buffer.newline(copy_margin=False)
 
-    @bindings.add("up", filter=here & empty & ~menu)
+    @bindings.add("up", filter=focused & empty & ~menu)
     def _up(event: KeyPressEvent) -> None:
         text = reach.controller.take_back()
         if text:
@@ -189,14 +189,14 @@ def _line_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions, st
         else:
             box.buffer.auto_up(count=event.arg)
 
-    @bindings.add("?", filter=here & empty & (emacs_insert_mode | vi_insert_mode))
+    @bindings.add("?", filter=focused & empty & (emacs_insert_mode | vi_insert_mode))
     def _keys(event: KeyPressEvent) -> None:
         if reach.help_left:
             box.buffer.insert_text("?")
         else:
             reach.show_keys()
 
-    @bindings.add("s-tab", filter=here & ~menu)
+    @bindings.add("s-tab", filter=focused & ~menu)
     def _level(event: KeyPressEvent) -> None:
         reach.controller.cycle_level()
 
@@ -210,19 +210,19 @@ def _escape_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBi
     With vi keys it first leaves the insert mode if there is text.
     """
     bindings = KeyBindings()
-    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
+    focused, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
     running = Condition(lambda: reach.controller.running)
     inserting = Condition(lambda: get_app().editing_mode == EditingMode.VI) & ~vi_navigation_mode
     box.buffer.on_text_changed += lambda _: setattr(stops, "typed", True)
 
-    @bindings.add("escape", filter=here & running & ~menu & (empty | ~inserting))
+    @bindings.add("escape", filter=focused & running & ~menu & (empty | ~inserting))
     def _stop(event: KeyPressEvent) -> None:
         stops.stop(gently=True)
 
-    @bindings.add("escape", filter=here & empty & ~running & ~menu)
+    @bindings.add("escape", filter=focused & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
-        if reach.help_left or (stops.meant and not stops.typed and not inserting()):
+        if reach.help_left or (stops.just_settled and not stops.typed and not inserting()):
             return
         text = reach.controller.take_back()
         if text:
@@ -239,27 +239,27 @@ def _escape_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBi
 
 def _control_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
     bindings = KeyBindings()
-    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
+    focused, empty = has_focus(box.buffer), Condition(lambda: box.empty)
 
-    @bindings.add("c-c", filter=here)
-    @bindings.add("<sigint>", filter=here)
+    @bindings.add("c-c", filter=focused)
+    @bindings.add("<sigint>", filter=focused)
     def _stop(event: KeyPressEvent) -> None:
-        if stops.stop() or stops.meant:
+        if stops.stop() or stops.just_settled:
             return
         if not box.empty:
             box.fill("")
         else:
             reach.leaving()
 
-    @bindings.add("c-d", filter=here & empty)
+    @bindings.add("c-d", filter=focused & empty)
     def _end(event: KeyPressEvent) -> None:
         reach.controller.request_exit(asks=True)
 
-    @bindings.add("c-b", filter=here & empty & Condition(lambda: reach.controller.running))
+    @bindings.add("c-b", filter=focused & empty & Condition(lambda: reach.controller.running))
     def _release(event: KeyPressEvent) -> None:
         reach.controller.release_workers()
 
-    @bindings.add("c-d", filter=here & ~empty)
+    @bindings.add("c-d", filter=focused & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         box.buffer.delete(event.arg)
 
@@ -269,9 +269,9 @@ def _control_bindings(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyB
 def _stop_question(box: InputBox, panel: QuestionPanel, stops: Stops, *, gently: bool) -> None:
     """Stop the work that asks, and move words that were typed for it to the empty box; without such work, and at Esc on
     a question for a line, give no answer."""
-    asked, words = panel.asked, panel.buffer.text
-    if (asked.keys or not gently) and stops.stop(gently=gently):
-        if words.strip() and box.empty and not asked.is_hidden and not is_only_answer(words, asked):
+    question, words = panel.question, panel.buffer.text
+    if (question.keys or not gently) and stops.stop(gently=gently):
+        if words.strip() and box.empty and not question.is_hidden and not is_only_answer(words, question):
             box.fill(words)
             panel.buffer.text = ""
         expire(panel.answer)
@@ -282,7 +282,7 @@ def _stop_question(box: InputBox, panel: QuestionPanel, stops: Stops, *, gently:
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
     """Answer with the typed text; a command is run instead."""
     line = panel.buffer.text
-    if panel.asked.keys and is_command_line(line):
+    if panel.question.keys and is_command_line(line):
         panel.buffer.text = ""
         reach.controller.submit(TypedMessage(line, line))
     else:

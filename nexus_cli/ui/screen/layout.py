@@ -30,7 +30,7 @@ ROOMY = 60
 """Least columns for the names of the keys in their own column."""
 MOST_QUEUED = 3
 """Most queued messages that are shown one by one."""
-_WHOLE = Char("", "")
+_FULL_ROW = Char("", "")
 """In the first place of a row that is written in one piece."""
 
 
@@ -168,7 +168,7 @@ class ScreenLayout(Container):
         ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
         written = {y: fit_row(row if self._codes else without_codes(row), columns - 1) for y, row in rows.items()}
         for y, text in written.items():
-            screen.data_buffer[y][0] = _WHOLE
+            screen.data_buffer[y][0] = _FULL_ROW
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
                 # Another text, or a menu covered it.
@@ -177,7 +177,7 @@ class ScreenLayout(Container):
             for y in before.keys() - rows.keys():
                 # The whole row has content: cells that are not drawn over must be erased.
                 last.data_buffer.pop(y, None)
-                last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
+                last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _FULL_ROW
         self._written, self._drawn_on = written, screen
 
     def drawn_row(self, y: int) -> str | None:
@@ -189,17 +189,20 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     """Return a list of keys in rows of at most `columns` columns, in two columns if they fit, else wrapped."""
     size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
     cells = [(f"{keys + '  ':<{size}}", action) for keys, action in listed]
-    shown = [head + action for head, action in cells]
-    half = (len(shown) + 1) // 2
-    left = max(map(len, shown[:half])) + 3
-    if left + max(map(len, shown[half:])) > columns:
+    texts = [head + action for head, action in cells]
+    half = (len(texts) + 1) // 2
+    column_width = max(map(len, texts[:half])) + 3
+    if column_width + max(map(len, texts[half:])) > columns:
         return [row for head, action in cells for row in Paragraph(action, " " * (size or 2), head).lines(columns)]
-    return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
+    return [
+        f"{first:<{column_width}}{second}".rstrip()
+        for first, second in zip_longest(texts[:half], texts[half:], fillvalue="")
+    ]
 
 
 def _fold(lines: list[str], rows: int) -> list[str]:
     """Return `lines` in at most `rows` rows, the last of which has the number of missing lines."""
     if len(lines) <= min(rows, MOST_QUEUED):
         return lines
-    kept = min(rows - 1, MOST_QUEUED)
-    return [*lines[:kept], f"... and {len(lines) - kept} more"] if rows > 0 else []
+    fitting = min(rows - 1, MOST_QUEUED)
+    return [*lines[:fitting], f"... and {len(lines) - fitting} more"] if rows > 0 else []

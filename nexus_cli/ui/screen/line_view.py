@@ -77,9 +77,9 @@ def _menu(choices: Sequence[Choice], total: int, width: int) -> Iterator[str]:
         text = "  ".join(filter(None, (choice.label, " ".join(choice.detail.split()))))
         first, *more = wrap(sanitize(text), width - len(_INDENT))
         yield from [f"{number:>3}  {first}", *(_INDENT + piece for piece in more)]
-    left = total - min(len(choices), MOST)
-    if left > 0:
-        yield f"     ... and {left:,} more"
+    unlisted = total - min(len(choices), MOST)
+    if unlisted > 0:
+        yield f"     ... and {unlisted:,} more"
 
 
 READY, GOES_ON = "> ", "... "
@@ -109,9 +109,9 @@ class LineView(ReplView):
         self._stream = Stream(stdout)
         self._stdin, self._stdout = stdin, stdout
         self._controller: ReplController
-        self._done: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] | None = None
         self._answer: asyncio.Future[str | None] | None = None
-        self._asked = AskedQuestion("")
+        self._question = AskedQuestion("")
         """The newest question."""
         self._asking = asyncio.Lock()
         self._takes_answer = False
@@ -132,7 +132,7 @@ class LineView(ReplView):
 
     @property
     def _runs(self) -> bool:
-        return self._done is not None and not self._done.done()
+        return self._closed is not None and not self._closed.done()
 
     @property
     def width(self) -> int:
@@ -145,8 +145,8 @@ class LineView(ReplView):
     def put(self, text: str) -> None:
         if not text:
             return
-        shown = _bare(text)
-        self._write(shown if shown.endswith("\n") else shown + "\n")
+        bare = _bare(text)
+        self._write(bare if bare.endswith("\n") else bare + "\n")
         self._settle()
 
     def invalidate(self) -> None:
@@ -157,8 +157,8 @@ class LineView(ReplView):
         """Print `text`, since there is no box; the next line sends it if it is empty."""
         self.draft = text if text.strip() else ""
         if self.draft:
-            shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
-            self.put(f"not sent yet:\n{shown}\n(press Enter to send it, or type another line to replace it)\n")
+            preview = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
+            self.put(f"not sent yet:\n{preview}\n(press Enter to send it, or type another line to replace it)\n")
 
     async def question(self, question: AskedQuestion) -> str | None:
         """See `ReplView`. A line begun before the question could be read is a normal message.
@@ -170,7 +170,7 @@ class LineView(ReplView):
                 return None
             self.put(question.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._answer, self._asked = answer, question
+            self._answer, self._question = answer, question
             self._takes_answer = False
             opening = asyncio.ensure_future(self._open())
             try:
@@ -187,13 +187,13 @@ class LineView(ReplView):
     async def _open(self) -> None:
         """Accept answers once no line is begun; those that approve also not before the question has been there for
         `QUIET` seconds. For a hidden line, discard the text typed before."""
-        if self._asked.is_hidden:
+        if self._question.is_hidden:
             self._pieces.clear()
             with suppress(termios.error):
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
         typed: tuple[int, str] | None = None
-        seconds, announced = QUIET if self._asked.keys else 0.0, -1
-        while not self._asked.is_hidden and typed != (self._lines, self._begun_line):
+        seconds, announced = QUIET if self._question.keys else 0.0, -1
+        while not self._question.is_hidden and typed != (self._lines, self._begun_line):
             typed = self._lines, self._begun_line
             await asyncio.sleep(seconds)
             self._take_begun()
@@ -253,7 +253,7 @@ class LineView(ReplView):
 
     async def run(self, controller: ReplController) -> None:
         loop = asyncio.get_running_loop()
-        self._controller, self._done = controller, loop.create_future()
+        self._controller, self._closed = controller, loop.create_future()
         try:
             loop.add_reader(self._stdin, self._arrived)
         except PermissionError:
@@ -263,7 +263,7 @@ class LineView(ReplView):
             loop.add_signal_handler(signal.SIGCONT, self._continued)
         self._settle()
         try:
-            await self._done
+            await self._closed
         finally:
             loop.remove_reader(self._stdin)
             with suppress(ValueError, RuntimeError):
@@ -278,7 +278,7 @@ class LineView(ReplView):
         """Show the open question and the prompt again: after Ctrl+Z, they are above what the shell has printed."""
         if self._runs and not self._away:
             self._prompted = False
-            self.put(self._asked.text if self._is_asking else "")
+            self.put(self._question.text if self._is_asking else "")
             self._settle()
 
     def leave(self) -> None:
@@ -297,7 +297,7 @@ class LineView(ReplView):
             expire(self._answer)
         elif self._is_asking:
             self._give(None)
-        elif self._stops.meant:
+        elif self._stops.just_settled:
             self._stream_write("\n")
             self._settle()
         elif now - self._warned_at < AGAIN:
@@ -355,12 +355,12 @@ class LineView(ReplView):
                 self._pieces.append(data.rstrip(b"\n"))
                 self._line_ended()
                 return
-        *lines, rest = data.split(b"\n")
+        *lines, partial_line = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)
             self._line_ended()
-        if rest:
-            self._pieces.append(rest)
+        if partial_line:
+            self._pieces.append(partial_line)
 
     @property
     def _is_asking(self) -> bool:
@@ -372,7 +372,7 @@ class LineView(ReplView):
 
     def _is_answered_by(self, line: str) -> bool:
         """True if a question is open and accepts this line: with keys it accepts no command."""
-        return self._takes_answer and self._is_asking and not (self._asked.keys and is_command_line(line))
+        return self._takes_answer and self._is_asking and not (self._question.keys and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
@@ -383,7 +383,7 @@ class LineView(ReplView):
     def _comes_too_early(self, line: str) -> bool:
         """True for an answer that was typed before the question takes lines."""
         is_waiting = self._answer is not None and not self._takes_answer and not self._begun
-        return is_waiting and is_only_answer(line, self._asked)
+        return is_waiting and is_only_answer(line, self._question)
 
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""
@@ -430,7 +430,7 @@ class LineView(ReplView):
         if self._prompted or self._away:
             return
         if self._is_answered_by(""):
-            prompt = _bare(f"{write_question(self._asked, self.width - 1)} ")
+            prompt = _bare(f"{write_question(self._question, self.width - 1)} ")
         elif self._begun:
             prompt = GOES_ON
         elif self._controller.running:
@@ -453,12 +453,12 @@ class LineView(ReplView):
 
     def _end(self, error: OSError | None) -> None:
         self._handoff.end()
-        if self._done is None or self._done.done():
+        if self._closed is None or self._closed.done():
             return
         if error is None:
-            self._done.set_result(None)
+            self._closed.set_result(None)
         else:
-            self._done.set_exception(error)
+            self._closed.set_exception(error)
 
 
 def _bare(text: str) -> str:

@@ -17,7 +17,7 @@ AWAY = 10.0
 LONGEST = 120
 """Most cells of a notification."""
 PLAIN_TITLE = "nexus"
-_BOTH = ("ghostty", "WezTerm", "iTerm.app")
+_KNOWN_TERMINALS = ("ghostty", "WezTerm", "iTerm.app")
 """`TERM_PROGRAM` of terminals that support OSC 9, some of them OSC 777 as well: they get only one of the two."""
 
 
@@ -80,7 +80,7 @@ class Notifier:
     def _desktop(self, text: str) -> str:
         """Return the desktop notification in each form that the terminal may support, through tmux if it runs."""
         forms = [f"\x1b]9;{PLAIN_TITLE}: {text}\x07", f"\x1b]777;notify;{PLAIN_TITLE};{text}\x07"]
-        if os.environ.get("TERM_PROGRAM") in _BOTH or os.environ.get("KITTY_WINDOW_ID"):
+        if os.environ.get("TERM_PROGRAM") in _KNOWN_TERMINALS or os.environ.get("KITTY_WINDOW_ID"):
             del forms[1]
         if not os.environ.get("TMUX"):
             return "".join(forms)

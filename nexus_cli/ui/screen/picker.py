@@ -38,7 +38,7 @@ class PickerPanel(FieldPanel):
         self._choices: Sequence[Choice] = ()
         self._search: Search | None = None
         """Finds choices beyond the given ones."""
-        self._found: Sequence[Choice] = ()
+        self._matches: Sequence[Choice] = ()
         """The choices that contain every word of the search."""
         self._total = 0
         """The total number of matches, including those not loaded."""
@@ -64,17 +64,17 @@ class PickerPanel(FieldPanel):
 
     def end(self) -> None:
         """Close the list."""
-        self._search, self._choices, self._found = None, (), ()
+        self._search, self._choices, self._matches = None, (), ()
         self.clear(None)
 
     def take(self) -> None:
         """Answer with the selected choice; do nothing if the search finds none."""
-        if self._found:
-            self.give(self._found[self._selected].key)
+        if self._matches:
+            self.give(self._matches[self._selected].key)
 
     def move(self, by: int, *, pages: bool = False) -> None:
         """Select another choice; a single step wraps around at the ends."""
-        if count := len(self._found):
+        if count := len(self._matches):
             place = self._selected + by * (self._visible if pages else 1)
             self._selected = max(0, min(place, count - 1)) if pages else place % count
 
@@ -85,16 +85,16 @@ class PickerPanel(FieldPanel):
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return title and choices in `rows` rows."""
-        choices, each = self._found, self._lines_each(columns)
+        choices, lines_each = self._matches, self._lines_each(columns)
         title = self._title_lines(columns)
-        titles = title[: max(0, min(rows - each, rows // 2))]
+        titles = title[: max(0, min(rows - lines_each, rows // 2))]
         if titles and titles != title:
             titles[-1] = self._theme.cut(" ".join(title[len(titles) - 1 :]), columns)
-        self._visible = max(1, (rows - len(titles)) // each)
+        self._visible = max(1, (rows - len(titles)) // lines_each)
         first = max(0, min(self._selected - self._visible // 2, len(choices) - self._visible))
         lines = self._head(titles, columns) if titles else []
         for place, choice in enumerate(choices[first : first + self._visible], first):
-            lines += self._lines(choice, columns, each, marked=place == self._selected)
+            lines += self._lines(choice, columns, lines_each, marked=place == self._selected)
         if not choices:
             lines.append(self._theme.paint("dim", cut(PLAIN + "nothing matches", columns)))
         return [*lines, *[""] * (rows - len(lines))][:rows]
@@ -103,7 +103,7 @@ class PickerPanel(FieldPanel):
         """Select the first choice that contains every word of the search, best in its key."""
         self._selected = 0
         if self._search is not None:
-            self._found, self._total = self._search(self.buffer.text)
+            self._matches, self._total = self._search(self.buffer.text)
             return
         words = self.buffer.text.casefold().split()
 
@@ -111,8 +111,8 @@ class PickerPanel(FieldPanel):
             return any(word not in text.casefold() for word in words)
 
         choices = [choice for choice in self._choices if not lacks(f"{choice.label} {choice.detail} {choice.key}")]
-        self._found = sorted(choices, key=lambda choice: lacks(choice.key))  # a model's name before its figures
-        self._total = len(self._found)
+        self._matches = sorted(choices, key=lambda choice: lacks(choice.key))  # a model's name before its figures
+        self._total = len(self._matches)
 
     def _lines_each(self, columns: int) -> int:
         widest = max((cells(choice.detail) for choice in self._choices), default=0)
@@ -122,7 +122,7 @@ class PickerPanel(FieldPanel):
         return list(wrap(strip_ambiguous(sanitize(self._title)), columns))
 
     def _head(self, titles: Sequence[str], columns: int) -> list[str]:
-        count, more = len(self._found), self._total - len(self._found)
+        count, more = len(self._matches), self._total - len(self._matches)
         facts = [f"{self._selected + 1} of {count:,}"] if count > self._visible else []
         if more:
             facts.append(f"{more:,} more: type to search")
@@ -133,12 +133,12 @@ class PickerPanel(FieldPanel):
         bold = partial(self._theme.paint, "bold")
         return [*map(bold, above), bold(last) + self._theme.paint("dim", hint)]
 
-    def _lines(self, choice: Choice, columns: int, each: int, *, marked: bool) -> list[str]:
+    def _lines(self, choice: Choice, columns: int, lines_each: int, *, marked: bool) -> list[str]:
         label, detail = (
             " ".join(strip_ambiguous(sanitize(text)).splitlines()) for text in (choice.label, choice.detail)
         )
         sign, role = (MARKED, "bold") if marked else (PLAIN, "")
-        below = [self._theme.cut(PLAIN * 2 + detail.strip(), columns)] if each == 2 else []
+        below = [self._theme.cut(PLAIN * 2 + detail.strip(), columns)] if lines_each == 2 else []
         beside = f"  {detail}" if detail and not below else ""
         label = self._theme.cut(label, columns - cells(sign + beside))
         gap = " " * (columns - cells(sign + label + beside)) if beside else ""
@@ -148,33 +148,33 @@ class PickerPanel(FieldPanel):
 
 def picker_bindings(picker: PickerPanel) -> KeyBindings:
     """Return the keys of the list while it is open."""
-    bindings, here, paste = KeyBindings(), has_focus(picker.buffer), UnmarkedPaste()
+    bindings, focused, paste = KeyBindings(), has_focus(picker.buffer), UnmarkedPaste()
 
     def bind(*keys: Keys | str, by: int, pages: bool = False) -> None:
         for key in keys:
-            bindings.add(key, filter=here)(lambda event: picker.move(by, pages=pages))
+            bindings.add(key, filter=focused)(lambda event: picker.move(by, pages=pages))
 
     bind("up", "c-p", "s-tab", by=-1)
     bind("down", "c-n", "tab", by=1)
     bind("pageup", by=-1, pages=True)
     bind("pagedown", by=1, pages=True)
 
-    @bindings.add("enter", filter=here)
-    @bindings.add("c-j", filter=here)
+    @bindings.add("enter", filter=focused)
+    @bindings.add("c-j", filter=focused)
     def _take(event: KeyPressEvent) -> None:
         if paste.goes_on(event):
             picker.buffer.insert_text(" ")
         elif not paste.ends:
             picker.take()
 
-    @bindings.add("escape", filter=here)
-    @bindings.add("c-c", filter=here)
-    @bindings.add("c-d", filter=here)
-    @bindings.add("<sigint>", filter=here)
+    @bindings.add("escape", filter=focused)
+    @bindings.add("c-c", filter=focused)
+    @bindings.add("c-d", filter=focused)
+    @bindings.add("<sigint>", filter=focused)
     def _cancel(event: KeyPressEvent) -> None:
         picker.give(None)
 
-    @bindings.add(Keys.BracketedPaste, filter=here)
+    @bindings.add(Keys.BracketedPaste, filter=focused)
     def _paste(event: KeyPressEvent) -> None:
         picker.buffer.insert_text(" ".join(event.data.split()))
 

@@ -122,13 +122,13 @@ class QuestionPanel(FieldPanel):
         """`has_draft` is True while the input box has text, which `draft` returns."""
         self.has_draft, self._draft = has_draft, draft
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
-        stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
+        stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.question.is_hidden))
         super().__init__(self._typed, [stars, before, AfterInput(self._hint)])
         self.is_open = False
         """True if the field has the focus."""
-        self.seen = 0.0
+        self.drawn_at = 0.0
         """Time when the question was first drawn, 0 before."""
-        self.asked = AskedQuestion("")
+        self.question = AskedQuestion("")
         self.marked: int | None = None
         """The place of the key that Enter takes in the empty field, None for none."""
         self.key_at, self._is_paused = 0.0, False
@@ -149,7 +149,7 @@ class QuestionPanel(FieldPanel):
 
         It is neither sent nor taken: nothing tells if the person saw the question when typing it.
         """
-        return self.asking and is_only_answer(self._draft(), self.asked)
+        return self.asking and is_only_answer(self._draft(), self.question)
 
     @property
     def early_answer(self) -> str:
@@ -170,24 +170,24 @@ class QuestionPanel(FieldPanel):
     @property
     def follows(self) -> bool:
         """True if it is the next one of several questions: the person is at the keys and expects it."""
-        is_expected = self.asked.was_listed or not self.asked.approves
+        is_expected = self.question.was_listed or not self.question.approves
         return is_expected and loop_time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
         """True if the arrows move over the keys: there are some, and the field is empty."""
-        return bool(self.asked.keys) and not self.buffer.text
+        return bool(self.question.keys) and not self.buffer.text
 
     def begin(self, question: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
-        self.asked, self.is_open, self.seen = question, False, 0.0
+        self.question, self.is_open, self.drawn_at = question, False, 0.0
         self._early = EarlyKeys()
         self.clear(answer)
 
     def note_drawn(self) -> None:
         """Record that the question is on the screen, where keys that are typed from now on may be meant for it."""
-        if not self.seen:
-            self.seen = loop_time()
+        if not self.drawn_at:
+            self.drawn_at = loop_time()
             self._early = EarlyKeys(can_answer=not self.has_draft())
         if self._stands_since == inf:
             self._stands_since = loop_time()
@@ -201,8 +201,8 @@ class QuestionPanel(FieldPanel):
         """Open the field, in which an `early` answer stands. Enter takes no key before the person has moved to one. No
         letter that comes right after an approval was drawn answers alone, because it may repeat the answer to the
         question before."""
-        self.is_open, self.marked, self._text = True, self.asked.marked, ""
-        self.key_at, self._is_paused = self.seen if self.asked.approves else 0.0, False
+        self.is_open, self.marked, self._text = True, self.question.marked, ""
+        self.key_at, self._is_paused = self.drawn_at if self.question.approves else 0.0, False
         self.buffer.text = early
         self.buffer.cursor_position = len(early)
         self._stands_since = inf if early else None
@@ -220,15 +220,15 @@ class QuestionPanel(FieldPanel):
         self.hold()
 
     def end(self) -> None:
-        if self.is_open and not self.asked.is_hidden:
+        if self.is_open and not self.question.is_hidden:
             self._answered = loop_time()
-        self.is_open, self.asked, self._stands_since = False, AskedQuestion(""), None
+        self.is_open, self.question, self._stands_since = False, AskedQuestion(""), None
         self.hold()
         self.clear(None)
 
     def enter(self) -> None:
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
-        keys = self.asked.keys
+        keys = self.question.keys
         if self.buffer.text or not keys:
             self.give(self.buffer.text)
         elif self.marked is not None:
@@ -243,7 +243,7 @@ class QuestionPanel(FieldPanel):
     def move(self, by: int) -> None:
         """Choose the next or the previous key."""
         index = self.marked if self.marked is not None else -1 if by > 0 else 0
-        self.marked = (index + by) % len(self.asked.keys)
+        self.marked = (index + by) % len(self.question.keys)
 
     def hold(self) -> None:
         """Treat the typed text as words, however short it is."""
@@ -258,7 +258,7 @@ class QuestionPanel(FieldPanel):
         self._stands_since = None
         before, self._text = self._text, self.buffer.text
         typed = self._typed_key
-        self.marked = self.asked.keys.index(typed) if typed else None if self._text else self.asked.marked
+        self.marked = self.question.keys.index(typed) if typed else None if self._text else self.question.marked
         is_alone = self._is_paused and not before and not self.has_draft()
         if is_alone and typed and typed.key in ALONE_ANSWERS and not typed.lasts:
             self._settling = asyncio.get_running_loop().call_later(ALONE, self._settle, typed.key)
@@ -272,14 +272,14 @@ class QuestionPanel(FieldPanel):
 
     @property
     def _typed_key(self) -> AnswerKey | None:
-        return find_key(self.buffer.text, self.asked.keys)
+        return find_key(self.buffer.text, self.question.keys)
 
     def _hint(self) -> StyleAndTextTuples:
-        if not self.is_open or not self.asked.keys:
+        if not self.is_open or not self.question.keys:
             return []
         hint = "  Enter, or wait a moment" if self._settling else f"  {CONFIRM}"
         hint = hint if self.stands or self._typed_key else ""
-        text = self.asked.words if self.choosing else hint
+        text = self.question.words if self.choosing else hint
         return [("dim", text)]
 
     def height(self, columns: int, most: int) -> int:
@@ -289,12 +289,12 @@ class QuestionPanel(FieldPanel):
     @property
     def field(self) -> int:
         """Rows of the field: one, but none for a question with keys that is not open yet."""
-        return 1 if self.is_open or not self.asked.keys else 0
+        return 1 if self.is_open or not self.question.keys else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return the prompt in at most `rows` rows."""
         lines = self._rows(columns, rows)
-        is_bold = self._colour and self.is_open and not self.asked.keys
+        is_bold = self._colour and self.is_open and not self.question.keys
         return [f"\x1b[1m{line}{RESET}" for line in lines] if is_bold else lines
 
     @property
@@ -307,7 +307,7 @@ class QuestionPanel(FieldPanel):
         return WAIT_FIRST if self.early_answer else CLEAR_FIRST if self.came_early else DRAFT_FIRST
 
     def _rows(self, columns: int, most: int) -> list[str]:
-        question = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
+        question = replace(self.question, prompt=strip_ambiguous(without_codes(self.question.prompt).rstrip()))
         if question.keys:
             chosen = self.marked if self.is_open else None
             return KeyRows(columns, self._colour, chosen, self._last, self.is_open).draw(question, most)
@@ -361,22 +361,22 @@ def field_bindings(
 ) -> KeyBindings:
     """Return the bindings of the field while it has the focus: `enter` answers, `stop(gently=True)` handles Esc,
     `stop(gently=False)` Ctrl+C, and `cycle_level` Shift+Tab."""
-    bindings, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
+    bindings, focused, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
     empty = Condition(lambda: not panel.buffer.text)
-    choosing = here & Condition(lambda: panel.choosing)
+    choosing = focused & Condition(lambda: panel.choosing)
 
-    @bindings.add("enter", filter=here)
-    @bindings.add("c-j", filter=here)
+    @bindings.add("enter", filter=focused)
+    @bindings.add("c-j", filter=focused)
     def _enter(event: KeyPressEvent) -> None:
-        if panel.asked.is_expected and not panel.asked.keys:
+        if panel.question.is_expected and not panel.question.keys:
             enter()
         elif paste.goes_on(event):
             panel.continue_line()
         elif not paste.ends and not panel.is_unseen:
             enter()
 
-    @bindings.add("escape", "enter", filter=here)
-    @bindings.add("escape", "c-j", filter=here)
+    @bindings.add("escape", "enter", filter=focused)
+    @bindings.add("escape", "c-j", filter=focused)
     def _alt_enter(event: KeyPressEvent) -> None:
         """Do nothing: as two keys it would stop the turn and then answer."""
 
@@ -391,32 +391,32 @@ def field_bindings(
     def _next(event: KeyPressEvent) -> None:
         panel.move(1)
 
-    @bindings.add("s-tab", filter=here & Condition(lambda: bool(panel.asked.keys)))
+    @bindings.add("s-tab", filter=focused & Condition(lambda: bool(panel.question.keys)))
     def _level(event: KeyPressEvent) -> None:
         cycle_level()
 
-    @bindings.add("c-d", filter=here & empty)
+    @bindings.add("c-d", filter=focused & empty)
     def _none(event: KeyPressEvent) -> None:
         panel.give(None)
 
-    @bindings.add("escape", filter=here)
-    @bindings.add("c-c", filter=here)
-    @bindings.add("<sigint>", filter=here)
+    @bindings.add("escape", filter=focused)
+    @bindings.add("c-c", filter=focused)
+    @bindings.add("<sigint>", filter=focused)
     def _stop(event: KeyPressEvent) -> None:
         is_gentle = event.key_sequence[0].key == Keys.Escape
         if is_gentle and panel.stands:
             panel.buffer.text = ""
-        elif is_gentle and panel.asked.is_expected:
+        elif is_gentle and panel.question.is_expected:
             panel.give(None)
         else:
             stop(gently=is_gentle)
 
-    @bindings.add("c-d", filter=here & ~empty)
+    @bindings.add("c-d", filter=focused & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         """Delete a character: the library's keys of vi take this one for the indentation."""
         panel.buffer.delete(event.arg)
 
-    @bindings.add(Keys.BracketedPaste, filter=here)
+    @bindings.add(Keys.BracketedPaste, filter=focused)
     def _paste(event: KeyPressEvent) -> None:
         panel.buffer.insert_text(" ".join(event.data.split()))
         panel.hold()
@@ -434,13 +434,13 @@ async def wait_for_quiet(panel: QuestionPanel) -> None:
     is no draft either. Return at once for a hidden line and the question of a command, which the person has asked for,
     and for the next question of several; if that approves, as soon as it has been drawn."""
     follows = panel.follows and not panel.has_draft()
-    if panel.asked.is_hidden or panel.asked.is_expected or (follows and not panel.asked.approves):
+    if panel.question.is_hidden or panel.question.is_expected or (follows and not panel.question.approves):
         return
-    quiet = 0.0 if follows else QUIET if panel.asked.keys else LOOK
+    quiet = 0.0 if follows else QUIET if panel.question.keys else LOOK
     while True:
         early = panel.early_answer
         pause = EARLY if early else quiet
-        wait = (max(panel.seen, panel.key_at) + pause - loop_time()) if panel.seen else quiet or FRAME
-        if wait <= 0 and (early or not (panel.asked.keys and panel.has_draft())):
+        wait = (max(panel.drawn_at, panel.key_at) + pause - loop_time()) if panel.drawn_at else quiet or FRAME
+        if wait <= 0 and (early or not (panel.question.keys and panel.has_draft())):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

@@ -173,8 +173,8 @@ class QuestionApp:
             text = buffer.text
             self._shown = shown = "*" * min(len(text), MOST_STARS) if is_hidden else kept_text + sanitize(added)
             kept = shown if before.startswith(shown) else before if shown.startswith(before) else ""
-            gone = cells(before[len(kept) :])
-            self._stream.write("\b" * gone + " " * gone + "\b" * gone + shown[len(kept) :])
+            erased = cells(before[len(kept) :])
+            self._stream.write("\b" * erased + " " * erased + "\b" * erased + shown[len(kept) :])
 
         self._write_line()
         buffer.on_text_changed += echo

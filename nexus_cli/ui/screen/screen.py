@@ -102,15 +102,15 @@ class Screen:
         self._bindings = screen_bindings(box, self._panel, self._picker, self)
         self._own_bindings: KeyBindingsBase = KeyBindings()
         self._redraw = RedrawTimer(self._draw, lambda: self.controller.moving)
-        with self._output.held():
-            self._app = self._made(keys or TerminalInput(stdin))
+        with self._output.hold_output():
+            self._app = self._make_app(keys or TerminalInput(stdin))
             self._output.discard()  # the codes that prompt-toolkit sends before it draws
         self._focused = self._app.layout.current_window
         """The control that gets the focus back after a question."""
         self._mode = InputMode.INSERT
         """Its former vi mode."""
 
-    def _made(self, keys: Input) -> Application[None]:
+    def _make_app(self, keys: Input) -> Application[None]:
         app = App(
             self._redraw.now,  # the next change of size may come, and rows are found by the terminal's former size
             self._end,
@@ -205,7 +205,9 @@ class Screen:
         if early:
             self._box.buffer.text = ""
         self._panel.take_keys(early)
-        if self._panel.asked.approves and not self._panel.seen:  # no letter answers alone that came before it was drawn
+        if (
+            self._panel.question.approves and not self._panel.drawn_at
+        ):  # no letter answers alone that came before it was drawn
             self._panel.note_return()
         self._take_keys(self._panel.buffer)
         self._redraw.dirty()
@@ -269,9 +271,9 @@ class Screen:
         if self._error is not None:
             raise self._error
 
-    def bind_keys(self, wanted: Mapping[str, str]) -> str:
+    def bind_keys(self, own_keys: Mapping[str, str]) -> str:
         """Bind the person's own keys, by name; return a line about those that cannot be bound, or ""."""
-        self._own_bindings, problem = bind_own_keys(wanted, self._bindings, self)
+        self._own_bindings, problem = bind_own_keys(own_keys, self._bindings, self)
         return problem
 
     def notify(self, text: str, *, waits: bool = False) -> None:
@@ -311,10 +313,10 @@ class Screen:
 
     def clear(self) -> None:
         """Clear the screen; its lines go to the scrollback. An open question is printed again."""
-        with self._output.held():
+        with self._output.hold_output():
             self._renderer.clear()
             self._app._redraw()
-        self.put(self._panel.asked.block.lstrip("\n"))
+        self.put(self._panel.question.block.lstrip("\n"))
 
     def suspend(self) -> None:
         """Stop the process; everything is redrawn when the shell continues it."""
@@ -340,7 +342,7 @@ class Screen:
         try:
             self._layout.ask(self.controller, self.width - 1)
             text = self._ready(self._print_queue.take(PIECE))
-            with self._output.held():
+            with self._output.hold_output():
                 if text:
                     self._renderer.lift()
                     self._output.write_raw(text)

@@ -63,11 +63,11 @@ class TerminalOutput(Vt100_Output):
         self.lost: Callable[[OSError], None] = lambda error: None
         self._descriptor = descriptor
         self._codes = codes
-        self._gone = False
+        self._is_lost = False
         self._holds = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_output(self) -> Iterator[None]:
         """Send everything written in the block in one piece, so that no half-drawn screen is visible."""
         self._holds += 1
         try:
@@ -77,7 +77,7 @@ class TerminalOutput(Vt100_Output):
             self.flush()
 
     def discard(self) -> None:
-        """Discard what was written in a block of `held`."""
+        """Discard what was written in a block of `hold_output`."""
         self._buffer.clear()
 
     def write(self, data: str) -> None:
@@ -112,12 +112,12 @@ class TerminalOutput(Vt100_Output):
             return
         text = "".join(self._buffer)
         self._buffer.clear()
-        if self._gone:
+        if self._is_lost:
             return
         try:
             self._send(text)
         except OSError as error:
-            self._gone = True
+            self._is_lost = True
             self.lost(error)
 
     def _send(self, text: str) -> None:
@@ -139,7 +139,7 @@ class TerminalInput(Vt100Input):
     def raw_mode(self) -> Iterator[None]:
         """Switch to raw mode. Until now the terminal has converted each typed Enter to a newline."""
         with self.mode(self.fileno()):
-            self._ahead = _there(self.fileno())
+            self._ahead = _count_available(self.fileno())
             yield
 
     def read_keys(self) -> list[KeyPress]:
@@ -169,7 +169,7 @@ def hasten_escape(processor: KeyProcessor) -> None:
     processor.after_key_press += pressed
 
 
-def _there(descriptor: int) -> int:
+def _count_available(descriptor: int) -> int:
     """Return the number of bytes that can be read at once."""
     count = array.array("i", [0])
     try:

@@ -159,7 +159,7 @@ def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
 
 
 def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piped, "KEPT", 1000)
+    monkeypatch.setattr(piped, "MOST_INPUT", 1000)
     (folder / "long.txt").write_text("x" * 1500)
     with open(folder / "shot.png", "ab") as file:
         file.truncate(MOST_BYTES + 1)
@@ -344,7 +344,7 @@ def test_a_range_of_a_missing_file_is_a_missing_file(folder: Path) -> None:
 
 
 def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piped, "KEPT", 1000)
+    monkeypatch.setattr(piped, "MOST_INPUT", 1000)
     (folder / "long.txt").write_text("x\n" * 750)
     found = read_mentions("@src/a.py @src @shot.png @long.txt @long.txt:2-3", folder)
     assert [one.to_json() for one in found.files] == [

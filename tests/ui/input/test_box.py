@@ -451,7 +451,7 @@ def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
 def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nexus_cli.ui.input.box as box_module
 
-    monkeypatch.setattr(burst_reader, "KEPT", 2048)
+    monkeypatch.setattr(burst_reader, "MOST_INPUT", 2048)
     monkeypatch.setattr(box_module, "cut_to_bytes", lambda data: data[:2048])
 
     async def run(stage: Stage) -> None:
@@ -799,7 +799,7 @@ def test_a_pasted_path_of_a_picture_is_an_attachment(
         await stage.keys(BEGIN + pasted + END)
         await stage.until(lambda: stage.box.buffer.text != "")
         typed = stage.box.take()
-        assert typed.shown == (pasted if shown is None else shown)
+        assert typed.display == (pasted if shown is None else shown)
         assert typed.files == tuple(quote_mention(str(folder / name)) for name in files)
         assert typed.text == (pasted if shown is None else "".join(f"{one} " for one in typed.files))
 
@@ -850,6 +850,6 @@ def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path
         assert stage.box.take().files == () and stage.box.buffer.text == ""
         stage.box.buffer.insert_text("look at ")
         stage.box.paste(f"{folder}/pic.png")
-        assert stage.box.take().shown == "look at [Image #1] "
+        assert stage.box.take().display == "look at [Image #1] "
 
     play(run, folder)

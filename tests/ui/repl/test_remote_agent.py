@@ -126,7 +126,7 @@ def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, m
 
         async def get_status(client: Client, agent_id: str) -> Any:
             asked.append(agent_id)
-            return {**value, "next": agent._seen - (len(asked) == 1)}
+            return {**value, "next": agent._next_event - (len(asked) == 1)}
 
         monkeypatch.setattr(Client, "get_status", get_status)
         agent._in_turn = True
@@ -1003,7 +1003,7 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         assert repl.queued() == []
         is_lost[0] = False
         agent = repl.backend
-        await until(lambda: not agent._kept)
+        await until(lambda: not agent._stored_texts)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
@@ -1179,6 +1179,39 @@ def test_a_server_that_does_not_say_in_turn_runs_one_while_it_is_at_work(tmp_pat
         assert not repl.backend._read_status({**value, "activity": "idle"}).in_turn
 
     play(tmp_path, scene, provider)
+
+
+@pytest.mark.matrix
+def test_a_server_that_does_not_know_the_session_of_a_message_is_not_told_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, sessions = Client.call, list[Any]()
+
+    async def call(client: Client, method: str, **params: Any) -> Any:
+        sessions.extend([params["session"]] if method == "send" else [])
+        result = await real(client, method, **params)
+        if method == "get_status":
+            result.pop("in_turn")
+        return result
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        assert isinstance(repl.backend, RemoteAgent)
+        say(repl, "one")
+        await until(lambda: "echo one" in view.text)
+        await idle(repl)
+        assert sessions == [repl.backend.status.session]
+        monkeypatch.setattr(Client, "call", call)
+        await repl.backend._read_figures()
+        say(repl, "two")
+        await until(lambda: "echo two" in view.text)
+        assert sessions[1:] == [None]
+
+    async def told(client: Client, method: str, **params: Any) -> Any:
+        sessions.extend([params["session"]] if method == "send" else [])
+        return await real(client, method, **params)
+
+    monkeypatch.setattr(Client, "call", told)
+    play(tmp_path, scene)
 
 
 def test_a_session_is_continued_on_a_server_that_is_older_than_joins(tmp_path: Path) -> None:

@@ -790,7 +790,7 @@ def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -
     async def scene() -> None:
         stage.type("begin")
         await stage.idle()
-        stage.repl.input_queue.held.append(TypedMessage("later", "later"))
+        stage.repl.input_queue.postponed.append(TypedMessage("later", "later"))
 
         def refuse(*given: object) -> Session:
             raise UsageError("it", "is open elsewhere")

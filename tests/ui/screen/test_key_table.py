@@ -117,7 +117,7 @@ class Bench:
         """The key of the question that Enter takes."""
         panel = self.on.screen._panel
         place = panel.marked
-        return "" if place is None else panel.asked.keys[place].key
+        return "" if place is None else panel.question.keys[place].key
 
     def answered(self, *answers: str | None) -> bool:
         return self.asked is not None and self.asked.done() and self.asked.result() in answers
@@ -236,7 +236,7 @@ def test_each_key_does_what_the_table_of_the_readme_says(
 ) -> None:
     monkeypatch.setattr(question, "QUIET", 0.0)
     monkeypatch.setattr(question, "LAPSE", 0.0)
-    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.MEANT", 0.0)
+    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.JUST_SETTLED", 0.0)
     assert len(rows_of_table()) > 15
     assert {cells[STATES.index(state)] for _, cells in rows_of_table()} <= EFFECTS.keys(), "a cell that is not tried"
     assert run_at_once(check_state(state, tmp_path)) == []

@@ -385,7 +385,7 @@ def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leave
             await task
             return on.controller.said, on.face.draft
 
-    monkeypatch.setattr(key_bindings, "MEANT", 1000.0 if soon else 0.0)
+    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 1000.0 if soon else 0.0)
     assert asyncio.run(play()) == (said, "draft" if soon else "")
 
 

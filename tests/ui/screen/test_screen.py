@@ -234,7 +234,7 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
                 on.type("\x1b")
             await on.still()
             assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
-            await asyncio.sleep(key_bindings.MEANT)
+            await asyncio.sleep(key_bindings.JUST_SETTLED)
             on.type("\x1b")
             await on.until("press Esc again to edit an earlier message")
             first = list(on.controller.said)
@@ -322,7 +322,7 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
                 await on.still()
             return on.controller.said, on.box.buffer.text, _text(on.seen())
 
-    monkeypatch.setattr(key_bindings, "MEANT", 1000.0)
+    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 1000.0)
     said, text, rows = run_at_once(play())
     assert said == ["interrupted"] and text == draft
     assert rows[-1] == STATUS
@@ -341,7 +341,7 @@ def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(mon
             await on.until(lambda: len(on.controller.said) > 1)
             return on.controller.said
 
-    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+    monkeypatch.setattr(key_bindings, "JUST_SETTLED", 0.0)
     assert run_at_once(play()) == ["interrupted", "left"]
 
 
@@ -847,7 +847,7 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             on.type("\x1b")
             await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
             assert (await on.still())[1] == STATUS
-            await asyncio.sleep(key_bindings.MEANT)
+            await asyncio.sleep(key_bindings.JUST_SETTLED)
             on.type("\x1b")
             await on.until("press Esc again")
             on.type("\x1b")
