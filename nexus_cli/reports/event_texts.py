@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import assert_never
 
 from nexus_cli.core import event as e
@@ -236,11 +234,15 @@ def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameComman
     denied = [call for call in denied if call.get("by") not in INTENDED]
     if not denied:
         return ""
-    calls = [cut_at_word(f"{call.get('tool', '')} {call.get('subject', '')}".strip(), SUBJECT) for call in denied]
+    calls = [_name_call(call) for call in denied]
     count = plural(len(denied), "call was", "calls were")
     return " ".join(
         [f"{count} refused: {name_first(calls, MOST_NAMED, '; ')}.", *map(name, _list_permissions(denied, switch))]
     )
+
+
+def _name_call(call: JsonObject) -> str:
+    return cut_at_word(f"{call.get('tool', '')} {call.get('subject', '')}".strip(), SUBJECT)
 
 
 def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
@@ -248,39 +250,41 @@ def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     options = _take_first(by_way, "option", 2 * MOST_NAMED)
     rules = _take_first(by_way, "rule", 1 if options else MOST_NAMED)
-    confined = [call["level"] for call in by_way if call.get("level") not in (None, ALL)]
+    confined = [call for call in by_way if call.get("level") not in (None, ALL)]
     alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
     reasons = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
 
-    def which(count: int) -> str:
-        return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
+    def which(calls: Sequence[JsonObject]) -> str:
+        if len(calls) == len(denied):
+            return "it" if len(denied) == 1 else "them"
+        return f"`{_name_call(calls[0])}`" if len(calls) == 1 else f"{len(calls)} of them"
 
     if options:
         walls = NO_NETWORK if all(call["level"] == AUTO for call in by_way if call.get("option")) else ""
-        yield f"{' '.join(options)} lets {which(options.total())} run{walls}."
+        allowed = which([call for call in by_way if call.get("option") in options])
+        yield f"{' '.join(options)} lets {allowed} run{walls}."
     if rules:
         added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in rules]
         always = "always allow" if options else "allow"
-        yield f"To {always} {which(rules.total())} here: {'; '.join(added)}."
+        allowed = which([call for call in by_way if call.get("rule") in rules])
+        yield f"To {always} {allowed} here: {'; '.join(added)}."
     if confined:
-        level = max(confined, key=LEVELS.index)
+        level = max((call["level"] for call in confined), key=LEVELS.index)
         walls = NO_NETWORK if level == AUTO else ""
-        yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}{walls}."
+        yield f"{switch} {level} lets {which(confined)} run{' too' if rules or options else ''}{walls}."
     if alone:
-        calls = which(len(alone))
+        calls = "it" if len(alone) == 1 else "them"
         yield (
-            f"No rule can allow {calls}: approve {calls} in a terminal, or use {switch} {ALL}, which allows everything "
-            "that no rule denies."
+            f"No rule can allow {which(alone)}: approve {calls} in a terminal, or use {switch} {ALL}, which allows "
+            "everything that no rule denies."
         )
     if text := name_first([reason.rstrip(".") for reason in dict.fromkeys(reasons) if reason], MOST_NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
 
 
-def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> Counter[str]:
-    """Return the first `most` values of `calls` at `key`, with the number of calls that each allows; none is cut, since
-    a person pastes it."""
-    occurrences = Counter(call[key] for call in calls if call.get(key))
-    return Counter(dict(islice(occurrences.items(), most)))
+def _take_first(calls: Sequence[JsonObject], key: str, most: int) -> list[str]:
+    """Return the first `most` ways that `calls` have at `key`: what a person pastes is whole."""
+    return list(dict.fromkeys(call[key] for call in calls if call.get(key)))[:most]
 
 
 LONGEST = 400

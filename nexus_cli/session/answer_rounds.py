@@ -62,10 +62,10 @@ class AnswerRounds(Continuation):
             return ""
         if len(self._attempts) > MOST_REPAIRS:
             raise self._failure()
-        number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
-        self._engine.control.emit_notice(
-            f"the answer does not match the schema; requesting {number}: {newest.problem}", warning=False
-        )
+        why = "the answer does not match the schema"
+        if self._engine.spending.has_step:
+            why += f"; requesting repair {len(self._attempts)} of {MOST_REPAIRS}"
+        self._engine.control.emit_notice(f"{why}: {newest.problem}", warning=False)
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)

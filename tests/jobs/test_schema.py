@@ -158,6 +158,9 @@ def test_limits_hold_over_the_repairs(place: Stage) -> None:
     done = extract(place, "--max-steps", "2", "--json")
     assert done.status == 3 and done.kind == "limit" and done.result["steps"] == 2
     assert json.loads(done.result["text"]) == WRONG and done.result["data"] is None
+    told = done.stderr.decode()
+    assert "schema; requesting repair 1 of 2: " in told and "repair 2" not in told, "the second one is not sent"
+    assert told.count("the answer does not match the schema") == 2
 
 
 def test_tools_run_before_the_answer_and_only_the_last_step_is_held_to_the_schema(place: Stage) -> None:

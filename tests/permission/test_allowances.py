@@ -180,6 +180,21 @@ def test_what_the_person_allowed_in_the_step_runs_before_a_no_stops_the_turn(pro
     assert outcome.ok, "the refusal is in the window, and the person's next words are the request"
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("answers", [(Deny("use make"), Deny(stops=True)), (Deny(stops=True), Deny("use make"))])
+def test_words_for_one_call_reach_the_model_though_another_call_is_declined_without(
+    answers: tuple[Deny, Deny], project: Path
+) -> None:
+    class Picks(Person):
+        async def ask(self, question: Question) -> Any:
+            return answers["b" in question.what.split()]
+
+    session = opened(project, [run("touch a"), run("touch b")], "done", person=Picks())
+    events, outcome = say(session, "go")
+    assert outcome.ok and outcome.text == "done" and outcome.steps == 2
+    assert ["use make" in one.text for one in results(events)] == [bool(answer.why) for answer in answers]
+
+
 def test_a_new_file_beside_a_job_is_asked_about_together_with_the_other_calls(project: Path) -> None:
     together = list[int]()
 

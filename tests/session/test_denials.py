@@ -65,7 +65,7 @@ def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path)
     assert both.startswith(
         "2 calls were refused: bash touch made; write_file b.txt. --rule 'bash(touch made)' --rule 'write_file("
     )
-    assert " lets them run. To always allow 1 of them here: nexus rules add --here 'allow bash(" in both
+    assert " lets them run. To always allow `bash touch made` here: nexus rules add --here 'allow bash(" in both
     assert both.endswith("(touch made)'. /permissions auto lets them run too, without network.")
 
 
@@ -141,7 +141,8 @@ def test_many_refused_calls_are_told_in_a_few_lines() -> None:
     line = describe_denials([{**row, "option": f"--rule '{row['rule']}'"} for row in rows], "--allow")
     assert (
         line.count("--rule 'bash(") == 4
-        and " *)' lets 4 of them run, without network. To always allow 1 of them here: " in line
+        and " *)' lets 4 of them run, without network. To always allow `bash python3 tools/step_0.py --with a…` here: "
+        in line
     )
     assert line.count("nexus rules add") == 1 and len(line) <= 5 * 100, line
     line = describe_denials(rows, "--allow")
@@ -170,8 +171,11 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
         "--rule 'bash(curl x)'",
     ]
     assert f". --add-dir {beside} --rule 'bash(touch made)' --rule 'bash(curl x)' lets them run. To always" in line
-    assert f" 1 of them here: nexus rules add --here 'allow read_file({beside}/data.txt)'. " in line
-    assert line.endswith(". --allow auto lets 1 of them run too, without network.")
+    assert (
+        " always allow `read_file " in line
+        and f"` here: nexus rules add --here 'allow read_file({beside}/data.txt)'. " in line
+    )
+    assert line.endswith(". --allow auto lets `bash touch made` run too, without network.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
     exact = f"--rule 'write_file({beside}/new.txt)'"  # at the level ask the folder would not be enough

@@ -24,7 +24,7 @@ from nexus_cli.conversation.left_out_ranges import unseen_ranges
 from nexus_cli.conversation.tokens.content_kinds import ByKind, slots_by_kind
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem, sum_tokens
-from nexus_cli.core.entry_ranges import format_ranges, subtract_ranges
+from nexus_cli.core.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -131,13 +131,13 @@ class CompactionPlan:
 
     def named_but(self, unseen: Sequence[EntryRange]) -> str:
         """Describe the summarized messages without the ranges in `unseen`: `18 to 40 without 25`."""
-        first, last = self.entries
-        staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
-        ranges = subtract_ranges(first, last, unseen)
-        alone = {a for a, b in ranges if a == b and a in staying}
-        inside = [entry for entry in staying if entry not in alone]
+        staying, ranges = self.staying, []
+        for first, last in subtract_ranges(*self.entries, unseen):
+            if gone := subtract_ranges(first, last, ranges_of(staying)):
+                ranges.append((gone[0][0], gone[-1][1]))
+        inside = [entry for entry in staying if any(first < entry < last for first, last in ranges)]
         names = ", ".join(map(str, inside[:MOST_NAMED])) + (", ..." if len(inside) > MOST_NAMED else "")
-        return format_ranges([span for span in ranges if span[0] not in alone]) + (f" without {names}" if names else "")
+        return format_ranges(ranges) + (f" without {names}" if names else "")
 
     @property
     def removed(self) -> list[WindowItem]:

@@ -106,8 +106,11 @@ class DecisionStep:
     for none."""
 
     def stop_declined(self, *, is_steered: bool) -> None:
-        """Raise `NexusError("denied", ...)` if the person declined a call in order to type, unless it `is_steered`."""
-        if self.declined and not is_steered:
+        """Raise `NexusError("denied", ...)` if the person declined a call in order to type, unless it `is_steered`, or
+        the person has given words for the model with another call."""
+        answers = [question.decision.answer for question in self.answered.values()]
+        has_words = any(isinstance(answer, Deny) and answer.said and answer.why for answer in answers)
+        if self.declined and not is_steered and not has_words:
             raise NexusError("denied", "stopped", f"you declined {self.declined}", SAY_INSTEAD)
 
     def note_change(self, target: Path, before: str, after: str) -> None:

@@ -192,9 +192,14 @@ class Spending:
     def _sum_reserved(self, name: str) -> Any:
         return sum(getattr(limits, name) or 0 for limits in self.reserved.values())
 
+    @property
+    def has_step(self) -> bool:
+        """True unless all steps are taken."""
+        return self._find_remaining().max_steps != 0
+
     def check_steps(self) -> None:
         """Raise `NexusError("limit", ...)` if no step is left."""
-        if self._find_remaining().max_steps == 0:
+        if not self.has_step:
             workers = self.worker_steps + self._sum_reserved("max_steps")
             why = f"the turn has taken {plural(self.steps, 'step')}" + (
                 f", and workers used or reserved {workers}" if workers else ""

@@ -181,11 +181,11 @@ def refused(*levels: str) -> str:
 
 
 def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
-    only = "No rule can allow {0}: approve {0} in a terminal, or use --allow all, which allows everything that no rule "
+    only = "No rule can allow {}: approve it in a terminal, or use --allow all, which allows everything that no rule "
     only += "denies."
     assert refused("all") == f"nexus: 1 call was refused: bash c0. {only.format('it')}\n"
     assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
     assert refused("edit", "all", "").endswith(
-        f"--allow edit lets 1 of them run. {only.format('1 of them')} Not for this run.\n"
+        f"--allow edit lets `bash c0` run. {only.format('`bash c1`')} Not for this run.\n"
     )
     assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. Not for this run.\n"
