@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_554, 0, 7),
-    "client": (2_295, 0, 2),
+    "client": (2_302, 0, 2),
     "commands": (72_599, 0, 61),
     "config": (35_929, 0, None),
     "context": (8_848, 0, 16),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_076, 0, 22),
     "provider": (29_945, 0, 61),
     "reports": (60_767, 8_357, None),
-    "rpc": (18_100, 0, 21),
+    "rpc": (18_117, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_950, 0, 40),
     "sandbox": (38_117, 0, 27),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_513, 26_394, 58),
     "tree undo worktrees": (68_954, 0, 63),
-    "ui": (95_808, 0, 46),
+    "ui": (95_882, 0, 46),
     "workers": (10_325, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_155, 48_862)
+SUM = (971_253, 48_862)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
