@@ -274,10 +274,15 @@ class Client:
 
     @_calls_method
     async def run_command(
-        self, agent_id: str, name: str, arguments: str | None = None, asks: bool | None = None
+        self,
+        agent_id: str,
+        name: str,
+        arguments: str | None = None,
+        asks: bool | None = None,
+        session: str | None = None,
     ) -> CommandResult:
         """Run a slash command beside the session; return its actions at the terminal, with `asks` up to its first
-        choice."""
+        choice. It is refused as in `send`."""
 
     @_calls_method
     async def list_commands(self, agent_id: str) -> CommandList:

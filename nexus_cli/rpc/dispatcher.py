@@ -244,10 +244,9 @@ class AgentDispatcher:
             raise RpcError(BUSY, STOPPING)
 
     def _require_session(self, session: str) -> None:
-        """Raise `RpcError` if a message is for a session that is no longer open; "" stands for any session."""
+        """Raise `RpcError` if a message or command is for a session that is no longer open; "" stands for any."""
         if session not in ("", self.session.id):
-            why = f"another client has opened session {self.session.id}"
-            raise RpcError.of(NexusError("refused", "message not sent", why))
+            raise RpcError.of(NexusError("refused", "not sent", f"another client has opened session {self.session.id}"))
 
     def _check_room(self) -> None:
         self._refuse_at_end()
@@ -422,12 +421,13 @@ class AgentDispatcher:
         return {"before": result.before, "after": result.after, "why": result.why}
 
     @rpc_method(BUSY, REFUSED)
-    async def run_command(self, name: str, arguments: str = "", asks: bool = False) -> CommandResult:
+    async def run_command(self, name: str, arguments: str = "", asks: bool = False, session: str = "") -> CommandResult:
         """Run a slash command beside the session: one that reads or changes this session alone.
 
         name: Its name, without the slash.
         arguments: The rest of the line.
         asks: True: its last call may be `choose`, and it waits for that method.
+        session: The session that it is for: if the agent continues with another one by then, it is refused.
         """
         self._refuse_at_end()
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
@@ -437,7 +437,8 @@ class AgentDispatcher:
         if waits:
             self._check_room()
             context.holds_turns = True
-        task = asyncio.create_task(self._invoke(command, context, argument_line, set(self._works) if waits else set()))
+        ahead = set(self._works) if waits else set()
+        task = asyncio.create_task(self._invoke(command, context, argument_line, ahead, session))
         self._commands[task] = context
         task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)
@@ -496,13 +497,14 @@ class AgentDispatcher:
                 self._refuse_at_end()
 
     async def _invoke(
-        self, command: Command, context: ServedContext, arguments: str, ahead: set[asyncio.Task[Any]]
+        self, command: Command, context: ServedContext, arguments: str, ahead: set[asyncio.Task[Any]], session: str
     ) -> None:
         """Run a command after the turns `ahead` of it; those that are queued later wait for it."""
         if ahead:
             await asyncio.wait(ahead)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
+        self._require_session(session)
         await command.invoke(context, arguments)
         if context.act and self.feed.is_heard:
             self.publish(Notice(context.act, warning=False))

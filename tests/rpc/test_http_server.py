@@ -135,7 +135,7 @@ async def test_other_paths_and_methods_are_named_as_such(tmp_path: Path) -> None
         assert await status(served, *head, path="/agents/a/events", method="GET") == 404
         assert await status(served, *head, "Content-Encoding: gzip") == 415
         await served.client.create_agent("a")
-        for seen in ("x", "-1", "1.5", "9" * 40):
+        for seen in ("x", "-2", "1.5", "9" * 40):
             events = await status(
                 served, *head, f"Last-Event-ID: {seen}", path="/agents/a/events", method="GET", body=""
             )

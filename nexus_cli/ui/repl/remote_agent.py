@@ -150,7 +150,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     @property
     def _message_session(self) -> str | None:
-        """The session that a message of now is for."""
+        """The session that a message or command of now is for."""
         return None if self._is_older else self._shown_session
 
     @property
@@ -332,7 +332,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _call(self, name: str, arguments: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
         self._called = describe_client_command(f"/{name} {arguments}".rstrip())
-        return await self._finish(self._client.run_command(self.agent_id, name, arguments or None, asks=True))
+        session = self._message_session
+        call = self._client.run_command(self.agent_id, name, arguments or None, asks=True, session=session)
+        return await self._finish(call)
 
     async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
         """Return the result of a call that runs a command; raise its error as one for the person."""
