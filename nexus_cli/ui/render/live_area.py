@@ -37,6 +37,8 @@ class OpenCall:
         """True if the person is asked first: it does not run yet."""
         self.is_answered = False
         """True if the person has answered, but not all questions of the step."""
+        self.declined = False
+        """True if the answer was no."""
         self.outcome: FinishedCall | None = None
         """Its outcome while an earlier call still runs."""
         self.after: list[FinishedCall] = []
@@ -95,7 +97,8 @@ def call_lines(
         elif worker:
             block = workers.running_lines(worker, width, theme)
         else:
-            block = [format_running_call(call.title, call.seconds(now), width, theme, call.waiting)]
+            held = theme.signs.error if call.declined else theme.signs.waiting if call.waiting else ""
+            block = [format_running_call(call.title, call.seconds(now), width, theme, held)]
             if width > 8:
                 ends = (theme.cut(expand_tabs(line), width - 4) for line in call.last_lines(now))
                 block += ["    " + theme.paint("dim", line) for line in ends]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.core import event as e
-from nexus_cli.core.approval import Question
+from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import REPORTS
 from nexus_cli.core.shared_types import TakeText
@@ -243,7 +243,7 @@ class RichRenderer:
                 self._show_group()
                 self._ask(event.question)
             case e.ApprovalAnswer():
-                self._answered(event.call_id)
+                self._answered(event)
             case e.SessionStart() | e.TurnStart():
                 self.close_text()
                 self._workers.forget(ended=True)
@@ -494,10 +494,10 @@ class RichRenderer:
             before.title = format_call(before.call, before.subject)
         self._asked_alone = ""
 
-    def _answered(self, call_id: str) -> None:
+    def _answered(self, event: e.ApprovalAnswer) -> None:
         """Let a call wait until the last question of its step is answered: only then do its calls run."""
-        if call := self._calls.get(call_id):
-            call.awaits_answer, call.is_answered = False, True
+        if call := self._calls.get(event.call_id):
+            call.awaits_answer, call.is_answered, call.declined = False, True, isinstance(event.answer, Deny)
         is_last = not any(open_call.awaits_answer for open_call in self._open_calls)
         for open_call in self._open_calls:
             if open_call.is_answered:

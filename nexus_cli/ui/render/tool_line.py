@@ -157,15 +157,16 @@ def describe_counts(counts: Mapping[str, int], has_more: bool, nouns: Mapping[st
     return (" in " if "files" in counts else ", ").join(parts) + changed
 
 
-def format_running_call(title: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
-    """Return the line of a running call (None: not started yet), in at most `width` cells; `title` is sanitized."""
-    sign = (theme.signs.waiting if waiting else theme.signs.running) + " "
+def format_running_call(title: str, seconds: float | None, width: int, theme: Theme, held: str = "") -> str:
+    """Return the line of a running call (None: not started yet), in at most `width` cells; `title` is sanitized. `held`
+    is the sign of a call that does not run."""
+    sign = f"{held or theme.signs.running} "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
     if room < 4:
         return theme.cut(sign + title, width)
     name, gap, subject = theme.cut(title, room).partition(" ")
-    if waiting:
+    if held:
         return theme.paint("dim", sign + name + gap + subject)
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + subject + theme.paint("dim", time)
 

@@ -283,6 +283,16 @@ def test_a_call_that_was_answered_waits_for_the_other_questions_of_its_step() ->
     assert seen.live()[0] == "\N{BLACK CIRCLE} bash make a  2 s", "it began with the last answer"
 
 
+def test_a_call_that_was_declined_does_not_look_as_if_it_waited_for_the_other_questions() -> None:
+    calls = [ToolCall(name, "bash", {"command": f"make {name}"}) for name in ("a", "b")]
+    seen = Seen().feed(e.TurnStart(""), *(e.ToolCallEvent(one, f"make {one.id}") for one in calls))
+    seen.feed(*(e.ApprovalRequest(Question(call, "w", "y")) for call in calls), e.ApprovalAnswer("a", Deny("no")))
+    seen.now += 5
+    assert seen.live() == ["\N{BALLOT X} bash make a"]
+    seen.feed(e.ApprovalAnswer("b", Allow()))
+    assert [line[0] for line in seen.live()] == ["\N{BALLOT X}", "\N{BLACK CIRCLE}"]
+
+
 def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome() -> None:
     seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"), *asking(Question(BASH, "w", "y"))[:1])
     assert seen.live() == [], "it does not run yet"
