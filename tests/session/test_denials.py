@@ -141,8 +141,7 @@ def test_many_refused_calls_are_told_in_a_few_lines() -> None:
     line = describe_denials([{**row, "option": f"--rule '{row['rule']}'"} for row in rows], "--allow")
     assert (
         line.count("--rule 'bash(") == 4
-        and " *)' lets 4 of them run, without network. To always allow `bash python3 tools/step_0.py --with a…` here: "
-        in line
+        and " *)' lets 4 of them run, without network. To always allow `bash python3 tools/step_0.py --with a…`" in line
     )
     assert line.count("nexus rules add") == 1 and len(line) <= 5 * 100, line
     line = describe_denials(rows, "--allow")
@@ -171,10 +170,8 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
         "--rule 'bash(curl x)'",
     ]
     assert f". --add-dir {beside} --rule 'bash(touch made)' --rule 'bash(curl x)' lets them run. To always" in line
-    assert (
-        " always allow `read_file " in line
-        and f"` here: nexus rules add --here 'allow read_file({beside}/data.txt)'. " in line
-    )
+    assert " always allow `read_file " in line
+    assert f"` here: nexus rules add --here 'allow read_file({beside}/data.txt)'. " in line
     assert line.endswith(". --allow auto lets `bash touch made` run too, without network.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
