@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 import select
-import signal
 import termios
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController, ReplView
 from nexus_cli.ui.screen.key_bindings import Stops
 from nexus_cli.ui.screen.question import QUIET, expire, loop_time, settle
-from nexus_cli.ui.screen.terminal import size_of
+from nexus_cli.ui.screen.terminal import on_continue, size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 MOST = 20
@@ -259,15 +258,12 @@ class LineView(ReplView):
         except PermissionError:
             # A file or /dev/null, which cannot be polled: nobody types there.
             raise EOFError from None
-        with suppress(ValueError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(signal.SIGCONT, self._continued)
         self._settle()
         try:
-            await self._closed
+            with on_continue(self._continued):
+                await self._closed
         finally:
             loop.remove_reader(self._stdin)
-            with suppress(ValueError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGCONT)
             if self._due is not None:
                 self._due.cancel()
             if self._prompted:

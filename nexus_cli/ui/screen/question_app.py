@@ -6,7 +6,6 @@ Where nothing can be redrawn, the question is text, and what is typed is echoed.
 from __future__ import annotations
 
 import asyncio
-import signal
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -27,7 +26,14 @@ from nexus_cli.ui.asked_question import CONFIRM, AskedQuestion, is_only_answer, 
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.question import EARLY, QUIET, EarlyKeys, QuestionPanel, field_bindings, loop_time
-from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS, TerminalInput, TerminalOutput, hasten_escape, size_of
+from nexus_cli.ui.screen.terminal import (
+    ESCAPE_SECONDS,
+    TerminalInput,
+    TerminalOutput,
+    hasten_escape,
+    on_continue,
+    size_of,
+)
 
 _PASTE_ON = "\x1b[?2004h"
 """Lets the terminal mark pastes."""
@@ -113,15 +119,9 @@ class QuestionApp:
     @contextmanager
     def _single_keys(self) -> Iterator[None]:
         """Keep the terminal in single-key mode within the block, also after a shell has continued the process."""
-        loop = asyncio.get_running_loop()
         self._take_terminal()
-        with suppress(ValueError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(signal.SIGCONT, self._continued)
-        try:
+        with on_continue(self._continued):
             yield
-        finally:
-            with suppress(ValueError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGCONT)
 
     def _take_terminal(self) -> None:
         """Set the mode, and draw everything again."""

@@ -50,6 +50,7 @@ from nexus_cli.ui.screen.terminal import (
     TerminalInput,
     TerminalOutput,
     hasten_escape,
+    on_continue,
     size_of,
 )
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
@@ -388,16 +389,12 @@ class Screen:
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))
-        main = threading.current_thread() is threading.main_thread()
-        if main:
-            loop.add_signal_handler(signal.SIGCONT, self._continued)
         self._stoppable(True)
         try:
-            yield
+            with on_continue(self._continued):
+                yield
         finally:
             self._stoppable(False)
-            if main:
-                loop.remove_signal_handler(signal.SIGCONT)
             loop.set_exception_handler(before)
 
     def _failed(self, context: JsonObject) -> None:

@@ -7,12 +7,14 @@ The terminal is never queried, so that no answer has to be waited for.
 from __future__ import annotations
 
 import array
+import asyncio
 import fcntl
 import os
 import select
+import signal
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 
 from prompt_toolkit.data_structures import Size
@@ -40,6 +42,18 @@ def size_of(descriptor: int) -> Size:
     except OSError:
         return FALLBACK
     return Size(rows=size.lines or FALLBACK.rows, columns=size.columns or FALLBACK.columns)
+
+
+@contextmanager
+def on_continue(redraw: Callable[[], None]) -> Iterator[None]:
+    """Call `redraw` within the block when a shell continues the process: the shell has written below what is shown."""
+    loop = asyncio.get_running_loop()
+    with suppress(ValueError, RuntimeError):  # not in the main thread
+        loop.add_signal_handler(signal.SIGCONT, redraw)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGCONT)
 
 
 def colour_depth() -> ColorDepth | None:
