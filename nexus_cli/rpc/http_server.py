@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -271,8 +272,7 @@ class RpcServer:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         last_id = request.headers.get("Last-Event-ID", "")
-        is_number = last_id.isascii() and last_id.isdigit() and len(last_id) < 16
-        if last_id and not (is_number or last_id == "-1"):  # behind -1: all that are kept
+        if not re.fullmatch(r"(-1|[0-9]{1,15})?", last_id):  # behind -1: all that are kept
             return problem_response(400, "Last-Event-ID must be an event number")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:
