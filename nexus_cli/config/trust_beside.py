@@ -22,6 +22,7 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
+    MOST_FILES,
     MOST_IN_ALL,
     FoundFiles,
     LeftOut,
@@ -87,10 +88,10 @@ def _find_items(
 
 def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, bytes]:
     """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
+    most = MOST_FILES_OF_ONE
     if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):
-        guides = ((part, real) for part, real in parts if is_guide_file(part))
-        return {part: data for part, _, data in read_parts(guides, gate)}
-    return {part: data for part, _, data in read_parts(parts, gate, MOST_FILES_OF_ONE)}
+        parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_FILES
+    return {part: data for part, _, data in read_parts(parts, gate, most)}
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
