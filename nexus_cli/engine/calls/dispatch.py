@@ -267,8 +267,7 @@ class Dispatcher(CallDecider):
     async def _run_call(self, call: ToolCall) -> None:
         tool, conversation = self.registry.get(call.name), self.context.conversation
         self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
-        needs_edits = tool is not None and tool.needs_edits and call.id not in self.step.refusals
-        if tool and needs_edits and (why := _failed_edit(conversation)):
+        if tool and tool.needs_edits and call.id not in self.step.refusals and (why := _failed_edit(conversation)):
             _, faults = read_arguments(call, tool)
             self._leave_out([call], f"{why}\n{faults}".rstrip())
             return
