@@ -260,22 +260,22 @@ def _list_permissions(denied: Sequence[JsonObject], switch: str) -> Iterator[str
         return f"`{_name_call(calls[0])}`" if len(calls) == 1 else f"{len(calls)} of them"
 
     if options:
-        walls = NO_NETWORK if all(call["level"] == AUTO for call in by_way if call.get("option")) else ""
-        allowed = which([call for call in by_way if call.get("option") in options])
-        yield f"{' '.join(options)} lets {allowed} run{walls}."
+        allowed = [call for call in by_way if call.get("option") in options]
+        walls = NO_NETWORK if all(call["level"] == AUTO for call in allowed) else ""
+        yield f"{' '.join(options)} lets {which(allowed)} run{walls}."
     if rules:
         added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in rules]
         always = "always allow" if options else "allow"
-        allowed = which([call for call in by_way if call.get("rule") in rules])
-        yield f"To {always} {allowed} here: {'; '.join(added)}."
+        allowed = [call for call in by_way if call.get("rule") in rules]
+        yield f"To {always} {which(allowed)} here: {'; '.join(added)}."
     if confined:
         level = max((call["level"] for call in confined), key=LEVELS.index)
         walls = NO_NETWORK if level == AUTO else ""
         yield f"{switch} {level} lets {which(confined)} run{' too' if rules or options else ''}{walls}."
     if alone:
-        calls = "it" if len(alone) == 1 else "them"
+        pronoun = "it" if len(alone) == 1 else "them"
         yield (
-            f"No rule can allow {which(alone)}: approve {calls} in a terminal, or use {switch} {ALL}, which allows "
+            f"No rule can allow {which(alone)}: approve {pronoun} in a terminal, or use {switch} {ALL}, which allows "
             "everything that no rule denies."
         )
     if text := name_first([reason.rstrip(".") for reason in dict.fromkeys(reasons) if reason], MOST_NAMED, "; "):
