@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
-from nexus_cli.config.paths import MOST_SETTINGS, places, project_root, with_tilde
+from nexus_cli.config.load_settings import read_settings_text
+from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
 from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_number, parse_nested
-from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -321,21 +322,18 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     config.toml."""
     path = places().config / name
     try:
-        data = read_beginning(path, MOST_SETTINGS)
-        text = data.decode("utf-8-sig")
+        text = read_settings_text(path)
         if name != SETTINGS:
             parsed = parse_nested(json.loads, text) if text.strip() else {}
             parsed = parsed.get("mcpServers", parsed.get("servers", {})) if isinstance(parsed, dict) else None
-        elif b"mcp" in data:
+        elif "mcp" in text:
             import tomllib  # noqa: PLC0415  (where the settings name servers)
 
             parsed = parse_nested(tomllib.loads, text).get("mcp", {})
         else:
             parsed = {}
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        why = f" cannot be read: {error.strerror}"
+    except NexusError as error:
+        why = f" {error.why}"
     except ValueError as error:
         if name == SETTINGS:
             return None

@@ -186,7 +186,13 @@ def test_a_server_of_a_project_is_never_called_by_a_rule_for_a_personal_one(
 def test_a_pipe_in_place_of_a_personal_file_is_one_line(home: Path, name: str) -> None:
     os.mkfifo(places().config / name)
     (problem,) = read_servers(home).problems
-    assert problem == f"{places().config / name} cannot be read: is not a regular file"
+    assert problem == f"{places().config / name} is not a file"
+
+
+def test_a_personal_file_over_the_limit_is_not_called_broken(home: Path) -> None:
+    write(places().config / "mcp.json", {"mcpServers": {"a": {"command": "a" * (1 << 20)}}})
+    (problem,) = read_servers(home).problems
+    assert problem == f"{places().config / 'mcp.json'} has more than 1,048,576 bytes"
 
 
 def test_while_a_personal_file_is_broken_no_server_of_a_project_counts(home: Path) -> None:
