@@ -106,3 +106,19 @@ def test_a_prompt_in_place_of_a_command_starts_a_session_with_it(repl: Opens) ->
     assert sent(again).endswith("and what does it sell?") and len(again.server.requests) == 2
     again.send("/exit" + ENTER)
     assert again.status() == 0
+
+
+@pytest.mark.matrix
+def test_a_prompt_waits_for_the_session_that_is_picked(repl: Opens) -> None:
+    made = repl(["Hello.", "It sells."], arguments=("say hello to me",))
+    made.wait_for("Hello.")
+    made.idle()
+    made.send("/exit" + ENTER)
+    assert made.status() == 0
+    again = repl(at=made.place, arguments=("and what does it sell?", "-r"))
+    again.wait_for("say hello to me")
+    again.send(ENTER)
+    again.wait_for("It sells.")
+    assert "say hello to me" in str(again.server.requests[-1].body) and sent(again).endswith("what does it sell?")
+    again.send("/exit" + ENTER)
+    assert again.status() == 0

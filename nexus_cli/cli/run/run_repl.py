@@ -13,7 +13,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +75,7 @@ def run_repl(shared: SharedOptions, first: str = "") -> int:
         if os.isatty(0) and chosen.model and not shared.no_save:
             offer_login(chosen.model)
         options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
-        return _ReplRun(shared, options, settings, work, "/resume" if picks else first).run()
+        return _ReplRun(shared, options, settings, work, [*["/resume"] * picks, first]).run()
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
@@ -120,9 +120,9 @@ class _ReplRun:
     """One run of the REPL."""
 
     def __init__(
-        self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str
+        self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: Sequence[str]
     ) -> None:
-        """Initialize; `first` is a message or a slash command to submit at the start."""
+        """Initialize; `first` are the lines to submit at the start: the message, "" for none, behind `/resume`."""
         self._shared = shared
         self._work = work
         self._first = first
@@ -150,7 +150,7 @@ class _ReplRun:
 
         raw = QuietStream(1).write
         backend = LocalSession(session, self._options, self._settings, reopen, raw)
-        backend.leaves_unchosen = self._first == "/resume"
+        backend.leaves_unchosen = "/resume" in self._first
         self._backend = backend
         repl = view.make_repl(backend, folder)
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
@@ -172,8 +172,8 @@ class _ReplRun:
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
         loop.call_later(PROBE_AFTER, _prepare, repl, self._backend.session, loop)
-        if self._first:
-            loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
+        for line in filter(None, self._first):
+            loop.call_soon(repl.submit, TypedMessage(line, line))
         try:
             status = await self._run_until_left(repl)
         finally:
