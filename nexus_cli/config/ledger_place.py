@@ -33,13 +33,12 @@ def ledger_place() -> LedgerPlace:
         )
     try:
         data = read_beginning(folders.settings, MOST_SETTINGS + 1)
-        has_url = b"url" in data or len(data) > MOST_SETTINGS
+        if b"url" not in data and len(data) <= MOST_SETTINGS:
+            return folders.ledger
     except FileNotFoundError:
-        has_url = False
-    except OSError:
-        has_url = True  # to say why below: a ledger on a server would look like none
-    if not has_url:
         return folders.ledger
+    except OSError:
+        pass  # said below: a ledger on a server would look like none
     from nexus_cli.config.load_settings import read_values  # noqa: PLC0415
     from nexus_cli.config.setting_tables import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
 
