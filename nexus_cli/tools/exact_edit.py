@@ -239,14 +239,11 @@ def _show_passage(first: int, lines: Sequence[str]) -> str:
 
 def _compare_with_parts(text: str, old: str) -> str:
     """Describe how a part of `text` differs from `old`, if only in white space or look-alikes; "" else."""
-    old_text, searched = to_lf(old), to_lf(text[:_LARGEST])
-    if not _fold(old_text).strip() or _fold(old_text) not in _fold(searched):
+    old_text, searched = (re.sub(r"[ \t]+", " ", to_lf(part)) for part in (old, text[:_LARGEST]))
+    folded = _fold(old_text)
+    if not folded.strip() or folded not in _fold(searched):
         return ""
-    return _BLANKS if _join_blanks(old_text) in _join_blanks(searched) else _ALIKE
-
-
-def _join_blanks(text: str) -> str:
-    return re.sub(r"[ \t]+", " ", text)
+    return _BLANKS if old_text in searched else _ALIKE
 
 
 def _diff_lines(old: Sequence[str], actual: Sequence[str], first: int) -> str:
