@@ -44,7 +44,6 @@ from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
@@ -172,8 +171,6 @@ class _ReplRun:
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
         loop.call_later(PROBE_AFTER, _prepare, repl, self._backend.session, loop)
-        for line in filter(None, self._first):
-            loop.call_soon(repl.submit, TypedMessage(line, line))
         try:
             status = await self._run_until_left(repl)
         finally:
@@ -196,7 +193,7 @@ class _ReplRun:
     async def _run_until_left(self, repl: Repl) -> int:
         """Run the REPL; return its exit status, which that of a signal overrides."""
         try:
-            await repl.run()
+            await repl.run(filter(None, self._first))
         except (OSError, EOFError) as error:
             if not isinstance(error, EOFError) and _is_terminal(0) and _is_terminal(1):
                 write_stderr_line(report_bug(error).line)

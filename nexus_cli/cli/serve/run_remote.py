@@ -19,7 +19,6 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.rpc.jsonrpc import IN_USE, INVALID_PARAMS
-from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
@@ -85,10 +84,8 @@ async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
             backend.watch()
             backend.read_own_commands()
             reading = asyncio.create_task(backend.read_events())
-            if first:
-                asyncio.get_running_loop().call_soon(repl.submit, TypedMessage(first, first))
             try:
-                await repl.run()
+                await repl.run(filter(None, [first]))
             finally:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)

@@ -550,8 +550,11 @@ class Repl:
 
     # Life cycle
 
-    async def run(self) -> None:
-        """Run until the person leaves or the terminal is gone (`OSError`, `EOFError`); running work has settled."""
+    async def run(self, first: Iterable[str] = ()) -> None:
+        """Submit the lines `first`, and run until the person leaves or the terminal is gone (`OSError`, `EOFError`);
+        running work has settled."""
+        for line in first:
+            asyncio.get_running_loop().call_soon(self.submit, TypedMessage(line, line))
         try:
             await self.view.run(self)
         finally:
