@@ -86,10 +86,8 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
     decides on it; add the included files to `origins`."""
     for name, value in read_file_settings(file):
         yield file, name, value, True
-        if not (_INCLUDES.fullmatch(name) and (named := _expand(value, home, file.parent))):
-            continue
-        path = Path(named)
-        if path not in origins and len(origins) < MOST_NAMED:
+        named = _expand(value, home, file.parent) if _INCLUDES.fullmatch(name) else ""
+        if named and (path := Path(named)) not in origins and len(origins) < MOST_NAMED:
             origins[path] = None
             for origin, inner, inner_value, is_certain in _read_rows(path, home, origins):
                 yield origin, inner, inner_value, is_certain and name == "include.path"
