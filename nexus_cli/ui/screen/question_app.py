@@ -90,7 +90,8 @@ class QuestionApp:
     async def run(self) -> str | None:
         """Ask once nobody types, and return the answer; None at the end of input."""
         early = ""
-        with self._single_keys(), suppress(EOFError):
+        with on_continue(self._continued), suppress(EOFError):
+            self._take_terminal()
             if not self._is_line:
                 early = await self._wait_for_quiet()
             if early and not self._is_drawn:
@@ -115,13 +116,6 @@ class QuestionApp:
         assert self._app.future is not None, "the app runs"
         self._panel.begin(self._question, self._app.future)
         self._panel.take_keys(early)
-
-    @contextmanager
-    def _single_keys(self) -> Iterator[None]:
-        """Keep the terminal in single-key mode within the block, also after a shell has continued the process."""
-        self._take_terminal()
-        with on_continue(self._continued):
-            yield
 
     def _take_terminal(self) -> None:
         """Set the mode, and draw everything again."""
