@@ -49,7 +49,7 @@ class DocumentPart:
     images: tuple[tuple[str, bytes], ...]
     """Media type and data of each page that is also a picture, or of a cell's output, in their order."""
     stopped: str = ""
-    """What is missing at the end, and why, as the last line of `text` says it."""
+    """What is missing at the end, and why, as a line of `text` says it."""
 
 
 def read_pdf(
