@@ -26,10 +26,17 @@ def split_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     for word in remaining_words:
         if word == "--":
             break
-        if word in VALUED:
+        if _takes_next(word):
             next(remaining_words, None)
         elif word[:1] == "-":
             options.append(word)
         else:
             command = command or word
     return command, options
+
+
+def _takes_next(word: str) -> bool:
+    """Return True for an option whose value is the next word, also behind short ones that take none (`-qC`)."""
+    letters = word[1:] if word[:1] == "-" != word[1:2] else ""
+    valued = [place for place, letter in enumerate(letters, 1) if f"-{letter}" in VALUED]
+    return word in VALUED or valued[:1] == [len(letters)]

@@ -53,7 +53,7 @@ class Unsupported:
 
     path: str
     """Relative to the project."""
-    label: str
+    what: str
 
 
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
@@ -86,7 +86,7 @@ def read_settings(project: Path, name: str) -> JsonObject | None:
 
 def describe_unsupported(unsupported: tuple[Unsupported, ...]) -> str:
     """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
-    labels_by_path = group_pairs((item.path, item.label) for item in unsupported)
+    labels_by_path = group_pairs((item.path, item.what) for item in unsupported)
     descriptions = [
         path if path.endswith(labels[0]) else f"{path} ({', '.join(labels)})" for path, labels in labels_by_path.items()
     ]

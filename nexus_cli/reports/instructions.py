@@ -178,10 +178,8 @@ def _compare_lines(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
     first: dict[tuple[str, ...], Line] = {}
     for line in lines:
         before = first.setdefault(line.words, line)
-        if before is not line:
-            if len(line.words) >= LEAST_WORDS:
-                yield line.finding("duplicate", f"{before.path}:{before.number}")
-            continue
+        if before is not line and len(line.words) >= LEAST_WORDS:
+            yield line.finding("duplicate", f"{before.path}:{before.number}")
         if len(line.words) < 2:
             continue
         blanked = tuple("<n>" if word[0].isdigit() else groups.get(word, word) for word in line.words)
@@ -198,7 +196,7 @@ def _compare_lines(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
 def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
     """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
     settings, scripts = [*_read_settings(root)], _read_scripts(root)
-    managers = [(place, value) for place, key, value in settings if key == "packageManager"]
+    managers = [(place, value) for place, key, value in settings if key == "packageManager"][:1]
     for line in lines:
         for match in _SCRIPT.finditer(line.text):
             if stated := scripts.get((("make" if match[3] else "npm"), match[2] or match[4])):

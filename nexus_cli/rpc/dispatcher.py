@@ -144,7 +144,7 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    @rpc_method(BUSY, TURN_FAILED)
+    @rpc_method(BUSY, REFUSED, TURN_FAILED)
     async def send(
         self,
         content: str,
@@ -206,6 +206,8 @@ class AgentDispatcher:
     ) -> asyncio.Task[Any]:
         self._check_room()
         commands = tuple(self._commands.values())
+        if not commands:  # else one may open that session
+            self._require_session(session)
         task = self._begin(self._run_turn(trigger, own_feed, ahead, commands, session, is_queued=True))
         self._queued[task] = trigger.text
         return task
@@ -246,7 +248,7 @@ class AgentDispatcher:
     def _require_session(self, session: str) -> None:
         """Raise `RpcError` if a message or command is for a session that is no longer open; "" stands for any."""
         if session not in ("", self.session.id):
-            raise RpcError.of(NexusError("refused", "not sent", f"another client has opened session {self.session.id}"))
+            raise RpcError.of(NexusError("refused", "not sent", f"a client has opened session {self.session.id}"))
 
     def _check_room(self) -> None:
         self._refuse_at_end()

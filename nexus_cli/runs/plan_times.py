@@ -122,10 +122,9 @@ class CronTimes:
 
     def count(self, first: float, last: float) -> tuple[int, float]:
         """Count the times from `first` to `last`, both included, up to `MOST_COUNTED` + 1; also return the latest."""
-        most_days = int((last - first) // 86400) + 3
-        times = takewhile(lambda moment: moment <= last, self._times_after(first - 1, most_days))
+        begin, end = (datetime.fromtimestamp(moment, self.zone).date() for moment in (first - 1, last))
+        times = takewhile(lambda moment: moment <= last, self._times_after(first - 1, (end - begin).days + 2))
         counted = sum(1 for _ in islice(times, MOST_COUNTED + 1))
-        end = datetime.fromtimestamp(last, self.zone).date()
         days = (self._times_on(end - number * _DAY) for number in range(MOST_DAYS))
         latest = next((moment for day in days for moment in reversed(day) if moment <= last), first)
         return counted, max(first, latest)

@@ -266,6 +266,9 @@ def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
         (["fix the tests", "undo"], "", ["fix the tests", "undo"]),
         (["ask", "fix the tests"], "", ["ask", "fix the tests"]),
         (["-C", "my folder"], "", ["-C", "my folder"]),
+        (["-qC", "my folder"], "", ["-qC", "my folder"]),
+        (["-cvm", "two words", "fix the tests"], "fix the tests", ["-cvm", "two words"]),
+        (["-mC", "fix the tests"], "fix the tests", ["-mC"]),
         (["sesions"], "", ["sesions"]),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.unsupported import PLACES, describe_unsupported, find_unsupported, is_news, new_unsupported_line
+from nexus_cli.core.json_value import to_json_value
 
 
 def put(project: Path, path: str, text: str = "x") -> None:
@@ -25,6 +26,11 @@ def test_nothing_is_said_of_a_project_without_any(tmp_path: Path) -> None:
 def test_each_place_of_the_table_is_found(path: str, tmp_path: Path) -> None:
     put(tmp_path, path)
     assert [one.path for one in find_unsupported(tmp_path)] == [path] and path in new_unsupported_line(tmp_path)
+
+
+def test_scripts_read_each_by_path_and_what_it_is(tmp_path: Path) -> None:
+    put(tmp_path, ".cursor/rules")
+    assert to_json_value(find_unsupported(tmp_path)) == [{"path": ".cursor/rules", "what": "rules"}]
 
 
 def test_it_is_said_once_and_again_when_something_else_is_there(tmp_path: Path) -> None:

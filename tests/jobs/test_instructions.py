@@ -202,9 +202,12 @@ def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage)
 def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> None:
     (place.folder / ".claude/rules/more.md").write_text(
         "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\n"
-        "Or `yarn build`.\n"
+        "Or `yarn build`.\nUse spaces.\nUse spaces.\n"
     )
-    (place.folder / "docs/testing.md").write_text("Use tabs in the code.\nFollow @docs/style.md, at any time!\n")
+    (place.folder / "docs/testing.md").write_text(
+        "Use tabs in the code.\nFollow @docs/style.md, at any time!\nUse tabs.\n"
+    )
+    (place.folder / ".prettierrc").write_text('{"packageManager": "bun"}')
     (place.folder / "package.json").write_text('{"scripts": {"build": "tsc"}, "packageManager": "npm@11.1.0"}')
     (place.folder / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
     value = place.run("doctor", "--instructions", "--json").result
@@ -222,6 +225,8 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
         ("contradiction", more, 3, "pyproject.toml: line-length = 100"),
         ("stated", more, 4, "package.json: scripts.build"),
         ("contradiction", more, 5, "package.json: packageManager = npm"),
+        ("contradiction", more, 6, "docs/testing.md:3"),
+        ("contradiction", more, 7, "docs/testing.md:3"),
     }, found
     text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
     assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text

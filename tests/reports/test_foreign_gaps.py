@@ -56,7 +56,7 @@ def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path
         place.write_text(json.dumps({"outputStyle": "x"}))
     settings.symlink_to("../shared.json")
     assert list_gaps(project) == [".claude/settings.json: outputStyle is ignored: put style instructions in NEXUS.md"]
-    assert [one.label for one in find_unsupported(project)] == ["outputStyle"]
+    assert [one.what for one in find_unsupported(project)] == ["outputStyle"]
     settings.unlink()
     settings.symlink_to(tmp_path / "outside.json")
     assert list_gaps(project) == [] and find_unsupported(project) == ()

@@ -523,6 +523,17 @@ async def test_the_first_turn_begins_with_what_came_up_before_anybody_could_list
             assert again[0]["type"] == "session.start"
 
 
+async def test_a_stream_for_a_session_that_was_left_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        begun = await served.client.create_agent("a")
+        await served.client.run_command("a", "clear")
+        params = {"agent_id": "a", "content": "hi", "session": begun["session"]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "send", "params": params}
+        head = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/event-stream"}
+        async with aiohttp.ClientSession() as http, http.post(f"{served.url}/rpc", json=body, headers=head) as answer:
+            assert "has opened session" in (await answer.json())["error"]["message"]
+
+
 async def test_words_belong_to_a_no(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(shell_then_done)) as served:
         await served.client.create_agent("a")

@@ -274,6 +274,12 @@ def test_many_missed_times_are_counted_to_a_bound_and_few_days_are_listed(monkey
     assert yearly.count(at("1999-01-01T00:00", zone), now) == (28, at("2026-01-01T00:00", zone)), "not of ten years"
 
 
+def test_the_last_missed_time_counts_on_the_day_behind_a_day_of_23_hours() -> None:
+    zone = "Africa/Cairo"
+    count, latest = CronTimes.of("5 0 * * *", zone).count(at("2026-04-24T01:00", zone), at("2026-04-25T00:59", zone))
+    assert (count, latest) == (2, at("2026-04-25T00:05", zone))
+
+
 def test_durations_are_read() -> None:
     assert [parse_duration(text) for text in ("90m", "2 hours", "1d 2h", "1 day and 2 hours", "1.5h", "1h,30 min")] == [
         5400,

@@ -173,7 +173,7 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def refusal(self) -> str:
             return "nobody waits here"
 
-        def held(self) -> dict[str, Any]:
+        def contents(self) -> dict[str, Any]:
             return {"sections": []}
 
         async def describe(self, name: str) -> ToolResult:

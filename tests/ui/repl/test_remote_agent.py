@@ -150,7 +150,7 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         say(repl, "two")
         await until(lambda: view.box == "two" or "echo two" in view.text)
         if view.box == "two":  # it was sent before this client knew
-            assert not figures_first and "not sent: another client has opened session" in view.text
+            assert not figures_first and "not sent: a client has opened session" in view.text
             await until(lambda: repl.backend.status.session != before)
             say(repl, "two")
         await until(lambda: "echo two" in view.text)
@@ -205,7 +205,7 @@ def test_a_command_is_not_run_in_the_session_that_another_client_has_opened(tmp_
         agent._report_session = lambda session: None  # type: ignore[method-assign]
         await agent._client.run_command("a", "clear")
         say(repl, "/pin of the first")
-        await until(lambda: "not sent: another client has opened session" in view.text)
+        await until(lambda: "not sent: a client has opened session" in view.text)
         await idle(repl)
         del agent._report_session
         await agent._read_figures()
