@@ -172,7 +172,7 @@ ELSEWHERE: Mapping[str, str] = {
     """,
     "settings, sessions and tools of the person's other programs": """
     config/foreign_items.py config/project_environment.py imports/foreign_session.py
-    imports/foreign_setup.py imports/other_setups.py mcp/server_entries.py plugins/python_plugins.py
+    imports/foreign_setup.py imports/other_setups.py plugins/python_plugins.py
     sandbox/tool_folders.py
     """,
     "what the person named for this call": """

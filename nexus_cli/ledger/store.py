@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -416,7 +414,7 @@ class Ledger:
     def short_ids(self, session_ids: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
         length, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.recent(_ALL_IDS)]
-        uses = Counter(chain(map(itemgetter(slice(-length, None)), ids), map(itemgetter(slice(length)), ids)))
+        uses = Counter(part for session_id in ids for part in (session_id[-length:], session_id[:length]))
         return [session_id[-length:] if uses[session_id[-length:]] < 2 else session_id for session_id in session_ids]
 
     def episodes(self, project: str, without: str = "") -> list[Episode]:
