@@ -382,7 +382,7 @@ def take_prompt(arguments: list[str]) -> tuple[str, list[str]]:
     them where a word is a command or there is no terminal."""
     prompt, _ = split_arguments(arguments)
     others = arguments.copy()
-    if len(prompt.split()) > 1 and os.isatty(0) and os.isatty(1):
+    if len(prompt.split()) > 1 and "--" not in arguments and os.isatty(0) and os.isatty(1):
         others.remove(prompt)
         if not split_arguments(others)[0]:
             return replace_surrogates(prompt), others

@@ -22,7 +22,6 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
-    MOST_FILES,
     MOST_IN_ALL,
     FoundFiles,
     LeftOut,
@@ -90,8 +89,8 @@ def _read_item(name: str, parts: FoundFiles, gate: UnaskedFiles) -> dict[str, by
     """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
     most = MOST_FILES_OF_ONE
     if any(name.startswith(f"{ABOVE}{folder}/") for folder in (*COMMANDS, *AGENTS)):
-        parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_FILES
-    return {part: data for part, _, data in read_parts(parts, gate, most)}
+        parts, most = ((part, real) for part, real in parts if is_guide_file(part)), MOST_ENTRIES
+    return {part: data for part, _, data in read_parts(parts, gate, most, name)}
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:

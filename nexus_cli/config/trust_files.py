@@ -112,16 +112,19 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_parts(parts: FoundFiles, gate: UnaskedFiles, most: int = MOST_FILES) -> Iterator[tuple[str, str, bytes]]:
-    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for more than `most`."""
+def read_parts(
+    parts: FoundFiles, gate: UnaskedFiles, most: int = MOST_FILES, item: str = ""
+) -> Iterator[tuple[str, str, bytes]]:
+    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for more than `most`: in
+    the name of the `item` that they are."""
     size = 0
     for count, (name, path) in enumerate(parts):
         if count >= most:
-            raise UnfitError(name, f"exceeds the limit of {most} files")
+            raise UnfitError(item or name, f"exceeds the limit of {most} files")
         data = read_part(name, path, gate)
         size += len(data)
         if size > MOST_IN_ALL:
-            raise UnfitError(name, LARGE_IN_ALL)
+            raise UnfitError(item or name, LARGE_IN_ALL)
         yield name, path, data
 
 

@@ -117,7 +117,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
         return _append(text, new), 1
     starts = _find_places(text, old, every, stop)
     if not starts and old.startswith(BOM) and old != BOM:
-        old = old[1:]
+        old, new = old[1:], new.removeprefix(BOM)
         starts = _find_places(text, old, every, stop)
     if not starts:
         nearest = describe_nearest(text, old, stop)

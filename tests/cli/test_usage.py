@@ -264,6 +264,7 @@ def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
         (["-m", "two words", "fix\nthe tests", "-q"], "fix\nthe tests", ["-m", "two words", "-q"]),
         (["-C", "a b", "a b"], "a b", ["-C", "a b"]),
         (["fix the tests", "undo"], "", ["fix the tests", "undo"]),
+        (["fix the tests", "--", "undo"], "", ["fix the tests", "--", "undo"]),
         (["ask", "fix the tests"], "", ["ask", "fix the tests"]),
         (["-C", "my folder"], "", ["-C", "my folder"]),
         (["-qC", "my folder"], "", ["-qC", "my folder"]),

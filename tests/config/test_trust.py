@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from search import sample
 
+from nexus_cli.config import trust_beside
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import describe_waiting, project_folders, trusted_folders
@@ -375,6 +376,19 @@ def test_what_is_there_for_other_agents_is_trusted_item_by_item(foreign: Path, k
     in_force = trusted_configuration(foreign, read_configuration(foreign, KINDS))
     assert set(in_force.items) == items - {key}
     assert after not in b"".join(data for part, data in in_force.files.items() if part != "../tools/check.sh").decode()
+
+
+@pytest.mark.parametrize(("folder", "most"), [("skills/large", 3), ("commands/large", 5)])
+def test_an_item_beside_with_too_many_files_is_named_and_left_out(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch, folder: str, most: int
+) -> None:
+    monkeypatch.setattr(trust_beside, "MOST_FILES_OF_ONE", 3)
+    monkeypatch.setattr(trust_beside, "MOST_ENTRIES", 5)
+    (foreign / ".claude" / folder).mkdir(parents=True)
+    for number in range(most + 1):
+        (foreign / ".claude" / folder / f"{number}.md").write_text("x")
+    left_out = list(map(str, read_configuration(foreign, KINDS).left_out))
+    assert left_out == [f".claude/{folder} exceeds the limit of {most} files"]
 
 
 def test_an_item_beside_that_cannot_be_read_is_left_out_alone(foreign: Path, tmp_path: Path) -> None:
