@@ -379,10 +379,11 @@ def run(arguments: list[str]) -> int:
 
 def take_prompt(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the first message of a session, which stands in place of a command, and the other arguments; "" and all of
-    them where a word is a command or there is no terminal."""
+    them where a word is a command, the text is a `!` line, or there is no terminal."""
     prompt, _ = split_arguments(arguments)
     others = arguments.copy()
-    if len(prompt.split()) > 1 and "--" not in arguments and os.isatty(0) and os.isatty(1):
+    is_prompt = len(prompt.split()) > 1 and not prompt.lstrip().startswith("!")
+    if is_prompt and "--" not in arguments and os.isatty(0) and os.isatty(1):
         others.remove(prompt)
         if not split_arguments(others)[0]:
             return replace_surrogates(prompt), others

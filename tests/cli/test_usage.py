@@ -271,6 +271,7 @@ def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
         (["-cvm", "two words", "fix the tests"], "fix the tests", ["-cvm", "two words"]),
         (["-mC", "fix the tests"], "fix the tests", ["-mC"]),
         (["sesions"], "", ["sesions"]),
+        (["!rm -r build"], "", ["!rm -r build"]),
     ],
 )
 def test_several_words_in_place_of_a_command_are_a_prompt(
