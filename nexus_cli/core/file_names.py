@@ -11,11 +11,15 @@ _MOST = 20_000
 """Most names of one folder that are compared."""
 _NEAR = 0.6
 """Least similarity of a suggested name, 0 to 1."""
+_LONGEST = 200
+"""Most characters of a word that may look like a path."""
 _FILE = re.compile(
+    r"(?!\$|.*\$\{)(?:"  # a variable of a shell
     r"(?:~|\.{1,2})?/[^/].*"
-    r"|(?![^/]+\.[^/]*/)[^:]*/[^:]*\.[a-z]\w*"  # a first folder with a dot is a host: `github.com/a/b.git`
+    # A first folder with a dot is a host: `github.com/a/b.git`; also not `patch(a/b.c)`, `a/b@1/c.js`.
+    r"|(?!(?:[^/]+\.|\w+[({]|.*@\d)[^/]*/)[^:]*/[^:]*\.[a-z]\w*"
     r"|[^:/]*\.(?:md|mdc|txt|rst|adoc|json|jsonl|toml|ya?ml|xml|csv|ini|cfg|html?|s?css|sql|sh|py|ipynb|[jt]sx?|[cm]js|vue"
-    r"|go|rs|java|kt|swift|cs|rb|php|[ch]|[ch]pp|cc|pdf|png|jpe?g|gif|webp|svg)",
+    r"|go|rs|java|kt|swift|cs|rb|php|[ch]|[ch]pp|cc|pdf|png|jpe?g|gif|webp|svg))",
     re.IGNORECASE,
 )
 
@@ -23,7 +27,7 @@ _FILE = re.compile(
 def looks_like_file(name: str) -> bool:
     """Return True for a name behind an `@` that can only be meant as a file: one that begins with `/`, `~/`, `./` or
     `../`, one with a slash and a suffix, or one with a usual suffix. Not for `team`, `types/node`, `app.route`."""
-    return _FILE.fullmatch(name) is not None
+    return len(name) <= _LONGEST and _FILE.fullmatch(name) is not None
 
 
 def find_spelling(path: str) -> str:

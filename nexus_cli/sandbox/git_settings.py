@@ -95,14 +95,18 @@ def _read_rows(file: Path, home: str, origins: dict[Path, None]) -> Iterator[tup
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
     """Yield each existing path that is a value in these files of git's settings, or in one that is named there. A
-    relative name counts from the file's own folder, and from each of `folders`. Of a file's values with a `~USER` the
-    first `MOST_NAMED` are looked for: each is a search of the user database."""
-    queue = list(settings)
+    relative name counts from the file's own folder, and from each of `folders`. Of the values with a `~USER` the first
+    `MOST_NAMED` are looked for: each is a search of the user database."""
+    queue, remaining_users = list(settings), MOST_NAMED
     for file in queue:  # it grows
         values = dict.fromkeys(value for _, value in read_file_settings(file))
-        few = [*filterfalse(_has_user, values), *islice(filter(_has_user, values), MOST_NAMED)]
+        with_user = [*islice(filter(_has_user, values), remaining_users)]
+        remaining_users -= len(with_user)
+        few = [*filterfalse(_has_user, values), *with_user]
         for name in (_expand(value, home, folder) for value in few for folder in (file.parent, *folders)):
-            if name and os.path.exists(name) and (path := Path(name)) not in queue and len(queue) < MOST_NAMED:
+            if len(queue) >= MOST_NAMED:
+                return
+            if name and os.path.exists(name) and (path := Path(name)) not in queue:
                 queue.append(path)
                 yield path
 

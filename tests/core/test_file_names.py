@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.core.file_names import nearest_path, resolve_spelling
+from nexus_cli.core.file_names import looks_like_file, nearest_path, resolve_spelling
 
 NFC, NFD = (unicodedata.normalize(form, "Übersicht é.txt") for form in ("NFC", "NFD"))
 
@@ -57,3 +57,7 @@ def test_the_nearest_name_is_found_folder_by_folder(tmp_path: Path, written: str
     (tmp_path / "src/config.toml").touch()
     (tmp_path / "b.toml").touch()
     assert nearest_path(str(tmp_path), written) == near
+
+
+def test_a_name_too_long_to_search_is_no_file() -> None:
+    assert looks_like_file("x" + "/.a" * 60) and not looks_like_file("x" + "/.a" * 70)

@@ -447,7 +447,7 @@ def test_of_many_users_that_a_configuration_names_few_are_looked_for(
         raise KeyError(name)
 
     monkeypatch.setattr(pwd, "getpwnam", find_nobody)
-    (tmp_path / "named").write_text("")
+    (tmp_path / "named").write_text("[x]\n" + "".join(f"a = ~n{n}/f\n" for n in range(300)))
     (tmp_path / "config").write_text("[x]\n" + "".join(f"a = ~u{n}/f\n" for n in range(300)) + "a = named\n")
     assert [*find_named([tmp_path / "config"])] == [tmp_path / "named"]
     assert len(looked_for) == MOST_NAMED

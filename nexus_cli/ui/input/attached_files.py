@@ -46,8 +46,6 @@ _LONGEST_DRAGGED = 20_000
 """Most characters of the paths of dragged files."""
 _BEHIND = ".,;:!?)]}*_"
 """Characters that may follow a path in a sentence without being part of it."""
-_LONGEST = 200
-"""Most characters of a word that may look like a path."""
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 """Matches `a.py:3-5` and `a.py:3`: lines of a file, unless a file has that name."""
 _RESOURCE = re.compile(r"[A-Za-z0-9][\w.-]*:[A-Za-z][A-Za-z0-9+.-]*:")
@@ -307,7 +305,7 @@ class _Gathering:
         name = chosen["path"] if chosen else name
         if _RESOURCE.match(name):
             return
-        if len(name) <= _LONGEST and looks_like_file(name):
+        if looks_like_file(name):
             near = nearest_path(str(self.folder), name)
             label = f"{name} (did you mean {near}?)" if near else name
             if label not in self.mentions.missing:

@@ -87,6 +87,7 @@ def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text:
         *("@localhost:8080/api", "@org/image:1.2", "@b.py:1234567890", "@src:8080", "@src:8080, @src:3-5"),
         *("@example.com", "@example.com:8080", "@example.com/index.html", "user@host:22", "git@github.com:a/b"),
         *("@github.com/a/b.git", "@team", "@org/team", "@types/node", "@types/node@18.0.0", "@angular/core:17"),
+        *("@patch(pkg/mod.attr)", "@vue/cli@5.0/lib/a.js", '-d @"$dir/x.json"', "-d @a/${name}.json"),
         *("@app.route", "@pytest.mark.parametrize", "@10.0.0.1/24", "//@ts-ignore", "@user@mastodon.social"),
     ],
 )
