@@ -667,7 +667,7 @@ def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_
         view.answers.append("no, leave it")
         await until(lambda: len(view.asked) == 2 and bool(repl.live(10)))
         live = "\n".join(repl.live(10))
-        assert "\u25cb bash touch a" in live and "touch b" not in live, live
+        assert "\u2717 bash touch a" in live and "touch b" not in live, live
         view.answers.append("y")
         await until(lambda: "bash touch b" in view.text)
         await idle(repl)
