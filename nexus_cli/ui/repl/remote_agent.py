@@ -98,6 +98,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """The notice of the newest command of this client, "" once it has arrived."""
         self._stored_texts: deque[str] = deque(maxlen=MOST_ATTACHED)
         """The newest texts that wait in the session, also one that was detached until the server knows it."""
+        self._taken_along = 0
+        """The number of messages that may have taken attached texts along."""
         self._typed = ""
         """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
@@ -421,7 +423,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._attach_waiting(conversation)
 
     async def _load_attached(self) -> None:
-        self._attach_waiting(await self._client.get_conversation(self.agent_id, 1))
+        """Attach the texts that wait in the session; read them again if a message took some along meanwhile."""
+        taken = -1
+        while taken != self._taken_along:
+            taken = self._taken_along
+            conversation = await self._client.get_conversation(self.agent_id, 1)
+        self._attach_waiting(conversation)
 
     def _attach_waiting(self, conversation: ConversationObject) -> None:
         """Attach the texts that wait in the session: this client or another one attached them."""
@@ -433,6 +440,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _drop_sent(self, message: str) -> None:
         """Detach what a message of any client has taken along."""
+        self._taken_along += 1
         queue = self.repl.input_queue
         queue.attached = [attachment for attachment in queue.attached if attachment.text not in message]
         self._stored_texts = deque((text for text in self._stored_texts if text not in message), MOST_ATTACHED)

@@ -820,7 +820,7 @@ def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: 
         await until(lambda: "until test -e nothing" in repl.status(300))
         repl.interrupt()
         await idle(repl)
-        await until(lambda: repl.backend.status.activity == "idle")
+        await until(lambda: not repl.backend.status.in_turn)
         figures.append(repl.backend.status)
         shown = repl.status(300)
         assert f"at {figures[0].server}" in shown and "next uncached" in shown and "until" in shown
@@ -940,6 +940,30 @@ def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_
         (waiting,) = (await client.get_conversation("a"))["attached"]
         await client.send("a", f"look\n\n{waiting['block']}")
         await until(lambda: not repl.queued())
+
+    play(tmp_path, scene, left="echo of-the-line", allow="all")
+
+
+@pytest.mark.matrix
+def test_texts_that_were_read_before_a_message_took_them_along_are_not_attached_again(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        read, is_sent = agent._client.get_conversation, False
+        (waiting,) = (await read("a"))["attached"]
+
+        async def read_late(*arguments: Any) -> Any:
+            nonlocal is_sent
+            conversation = await read(*arguments)
+            if not is_sent:
+                is_sent = True
+                await agent._client.send("a", f"look\n\n{waiting['block']}")
+                await until(lambda: not repl.queued())
+            return conversation
+
+        agent._client.get_conversation = read_late  # type: ignore[assignment, method-assign]
+        await agent._load_attached()
+        assert is_sent and repl.queued() == []
 
     play(tmp_path, scene, left="echo of-the-line", allow="all")
 
