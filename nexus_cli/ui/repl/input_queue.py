@@ -33,11 +33,11 @@ class InputQueue:
     postponed: deque[TypedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
     is_behind: bool = False
-    """True if the held messages were typed behind a command that opens another session: they are for that one."""
+    """True if the postponed messages were typed behind a command that opens another session: they are for that one."""
     unused: deque[TypedMessage] = field(default_factory=deque)
     """Messages for a turn that was stopped or failed before it used them; the next turn gets them."""
     taken: str = ""
-    """The text of a message that was taken back from behind held ones."""
+    """The text of a message that was taken back from behind postponed ones."""
     attached: list[Attachment] = field(default_factory=list)
     sending: TypedMessage | None = None
     """The message of a turn that begins, until the session has it."""
@@ -66,13 +66,13 @@ class InputQueue:
         self.later.clear()
 
     def release(self) -> None:
-        """Move held messages before those for later."""
+        """Move postponed messages before those for later."""
         self.later.extendleft(reversed(self.postponed))
         self.postponed.clear()
         self.taken = ""
 
     def release_commands(self) -> None:
-        """Release the first held commands if they open another session or model, as `/clear` does."""
+        """Release the first postponed commands if they open another session or model, as `/clear` does."""
         commands = []
         while self.postponed and _opens_another(self.postponed[0]):
             commands.append(self.postponed.popleft())
