@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_731, 0, 7),
+    "cli": (47_723, 0, 7),
     "client": (2_302, 0, 2),
     "commands": (72_620, 0, 61),
     "config": (35_974, 0, None),
@@ -509,7 +509,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_477, 0, None),
     "tools": (54_648, 26_394, 57),
     "tree undo worktrees": (68_958, 0, 63),
-    "ui": (95_931, 0, 45),
+    "ui": (95_935, 0, 45),
     "workers": (10_325, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_411, 48_862)
+SUM = (971_407, 48_862)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

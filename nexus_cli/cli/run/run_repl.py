@@ -193,7 +193,7 @@ class _ReplRun:
     async def _run_until_left(self, repl: Repl) -> int:
         """Run the REPL; return its exit status, which that of a signal overrides."""
         try:
-            await repl.run(filter(None, self._first))
+            await repl.run(self._first)
         except (OSError, EOFError) as error:
             if not isinstance(error, EOFError) and _is_terminal(0) and _is_terminal(1):
                 write_stderr_line(report_bug(error).line)

@@ -85,7 +85,7 @@ async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
             backend.read_own_commands()
             reading = asyncio.create_task(backend.read_events())
             try:
-                await repl.run(filter(None, [first]))
+                await repl.run([first])
             finally:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)

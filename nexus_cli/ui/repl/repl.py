@@ -551,9 +551,9 @@ class Repl:
     # Life cycle
 
     async def run(self, first: Iterable[str] = ()) -> None:
-        """Submit the lines `first`, and run until the person leaves or the terminal is gone (`OSError`, `EOFError`);
-        running work has settled."""
-        for line in first:
+        """Submit the lines `first` but empty ones, and run until the person leaves or the terminal is gone (`OSError`,
+        `EOFError`); running work has settled."""
+        for line in filter(None, first):
             asyncio.get_running_loop().call_soon(self.submit, TypedMessage(line, line))
         try:
             await self.view.run(self)
