@@ -34,7 +34,7 @@ from nexus_cli.provider.litellm_env import (
 )
 from nexus_cli.provider.message_lines import MessageEncoder, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
-from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.model_table import model_info, newer_models
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
 from nexus_cli.provider.prompt_cache import add_cache_marks, takes_marks
 
@@ -72,6 +72,8 @@ def litellm() -> Any:
                 if collecting:
                     gc.enable()
             silence_litellm(module)
+            module.model_cost.update(newer := dict(newer_models()))
+            module.add_known_models(newer)
             _fill_bodies()
             _ask_nothing()
             _litellm = module

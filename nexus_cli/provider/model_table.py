@@ -1,7 +1,8 @@
 """Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
 
 The table has about 3,000 entries. It is read once per name, and only the entry is parsed and kept. The table's prices
-are dollars per token, ours dollars per million tokens; `usage` computes costs from them.
+are dollars per token, ours dollars per million tokens; `usage` computes costs from them. Entries of models that are
+newer than the supported litellm come from a file of ours in the same form (`newer_models`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -91,6 +93,7 @@ KEYS = re.compile(r'\n    "([^"\\]+)": ')
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` lists usable models; name any other model as PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
+NEWER = Path(__file__).with_name("newer_models.json")
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
 CLAUDE_WINDOW = 200_000
 """The window of Claude up to 4.5. The table has a larger one for some models, which needs a beta header that we do not
@@ -118,15 +121,18 @@ OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 class _Table:
     """The entries of the table, each parsed when it is asked for: all of them take 20 ms."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, newer: Mapping[str, JsonObject] = MappingProxyType({})) -> None:
         """Raises `ValueError` unless `text` is JSON. It is litellm's file, with one entry or field to a line; a text
-        in another layout is brought into this one."""
+        in another layout is brought into this one. Entries of `newer` replace those of `text`."""
         has_layout = text.startswith(f'{FIRST_LINES}"')
         self._text = text if has_layout else json.dumps(json.loads(text or "{}"), indent=4)
+        self._newer = newer
         self._decoder = json.JSONDecoder()
 
     def get(self, key: str) -> Any:
         """Return the entry at `key`, None if there is none or it is broken."""
+        if key in self._newer:
+            return self._newer[key]
         try:
             return self._decoder.raw_decode(self._text, self._places[key])[0]
         except (KeyError, ValueError):
@@ -144,16 +150,23 @@ class _Table:
     @cached_property
     def _keys(self) -> list[tuple[str, str]]:
         """Each key, and the form in which `list_keys` compares it."""
-        return [(key, key.lower().replace(".", "-")) for key in self._places]
+        return [(key, key.lower().replace(".", "-")) for key in {**self._places, **self._newer}]
+
+
+@lru_cache(maxsize=1)
+def newer_models() -> Mapping[str, JsonObject]:
+    """Return the entries of models that the supported litellm lacks or prices otherwise, in the form of its table."""
+    entries: Mapping[str, JsonObject] = json.loads(NEWER.read_text("utf-8"))
+    return entries
 
 
 @lru_cache(maxsize=1)
 def _table() -> _Table:
     folder = litellm_folder()
     try:
-        return _Table((folder / TABLE).read_text("utf-8") if folder else "")
+        return _Table((folder / TABLE).read_text("utf-8") if folder else "", newer_models())
     except (OSError, ValueError):
-        return _Table("")
+        return _Table("", newer_models())
 
 
 def _candidates(name: str) -> Iterator[str]:

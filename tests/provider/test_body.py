@@ -48,6 +48,25 @@ def test_an_effort_that_the_model_does_not_take_is_left_out(model_server: Script
     assert "reasoning_effort" not in model_server.requests[0].body
 
 
+@pytest.mark.parametrize(
+    ("form", "newer", "before"),
+    [
+        ("anthropic", "anthropic/claude-opus-5-5", "anthropic/claude-opus-5"),
+        ("chat", "openai/gpt-6-luna", "openai/gpt-5.6-luna"),
+        ("gemini", "gemini/gemini-3.8-flash", "gemini/gemini-3.5-flash"),
+    ],
+)
+def test_a_model_that_litellm_lacks_gets_the_request_of_the_one_before(
+    form: str, newer: str, before: str, model_server: ScriptedServer
+) -> None:
+    model_server.load(["one", "two"])
+    for model in (newer, before):
+        assert ask(model_server, form, model=model, effort="high", max_output=5_000).error is None
+    sent, expected = ({**one.body, "model": ""} for one in model_server.requests)
+    assert sent == expected
+    assert "high" in json.dumps(sent) or "thinking" in json.dumps(sent)
+
+
 def test_ollama_is_told_the_size_of_the_window_that_is_known_by_then(model_server: ScriptedServer) -> None:
     """The server may have begun, or have got another version of the model, after the first request."""
     windows = [128_000, 8_000]

@@ -25,6 +25,7 @@ from nexus_cli.provider.model_table import (
     find_of_family,
     model_info,
     name_with_provider,
+    newer_models,
     provider_of,
     takes_effort,
 )
@@ -319,3 +320,21 @@ def test_a_family_of_claude_is_its_newest_model_or_that_of_the_session(word: str
     assert re.fullmatch(found, find_of_family(word, present))
     if "opus" in found:
         assert find_of_family(word, present) > "anthropic/claude-opus-4-5", "not the first, and none with a date"
+
+
+def test_a_model_that_litellm_lacks_has_its_window_prices_and_features() -> None:
+    info = model_info("anthropic/claude-opus-5-5")
+    assert (info.window, info.max_output, info.input_price, info.cache_read_price) == (1_000_000, 128_000, 4.0, 0.2)
+    assert info.known and info.images and info.cache and takes_effort("claude-opus-5-5")
+    assert [tier.min_input for tier in model_info("gpt-6-sol").tiers] == [272_001]
+    assert model_info("deepseek/deepseek-v4-flash").input_price == 0.3, "a price that changed"
+
+
+def test_each_newer_entry_says_what_the_table_does_not() -> None:
+    folder = litellm_folder()
+    assert folder is not None
+    listed = json.loads((folder / model_table.TABLE).read_text("utf-8"))
+    not_needed = [key for key, entry in newer_models().items() if entry.items() <= listed.get(key, {}).items()]
+    assert not_needed == [], "litellm has them: write the file again with tests/provider/newer_models.py"
+    unusable = [key for key, entry in newer_models().items() if not model_table._answers(entry)]
+    assert unusable == []
