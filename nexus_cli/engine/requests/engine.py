@@ -161,8 +161,7 @@ class Engine:
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
         epoch, model = self.conversation.epoch, self.model
-        settings = model.info.name, model.effort or epoch.effort
-        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != settings
+        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != (model.info.name, model.effort)
 
     @property
     def next_epoch(self) -> NextEpoch | None:
