@@ -19,7 +19,7 @@ from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.option import Argument, Option
 from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.engine.requests.request_history import RequestPair, read_conversations
+from nexus_cli.engine.requests.request_history import RequestPair
 from nexus_cli.ledger import Ledger, RequestRow, pick_request
 from nexus_cli.provider.model_info import load_model_info
 from nexus_cli.provider.prompt_cache import CacheLife
@@ -123,8 +123,7 @@ class MissReport(CacheRow):
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
     """Return a row per request, the main conversation first, and the sums; raise `UsageError` for an
     unknown session."""
-    every = read_conversations(ledger, session, settings)
-    rows = [pair for conversation in every for pair in conversation.requests]
+    rows = [pair for requests in RequestPair.read_session(ledger, session, settings) for pair in requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -136,7 +135,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
     """Explain the miss of request `step` (default: the newest miss or request), or raise `UsageError`."""
-    requests = read_conversations(ledger, session, settings)[0].requests
+    requests = RequestPair.read_session(ledger, session, settings)[0]
     if not requests:
         raise UsageError(f"session {session}", "the session has not sent a request yet", "Send a message first")
     if step is None:

@@ -20,7 +20,6 @@ from nexus_cli.core.redact_secrets import redact
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.event import Event
-    from nexus_cli.session.base_session import Act
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
 
@@ -207,7 +206,7 @@ def usage_error(name: str, arguments: str, why: str, hint: str = "") -> NexusErr
     return UsageError(subject, redact(why), hint or f"/help {name} for details")
 
 
-async def run_act(context: CommandContext, title: str, act: Act) -> None:
+async def run_act(context: CommandContext, title: str, act: Callable[[Session], Awaitable[None]]) -> None:
     """Run an act of the session like a turn, shown as `title`, and print its events."""
 
     async def work() -> None:

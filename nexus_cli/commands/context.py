@@ -224,8 +224,7 @@ def _epoch_cause(context: ContextManager) -> str:
     epoch, model = context.conversation.epoch, context.model
     if epoch.model != model.info.name:
         return "another model"
-    changed = epoch.effort != (model.effort or epoch.effort)
-    return "another effort" if changed else "nexus reloads instructions and tools"
+    return "another effort" if epoch.effort != model.effort else "nexus reloads instructions and tools"
 
 
 def context_summary_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Blocks:

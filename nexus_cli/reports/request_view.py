@@ -18,9 +18,8 @@ from nexus_cli.conversation.tokens.content_kinds import WindowCounts
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import Count, first_words, plural
-from nexus_cli.core.entry import SWITCH, Drop, Epoch, ItemForm, Memo, WindowItem
+from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import Bound
@@ -160,16 +159,9 @@ def recorded_view(
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the factory; not for others)
-    from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415
 
     resumed = look_at(ledger, session, options, settings, holds.recipe, services)
-    resumed.load_cache_history()
-    engine = resumed.engine
-    effort = engine.model.effort or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
-    if (epoch.model, epoch.effort) != (engine.model.info.name, effort):
-        engine.readings.epoch_cause = SWITCH
-        engine.readings.drafted = draft_epoch(resumed, effort)
-    view = live_view(resumed, engine.next_request())
+    view = live_view(resumed, resumed.prepare_next_request())
     bounds = to_json_value(holds.at(view.request.budget).bounds)
     return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
 

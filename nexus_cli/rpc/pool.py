@@ -20,7 +20,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
+from nexus_cli.context.prompt_loader import PromptLoader
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError, UsageError
 from nexus_cli.core.event import Notice, Outcome
@@ -210,7 +210,7 @@ class AgentPool:
         settings = self.shared.config or settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
         if prompt is None and self.shared.prompt_loader is not None:
-            loaded: LoadedPrompt = self.shared.prompt_loader.load(is_repl=False)
+            loaded = self.shared.prompt_loader.load(is_repl=False)
             prompt, lines = loaded.content, loaded.notices
         options = Options(
             folder,

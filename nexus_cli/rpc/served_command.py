@@ -24,7 +24,6 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.reports.last_exchange import describe_opened
-from nexus_cli.session.base_session import BaseSession
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
@@ -190,7 +189,7 @@ async def run_shell_line(context: CommandContext, line: str, *, private: bool = 
         raise UsageError("a ! line", "this session has no tool that runs commands")
     call = ToolCall(f"shell-{secrets.token_hex(6)}", tool.name, {"command": line, "timeout": MOST_SECONDS})
 
-    async def act(session: BaseSession) -> None:
+    async def act(session: Session) -> None:
         dispatcher = session.dispatcher
         if refusal := dispatcher.begin_own_call(session.engine, call, tool):
             raise UsageError("a ! line", refusal.why)

@@ -195,7 +195,7 @@ class BaseSession:
     def load_cache_history(self) -> None:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
         if not self.is_bare:
-            self.engine.load_cache_history(self.ledger, self.record)
+            self.engine.load_cache_history(self.record)
 
 
 Act: TypeAlias = Callable[[BaseSession], Awaitable[None]]

@@ -38,9 +38,9 @@ def drafting(session: BaseSession, notify: TakeText) -> tuple[PromptAssembly, Me
     return prompt.drafting(notify, SectionDrops(log, session.conversation.clock, lambda drop: None)), log
 
 
-def draft_epoch(session: BaseSession, effort: str = "") -> NextEpoch:
+def draft_epoch(session: BaseSession) -> NextEpoch:
     """Draft the next epoch: the first one of a session that has sent nothing, else the one that sends the present
-    window with `effort` or to another model. Blocks."""
+    window with another effort or to another model. Blocks."""
     engine, notices = session.engine, list[str]()
     conversation, (prompt, log) = engine.conversation, drafting(session, notices.append)
 
@@ -48,7 +48,7 @@ def draft_epoch(session: BaseSession, effort: str = "") -> NextEpoch:
         planned = await prompt.draft_epoch(engine.context)
         drops = [replace(drop, text=None) for drop in planned.drops]
         if conversation.is_recorded:
-            epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
+            epoch = conversation.make_epoch(conversation.arranged, SWITCH, planned.frame)
             return NextEpoch(epoch, tuple(drops), tuple(notices))
         sections = await prompt.collector.changed_sections()
         drops += [replace(drop, text=None) for drop in log.drops()]

@@ -23,6 +23,7 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, UsageError
 from nexus_cli.core.event import Notice
@@ -534,7 +535,8 @@ class SessionFactory:
         return dispatcher
 
     def _context(self, model: Model) -> ContextManager:
-        """Make the owner of the conversation, new or as the log has it."""
+        """Make the owner of the conversation, new or as the log has it; without a choice of effort, with that of its
+        epoch."""
         log, cut = self.log, self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         counter = StoredCounter(TiktokenCounter(model.info.encoding), log)
@@ -543,6 +545,8 @@ class SessionFactory:
         if epoch is None:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
+            if not model.effort and self.options.effort != DEFAULT_EFFORT:
+                model = replace(model, effort=epoch.effort)
             context.conversation = Conversation.load(
                 log, self.clock, context.measure, epoch, log.lane_state.cursor, *log.read_window(epoch)
             )

@@ -220,8 +220,7 @@ class Session(BaseSession):
         if not self.is_bare and engine.conversation.is_recorded and engine.begins_epoch:
             from nexus_cli.session.drafting import draft_epoch  # noqa: PLC0415  (few requests begin one)
 
-            effort = engine.model.effort or engine.conversation.epoch.effort
-            engine.readings.drafted = draft_epoch(self, effort)
+            engine.readings.drafted = draft_epoch(self)
         return engine.next_request()
 
     async def warn_of_cold_request(self) -> str:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import RESUME, Trigger
-from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import SWITCH, Kind
 from nexus_cli.core.errors import UsageError
 from nexus_cli.core.event import TurnStart
@@ -152,8 +151,6 @@ async def _resume(session: BaseSession) -> None:
         return
     engine, options, folder = session.engine, session.options, session.opening.last_folder
     conversation = engine.conversation
-    if not engine.model.effort and options.effort != DEFAULT_EFFORT:
-        engine.context.model = replace(engine.model, effort=conversation.epoch.effort)
     engine.prompt.resume(engine.conversation)
     session.load_cache_history()
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):

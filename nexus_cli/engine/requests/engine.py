@@ -53,7 +53,7 @@ from nexus_cli.tools.registry import find_tool
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.core.context_contract import ContextContract
-    from nexus_cli.ledger import LaneLog, Ledger
+    from nexus_cli.ledger import LaneLog
 
 
 class PromptAssembler:
@@ -161,8 +161,7 @@ class Engine:
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
         epoch, model = self.conversation.epoch, self.model
-        settings = model.info.name, model.effort or epoch.effort
-        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != settings
+        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != (model.info.name, model.effort)
 
     @property
     def next_epoch(self) -> NextEpoch | None:
@@ -292,12 +291,12 @@ class Engine:
             counts = self.conversation.counts()
             context.estimate = self.backoff.anchor_on_newest(context.estimate, log, epoch, counts)
 
-    def load_cache_history(self, ledger: Ledger, log: LaneLog) -> None:
+    def load_cache_history(self, log: LaneLog) -> None:
         """Load what a provider may still have in its cache of the requests in `log`, unless that is known. Blocks."""
         if self.conversation.sent.last is None:
             from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
-            self.conversation.sent = load_history(self.context, ledger, log, self.settings)
+            self.conversation.sent = load_history(self.context, log, self.settings)
 
     # -- changes -----------------------------------------------------------------------------------------------
 

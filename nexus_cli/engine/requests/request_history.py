@@ -73,6 +73,22 @@ class RequestPair:
     used: str
     """Time of the last request in the epoch of `before`, in any conversation; "" without `before`."""
 
+    @classmethod
+    def read_session(cls, ledger: Ledger, session: str, settings: Settings) -> list[list[RequestPair]]:
+        """Return the requests of a session by conversation, the main conversation first; each oldest first."""
+        history = read_requests(ledger.log(session))
+        main = [*history.source, *next(iter(history.lanes.values()))]
+        conversations: list[list[RequestPair]] = []
+        for lane, rows in history.lanes.items():
+            conversation = ConversationRequests(settings, ledger.log(session, lane), proven=history.proven)
+            before = None if conversations else _newest(history.source)
+            for row in rows:
+                before = before or (_forked_from(row, main) if conversations else None)
+                conversation.requests.append(cls(conversation, row, before, _last_use(before, row, history.used)))
+                before = row if row.reported_tokens else before
+            conversations.append(conversation.requests)
+        return conversations
+
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """The diagnosis of the request's use of the cache."""
@@ -146,7 +162,6 @@ class RequestPair:
 class ConversationRequests:
     """The requests of one conversation, oldest first, with a cache of their epochs and models."""
 
-    ledger: Ledger
     settings: Settings
     log: LaneLog
     requests: list[RequestPair] = field(default_factory=list)
@@ -194,22 +209,6 @@ class ConversationRequests:
         return Fingerprint.of_hashes(epoch, *self.log.line_hashes(epoch.id, row.manifest.last))
 
 
-def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
-    """Return the main conversation of a session, then its other conversations that sent requests."""
-    history = read_requests(ledger.log(session))
-    main = [*history.source, *next(iter(history.lanes.values()))]
-    conversations: list[ConversationRequests] = []
-    for lane, rows in history.lanes.items():
-        conversation = ConversationRequests(ledger, settings, ledger.log(session, lane), proven=history.proven)
-        before = None if conversations else _newest(history.source)
-        for row in rows:
-            before = before or (_forked_from(row, main) if conversations else None)
-            conversation.requests.append(RequestPair(conversation, row, before, _last_use(before, row, history.used)))
-            before = row if row.reported_tokens else before
-        conversations.append(conversation)
-    return [conversations[0], *(conversation for conversation in conversations[1:] if conversation.requests)]
-
-
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
     """Return the newest request with reported input."""
     return next((row for row in reversed(rows) if row.reported_tokens), None)
@@ -235,7 +234,7 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
 
 
-def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings: Settings) -> SentRequests:
+def load_history(context: ContextManager, log: LaneLog, settings: Settings) -> SentRequests:
     """Load what a conversation has sent: its newest request, and that of each recent epoch, perhaps still cached."""
     history = SentRequests()
     try:
@@ -253,7 +252,6 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
         return history
     last, conversation, info = next(reversed(newest)), context.conversation, context.model.info
     stored = ConversationRequests(
-        ledger,
         settings,
         log,
         _epochs={conversation.epoch.id: conversation.epoch},

@@ -21,7 +21,6 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.last_exchange import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
-from nexus_cli.session.base_session import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
@@ -304,7 +303,7 @@ class LocalSession(TerminalContext):
             self.repl.renderer.show_user_message(reports)
             self.repl.jobs.start("turn", "", self.run(Trigger(reports, source="agent", actor="nexus")))
 
-    async def _act_aside(self, act: Act) -> None:
+    async def _act_aside(self, act: Callable[[Session], Awaitable[None]]) -> None:
         """Run an act of which only failures are shown."""
         async for event in self.session.act(act):
             if isinstance(event, e.Notice | e.AgentEvent):
