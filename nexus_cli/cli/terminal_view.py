@@ -1,4 +1,4 @@
-"""The terminal of a REPL or a space: a screen with an input box, or lines in a pipe or a dumb terminal."""
+"""The terminal of a REPL or a space: a screen with an input box, or lines in a dumb terminal."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ class TerminalView:
         *,
         save: bool = True,
         names: Callable[[], Sequence[str]] | None = None,
-        piped: bool = False,
     ) -> None:
-        """Initialize; see `InputBox` for the arguments. `piped` means that there is no terminal."""
-        self.is_dumb = piped or os.environ.get("TERM", "") in ("", "dumb")
+        """Initialize; see `InputBox` for the arguments."""
+        self.is_dumb = os.environ.get("TERM", "") in ("", "dumb")
         self.theme = choose_theme(settings.ui.theme, Stream(1).colour, screen=not self.is_dumb)
         self.box: InputBox | None = None
         self.view: ReplView
@@ -54,11 +53,6 @@ class TerminalView:
         self._folder, self._settings = folder, settings
         self.draft: Callable[[], str] = str
         """Returns the text in the input box."""
-        if piped:
-            from nexus_cli.ui.screen.pipe_view import PipeView  # noqa: PLC0415  (for a space in a pipe)
-
-            self.view = PipeView()
-            return
         if self.is_dumb:
             from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
 

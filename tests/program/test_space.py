@@ -84,7 +84,7 @@ def test_what_a_run_left_behind_stands_beside_its_message(tmp_path: Path) -> Non
         place.settings(QUICK + PRICED + ME + '[agents.Ana]\nallow = "all"\n[runs]\nallow = "all"\n')
         place.run("space", "create", SPACE, "--agent", "Ana")
         live = place.run("space", "open", SPACE, stdin=b"@Ana test it\n")
-        assert "Ana: 1 command failed (details: nexus runs show run-1)" in live.text, live.text
+        assert live.text.splitlines()[-1].strip() == "[run-1: 1 command failed]", live.text
         mine, hers = place.run("space", "read", SPACE, "--json").result["messages"]
         assert (mine["run"], mine["facts"]) == (None, [])
         assert (hers["text"], hers["run"], hers["facts"]) == ("All tests pass.", "run-1", ["1 command failed"])

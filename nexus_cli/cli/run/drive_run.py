@@ -27,7 +27,7 @@ def drive_run(source: Source, run: Run) -> Report[RunReport]:
 
         return Runner(ledger, person=make_approver(lines.progress.err if lines else Stream(2)), **callbacks)
 
-    _, cut, stopped = drive_runs(ledger, make, run.key, lines)
+    _, cut, stopped = drive_runs(ledger, make, lines, key=run.key)
     now = ledger.runs.get(run.key)
     outcome = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):

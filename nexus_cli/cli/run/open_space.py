@@ -5,34 +5,61 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.serve.serve_once import make_runner, tell_interrupted
+from nexus_cli.cli.print_report import ENDLESS
+from nexus_cli.cli.serve.serve_once import drive_runs, make_runner, tell_interrupted
 from nexus_cli.cli.terminal_view import TerminalView
+from nexus_cli.commands.forms import find_form
+from nexus_cli.commands.space import read_space
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, Entity, Space
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.ui.repl.space_view import LEAVE_SECONDS, SpaceChat
-from nexus_cli.ui.screen.pipe_view import PipeView
+from nexus_cli.spaces.post_message import post_message
+from nexus_cli.ui.input.piped import Reader
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.repl.space_view import LAST, SpaceChat
 
 
 def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
-    """Run the view until the person leaves or stdin ends; return the exit status."""
+    """Run the view until the person leaves; return the exit status. Without a terminal, post stdin instead."""
     try:
+        if not _has_terminal():
+            return _post_stdin(ledger, settings, space, member)
         return run_in_loop(_run(ledger, settings, space, member))
     finally:
         ledger.close()
 
 
+def _has_terminal() -> bool:
+    return os.isatty(0) and os.isatty(1)
+
+
+def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
+    """Post each line of stdin, execute the runs of the space, and print its newest messages; return the exit status."""
+
+    def warn(line: str) -> None:
+        write_stderr_line(f"nexus: {line}")
+
+    for line in Reader(0, "stdin").read().text.splitlines():
+        if line.strip():
+            post_message(ledger, settings, space, member, line, warn)
+    status = drive_runs(ledger, partial(make_runner, ledger, settings, warn), space=space.key)[2]
+    out = Stream(1)
+    width = out.width if os.environ.get("COLUMNS") else ENDLESS
+    out.write(find_form("space_messages")(read_space(ledger, space, member, LAST), width) + "\n")
+    return status
+
+
 async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
-    piped = not (os.isatty(0) and os.isatty(1))
     names: list[SpaceChat] = []
     terminal_view = TerminalView(
-        settings, Path.cwd(), save=False, names=lambda: names[0].member_names() if names else [], piped=piped
+        settings, Path.cwd(), save=False, names=lambda: names[0].member_names() if names else []
     )
     view = terminal_view.view
     warnings = set[str]()
@@ -48,29 +75,21 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
 
     async def answer_agents(stop: asyncio.Event) -> None:
         await runner.serve(stop, space=space.key)
-        if piped:  # answer the last messages before the end
-            await runner.run_due(space=space.key)
 
-    patience = None if piped else LEAVE_SECONDS
-    chat = SpaceChat(ledger, settings, space, member, view, terminal_view.theme, answer_agents, patience)
+    chat = SpaceChat(ledger, settings, space, member, view, terminal_view.theme, answer_agents)
     names.append(chat)
-    if isinstance(view, PipeView):
-        view.settle = chat.settle
-    if not piped and any(entity.kind == AGENT for entity in space.members):
+    if any(entity.kind == AGENT for entity in space.members):
         # This takes seconds of CPU, which would block the screen when the first agent answers.
         DaemonTask(LitellmBackend().prepare, 60.0).start()
     interrupt, work = Interrupt(), asyncio.ensure_future(chat.run())
-    if piped:
-        interrupt.install(work.cancel)
-    else:
-        interrupt.install(chat.request_exit, stop=view.interrupt)
+    interrupt.install(chat.request_exit, stop=view.interrupt)
     try:
         await work
     except asyncio.CancelledError:
         if not interrupt.signal:
             raise
     except (OSError, EOFError, NexusError):
-        if piped or (os.isatty(0) and os.isatty(1)):
+        if _has_terminal():
             raise
         return 128 + signal.SIGHUP  # the window was closed
     finally:

@@ -91,7 +91,7 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None 
             write_stderr_line(f"nexus: {line}")
 
     make = partial(make_runner, ledger, settings, warn)
-    runs, cut, stopped = drive_runs(ledger, make, key, lines)
+    runs, cut, stopped = drive_runs(ledger, make, lines, **({"key": key} if key else {}))
     if key and not (runs or stopped):
         runs = [ledger.runs.get(key)]
     failed = {run.key for run in runs if run.state == FAILED}
@@ -101,17 +101,19 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None 
 
 
 def drive_runs(
-    ledger: Ledger, make: Callable[..., Runner], key: int, lines: TurnLines | None
+    ledger: Ledger, make: Callable[..., Runner], lines: TurnLines | None = None, **filters: int
 ) -> tuple[list[Run], Set[int], int]:
-    """Drive the runs that are due, or the one with this key, until they wait or have ended; `lines` show them. Return
-    them, the keys of those that a limit stopped, and the exit status for the signal that ended this, 0 for none."""
+    """Drive the runs that are due, or those that `filters` allow, until they wait or have ended; `lines` show them.
+
+    Return them, the keys of those that a limit stopped, and the exit status for the signal that ended this, 0 for none.
+    """
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
 
     interrupt, runs, cut = Interrupt(), list[Run](), set[int]()
 
     async def drive() -> None:
         runner = make(show=lambda run, event: lines.feed(event)) if lines else make()
-        work = asyncio.ensure_future(runner.run_due(**({"key": key} if key else {})))
+        work = asyncio.ensure_future(runner.run_due(**filters))
         interrupt.install(work.cancel)
         try:
             async with lines.drawn() if lines else nullcontext():
@@ -125,7 +127,7 @@ def drive_runs(
 
     run_in_loop(drive())
     if interrupt.signal:
-        tell_interrupted(ledger, **({"key": key} if key else {}))
+        tell_interrupted(ledger, **filters)
     return runs, cut, interrupt.status
 
 

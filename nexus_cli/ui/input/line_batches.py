@@ -1,4 +1,4 @@
-"""Read a stream in batches of lines, for `nexus ask --watch` and a space in a pipe: so many, or those before a pause.
+"""Read a stream in batches of lines, for `nexus ask --watch`: so many, or those before a pause.
 
 A thread reads ahead meanwhile, in order and up to 64 MiB; then the writer of the stream has to wait, so that
 nothing is lost.

@@ -59,6 +59,7 @@ AT_ONCE = 500
 WAIT_SECONDS = 2.0
 """Seconds between the thread's checks for the end of the view."""
 LEAVE_SECONDS = 1.0
+"""Seconds that working agents have when the person leaves."""
 POST_SECONDS = 60.0
 """Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
@@ -97,13 +98,11 @@ class SpaceChat(ReplController):
         view: ReplView,
         theme: Theme,
         answer_agents: AnswerAgents,
-        patience: float | None,
     ) -> None:
-        """`patience` is the time in seconds that working agents have when the person leaves; None: no limit."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member
         self.view, self.theme = view, theme
-        self._answer_agents, self._patience = answer_agents, patience
+        self._answer_agents = answer_agents
         self._last = 0
         """Key of the newest message shown."""
         self._day = ""
@@ -300,11 +299,6 @@ class SpaceChat(ReplController):
         self._posts.discard(task)
         self.view.invalidate()
 
-    async def settle(self) -> None:
-        """Wait until all typed messages are posted."""
-        while self._posts:
-            await asyncio.wait(set(self._posts))
-
     # Other members
 
     async def run(self) -> None:
@@ -314,11 +308,12 @@ class SpaceChat(ReplController):
         threading.Thread(target=self._watch, name="nexus-space", daemon=True).start()
         self._jobs.start_background(self._follow())
         answering = self._jobs.start_background(self._answer())
-        patience: float | None = 0.0
+        patience = 0.0
         try:
             await self.view.run(self)
-            await self.settle()
-            patience = self._patience
+            while self._posts:
+                await asyncio.wait(set(self._posts))
+            patience = LEAVE_SECONDS
         finally:
             self._stop.set()
             await asyncio.wait([answering], timeout=patience)

@@ -88,7 +88,7 @@ class ReplController(Protocol):
 class ReplView(Protocol):
     """A view of the REPL. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread.
 
-    A view that extends this class asks nobody, draws nothing and notifies nobody unless it defines how.
+    A view that extends this class notifies nobody unless it defines how.
     """
 
     @property
@@ -108,11 +108,9 @@ class ReplView(Protocol):
 
     def invalidate(self) -> None:
         """Repaint within 1/15 s because the content of `ReplController` has changed."""
-        return None
 
     def fill(self, text: str) -> None:
         """Replace the text of the input box by `text`; a view without a box keeps it for the next Enter."""
-        return None
 
     async def question(self, question: AskedQuestion) -> str | None:
         """Show a question and read one line; None at the end of input and for Esc.
@@ -122,14 +120,12 @@ class ReplView(Protocol):
 
         Text typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
-        return None
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable.
 
         With `search`, these are only the first choices.
         """
-        return None
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Suspend the view while `work` has the terminal (an editor, a pager). `leave` cancels it."""
