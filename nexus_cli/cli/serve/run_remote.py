@@ -75,6 +75,7 @@ async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
         approver, raw = terminal_view.make_approver(), QuietStream(1).write
         backend = RemoteAgent(client, agent, status, url, folder, approver, raw)
         repl, interrupt = terminal_view.make_repl(backend), Interrupt()
+        terminal_view.remember(first)
         interrupt.install(repl.request_exit, stop=terminal_view.view.interrupt)
         try:
             if not shared.quiet:
