@@ -131,6 +131,11 @@ class TerminalView:
             repl.offer_commands = partial(self.box.offer_again, "command")
             self.box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
 
+    def remember(self, prompt: str) -> None:
+        """Add a prompt that was given as an argument to the history."""
+        if self.box is not None:
+            self.box.remember(prompt)
+
     def close(self) -> None:
         """Close the input box."""
         if self.box is not None:

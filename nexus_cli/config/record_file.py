@@ -39,7 +39,7 @@ class RecordFile:
         """Return the entries by name; {} (nothing is accepted) if the file is missing or invalid."""
         try:
             return self._load()
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError):
             return {}
 
     def describe_problem(self, effect: str) -> str:
@@ -48,13 +48,18 @@ class RecordFile:
             self._load()
         except (FileNotFoundError, NotADirectoryError):
             return ""
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not a record of nexus"
             return f"{with_tilde(self.path)} cannot be read: {why}; {effect}"
         return ""
 
     def _load(self) -> JsonDict:
-        return dict(parse_nested(json.loads, read_beginning(self.path).decode())[self.key])
+        """Return the entries; raise `OSError`, or `ValueError` for a file that is no record."""
+        data = read_beginning(self.path)
+        document = parse_nested(json.loads, data.decode(json.detect_encoding(data)))
+        if not (isinstance(document, dict) and isinstance(entries := document.get(self.key), dict)):
+            raise ValueError
+        return entries
 
     def read_items(self) -> dict[str, JsonDict]:
         """Return the entries that are objects."""

@@ -213,6 +213,15 @@ def test_a_record_that_is_no_record_trusts_nothing_and_is_made_anew(project: Pat
     assert json.loads(record.read_text())["version"] == 2
 
 
+def test_a_record_with_a_byte_order_mark_or_in_utf_16_is_read(project: Path) -> None:
+    trust(project)
+    record = places().data / "trust.json"
+    text = record.read_text()
+    for encoding in ("utf-8-sig", "utf-16"):
+        record.write_bytes(text.encode(encoding))
+        assert trust_state(project) == "trusted"
+
+
 def _link_out(project: Path) -> None:
     (project.parent / "outside.toml").write_text('allow = "all"\n')
     (project / ".nexus" / "recipes" / "out.toml").symlink_to(project.parent / "outside.toml")

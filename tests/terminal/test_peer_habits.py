@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from terminal.repl import Opens, Repl
 from terminal.stories import SHOP, call
-from terminal.terminal import ENTER, ESCAPE, ctrl
+from terminal.terminal import ENTER, ESCAPE, UP, ctrl
 
 SHIFT_TAB = "\x1b[Z"
 FILES = {"shop.py": SHOP}
@@ -99,6 +99,8 @@ def test_a_prompt_in_place_of_a_command_starts_a_session_with_it(repl: Opens) ->
     made.wait_for("That is a shop.")
     made.idle()
     assert SHOP in sent(made)
+    habit(made, UP, "> what is @shop.py")
+    made.send(ctrl("c"))
     made.send("/exit" + ENTER)
     assert made.status() == 0
     again = repl(at=made.place, arguments=("-c", "and what does it sell?"))

@@ -111,6 +111,18 @@ def test_files_and_images_of_this_machine_go_along(served: Any, repl: Opens) -> 
     assert "what else is there?" in str(here.server.requests[-1].body["messages"][-1])
 
 
+@pytest.mark.matrix
+def test_an_agent_has_to_be_named_and_the_way_back_names_the_token_file(served: Any, repl: Opens, opened: Any) -> None:
+    here, url = served(["the first answer"])
+    (here.folder / "a token").write_text(next((here.nexus_home / "data/serve").glob("*.token")).read_text())
+    made = repl(at=here, arguments=("--connect", url, "--token-file", "a token"), columns=160)
+    made.say("hello there")
+    made.send("/exit\r")
+    made.wait_for(f"nexus --connect {url} --token-file 'a token' -r {agent_of(made)}")
+    unnamed: Repl = opened(Repl(here, "--connect", url, "-r", columns=160))
+    unnamed.wait_for(f"--connect requires the id of an agent or session. Agents: {agent_of(made)}.")
+
+
 def test_another_terminal_sees_a_turn_that_runs_and_leaving_does_not_stop_it(served: Any, repl: Opens) -> None:
     here, url = served([], "--allow", "all")
     here.server.load([slow_command(here.folder), "it woke"])

@@ -152,6 +152,7 @@ class _ReplRun:
         backend.leaves_unchosen = "/resume" in self._first
         self._backend = backend
         repl = view.make_repl(backend, folder)
+        view.remember(self._first[-1])
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:

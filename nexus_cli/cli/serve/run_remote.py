@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli import __version__
-from nexus_cli.cli.command_options import SharedOptions
+from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.client import CallError, Client
@@ -53,7 +54,8 @@ def run_remote(url: str, token_file: str, shared: SharedOptions, first: str) -> 
         error.hint += other_way
         raise
     try:
-        return run_in_loop(_run(url, token, shared, first))
+        reconnect = shlex.join(["nexus", "--connect", url, *(["--token-file", token_file] if token_file else [])])
+        return run_in_loop(_run(url, token, reconnect, shared, first))
     except CallError as error:
         raise UsageError(url, str(error), "See `nexus serve --help`") from error
     except ConnectionError as error:
@@ -64,8 +66,8 @@ def run_remote(url: str, token_file: str, shared: SharedOptions, first: str) -> 
         return 128 + signal.SIGHUP  # the window was closed
 
 
-async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
-    """Run until the person leaves; return the exit status."""
+async def _run(url: str, token: str, reconnect: str, shared: SharedOptions, first: str) -> int:
+    """Run until the person leaves; return the exit status. `reconnect` is the command to connect again."""
     folder = Path.cwd()
     IS_CLIENT.set(True)
     async with Client(url, token) as client:
@@ -73,8 +75,9 @@ async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
         status = await client.get_status(agent)
         terminal_view = TerminalView(settings_in(folder), folder, lambda: backend.commands)
         approver, raw = terminal_view.make_approver(), QuietStream(1).write
-        backend = RemoteAgent(client, agent, status, url, folder, approver, raw)
+        backend = RemoteAgent(client, agent, status, url, reconnect, folder, approver, raw)
         repl, interrupt = terminal_view.make_repl(backend), Interrupt()
+        terminal_view.remember(first)
         interrupt.install(repl.request_exit, stop=terminal_view.view.interrupt)
         try:
             if not shared.quiet:
@@ -94,7 +97,7 @@ async def _run(url: str, token: str, shared: SharedOptions, first: str) -> int:
             terminal_view.close()
         if not backend.status_code and await _keep_if_used(client, agent, is_new=not shared.resume):
             write_stderr_line("The agent keeps running. Without a client it refuses calls that need approval.")
-            write_stderr_line(f"Reconnect with: nexus --connect {url} -r {agent}")
+            write_stderr_line(f"Reconnect with: {reconnect} -r {agent}")
             write_stderr_line(
                 f"Or on the server's machine, after the server has stopped: nexus --resume {backend.status.session}"
             )
@@ -107,6 +110,10 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     resumed_name = shared.resume
     own = [option for option in shared.given_flags if option in OF_NEW]
     agents = [row["agent_id"] for row in await client.list_agents()] if resumed_name else []
+    named_agents = f"Agents: {', '.join(agents) or 'none'}"
+    if resumed_name == PICK:
+        hint = f"{named_agents}. /resume lists sessions after `nexus --connect URL`"
+        raise UsageError("--resume", "--connect requires the id of an agent or session", hint)
     if resumed_name in agents and own:
         raise UsageError(f"{own[0]} and --resume {resumed_name}", "this agent is open", f"Omit {own[0]}")
     if resumed_name in agents:
@@ -127,7 +134,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
         if error.code == IN_USE and own:
             refusal.hint = f"Omit {own[0]} to join the agent"
         elif refusal.kind == "usage":
-            refusal.hint = ". ".join(filter(None, (refusal.hint, f"Agents: {', '.join(agents) or 'none'}")))
+            refusal.hint = ". ".join(filter(None, (refusal.hint, named_agents)))
         raise refusal from error
     return agent["agent_id"]
 

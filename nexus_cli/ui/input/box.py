@@ -232,11 +232,14 @@ class InputBox:
         pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(expanded)))
         labelled, files = self._pastes.label_pastes(text), self._pastes.list_files(text)
         typed = TypedMessage(replace_surrogates(expanded), replace_surrogates(labelled), pasted, files)
-        remembered = _WITH_KEY.sub(r"\1", self._pastes.for_history(text))
+        self.remember(text)
         self.buffer.reset()
-        self._history.append_string(remembered)
         self._insert()
         return typed
+
+    def remember(self, text: str) -> None:
+        """Add `text` to the history, without a key that it stores."""
+        self._history.append_string(_WITH_KEY.sub(r"\1", self._pastes.for_history(text)))
 
     def fill(self, text: str) -> None:
         """Replace the text of the box by `text`, which is folded if long; undo restores the former one.
@@ -245,7 +248,7 @@ class InputBox:
         """
         text = normalize_newlines(text)
         if not text:
-            self._history.append_string(self._pastes.for_history(self.buffer.text))
+            self.remember(self.buffer.text)
             # The history starts again from its end.
             self.buffer.reset(self.buffer.document)
             self._insert()

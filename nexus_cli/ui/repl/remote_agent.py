@@ -66,14 +66,16 @@ class RemoteAgent(TerminalContext, AgentConnection):
         agent_id: str,
         status: JsonObject,
         url: str,
+        reconnect: str,
         folder: Path,
         approver: PersonApprover,
         raw: TakeText,
     ) -> None:
-        """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `raw` as in `TerminalContext`."""
+        """`status` is what `get_status` returns; `reconnect` the command to connect again; `folder` of this machine has
+        the files that a message mentions; `raw` as in `TerminalContext`."""
         super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
+        self._reconnect = reconnect
         self._is_older = False
         """True for a server before 0.3: it knows neither the session of a message nor a stream of all events."""
         self._status = self._read_status(status)
@@ -470,7 +472,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 if is_restarted:
                     is_kept = self._in_turn or self.status.keeps_attached  # a session without messages is gone
                     resumes = f" -r {session}" if is_kept else ""
-                    way, lost = f"Reconnect with: nexus --connect {self._url}{resumes}", "not sent"
+                    way, lost = f"Reconnect with: {self._reconnect}{resumes}", "not sent"
                 self.repl.renderer.close_text()
                 error_text = f"nexus: disconnected from {self.agent_id} at {self._url}: {why}"
                 self.repl.show_note(f"{error_text}. {way}", "error")

@@ -544,6 +544,9 @@ def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str)
         stage.box.buffer.insert_text(line)
         stage.box.take()
         await stage.keys(UP, line.split()[0])
+        stage.box.buffer.insert_text(line[len(line.split()[0]) :])
+        stage.box.fill("")
+        await stage.keys(UP, line.split()[0])
 
     play(run, folder)
 

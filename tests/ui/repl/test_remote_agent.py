@@ -59,7 +59,8 @@ def play(
                 await served.client.send("a", meanwhile)
             theme = choose_theme("dark", False)
             approver = PersonApprover(view, lambda question, number: "")
-            agent = RemoteAgent(served.client, "a", status, served.url, folder, approver, lambda raw: None)
+            way = f"nexus --connect {served.url} --token-file t"
+            agent = RemoteAgent(served.client, "a", status, served.url, way, folder, approver, lambda raw: None)
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
             repl.draft = lambda: view.box
             agent.connect(repl)
@@ -262,7 +263,7 @@ def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, beg
             await repl.backend.read_events()
         said = " ".join(view.text.split())
         resumes = f" -r {repl.backend.status.session}" if begun else ""  # a session without messages is not kept
-        assert f"restarted. Reconnect with: nexus --connect {repl.backend._url}{resumes}" in said
+        assert f"restarted. Reconnect with: nexus --connect {repl.backend._url} --token-file t{resumes}" in said
         assert ("-r" in said) is begun
         assert repl.backend.status_code == 1
 
