@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypedDict
 from nexus_cli.config.foreign_items import HOOKS, split_commands
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
+from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
@@ -224,6 +226,8 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, project_settings: Pro
     met = apply_project(loaded, project_settings, "").values.get(key)
     if met == mine:
         effect = "no change" if mine == value else f"no effect (your setting is {_show(mine)})"
+    elif SETTINGS[key].in_projects.startswith("adds"):
+        effect = "in addition to yours" if mine else "added"
     else:
         effect = f"instead of {_show(mine)}" if mine is not None else "no limit before"
     return {"key": key, "value": value, "effect": effect}
@@ -232,6 +236,12 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, project_settings: Pro
 def _show(value: Any) -> str:
     """Return a value as config.toml has it, a text without its quotes."""
     return value if isinstance(value, str) else toml_literal(value)
+
+
+def _show_check(line: str) -> str:
+    """Return a check, which a setting holds as JSON, with its command and its files."""
+    check = json.loads(line)
+    return f"`{one_line(check['command'])}` ({one_line(check['glob'])})"
 
 
 def _unreadable_rules(project_settings: ProjectSettings) -> Iterator[str]:
@@ -249,7 +259,9 @@ def trust_text(value: JsonObject) -> Blocks:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     yield Paragraph(value["project"], "  ")
     for setting in (row for row in value["settings"] if not row["key"].startswith("rules.")):  # they are items
-        yield Paragraph(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", " " * 6, "  ")
+        values = setting["value"]
+        rows = map(_show_check, values) if setting["key"] == "check" and values else [f"= {_show(values)}"]
+        yield from paragraphs([f"{setting['key']} {row}: {setting['effect']}" for row in rows], " " * 6, "  ")
     lines = [f"{name}: ignored, because a project cannot set it" for name in value["refused"]]
     lines += [*_group_files(value["files"]), *(f"Not in effect: {problem}" for problem in value["problems"])]
     yield from paragraphs(lines, " " * 6, "  ")

@@ -510,7 +510,7 @@ class Session(BaseSession):
         if self.workers is not None:
             await self.workers.aclose()
         if self.jobs is not None:
-            await self.jobs.end_all()
+            await self.jobs.aclose()
         self.dispatcher.permission.close()
         if servers := self.services.get_existing(ServerTools):
             await servers.aclose()

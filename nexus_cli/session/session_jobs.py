@@ -454,6 +454,13 @@ class SessionJobs(Jobs):
         await asyncio.gather(*self._looks)
         return [f"job {job.id} ended with the session: {job.name}" for job in still]
 
+    async def aclose(self) -> None:
+        """Stop all jobs, and keep the reports that wait for a request: the next opening of the session sends them."""
+        await self.end_all()
+        for job in self._jobs.values():
+            if job.notice in self._engine.readings.notices:
+                self._record(job)
+
     # Across processes
 
     def _record(self, job: BackgroundJob) -> None:
@@ -465,17 +472,22 @@ class SessionJobs(Jobs):
             "state": job.state,
         }
         value |= {"status": job.status, "seconds": round(job.seconds, 1)}
+        if job.notice in self._engine.readings.notices:
+            value["untold"] = job.notice
         try:
             self._engine.conversation.memo(JOB, value)
         except NexusError as error:  # the session was deleted meanwhile
             self._engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
-        """Load the jobs of earlier processes, and report those that ended with them."""
+        """Load the jobs of earlier processes; report those that ended with them, and ends that are not reported yet."""
         conversation = self._engine.conversation
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
         for job_id, value in _newest_records(conversation).items():
-            if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
+            if untold := value.get("untold"):
+                conversation.memo(JOB, {key: text for key, text in value.items() if key != "untold"})
+                self._engine.tell_model(untold)
+            elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"

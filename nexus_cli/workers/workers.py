@@ -126,8 +126,9 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
         return ToolResult(error=decision.why)
     if not decision.is_granted:
         return None
-    read = partial(tool.run, checked.arguments, dispatcher.make_context(decision))
-    return await (dispatcher.hooks.run_call(checked, read) if dispatcher.hooks else read())
+    context = dispatcher.make_context(decision)
+    read = partial(tool.run, checked.arguments, context)
+    return await (dispatcher.hooks.run_call(checked, context, read) if dispatcher.hooks else read())
 
 
 MOST_DEPTH = 2

@@ -177,6 +177,15 @@ def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
     assert shown == {"compact.prune": b"false\n", "limits.max_steps": b"7\n", "compact.at": b"0.85\n"}
 
 
+def test_what_a_project_adds_to_lists_is_not_told_to_replace_them(nexus: Run, project: Path) -> None:
+    nexus("config", "set", "rules.deny", '["bash(npm install *)"]')
+    config = project / ".nexus" / "config.toml"
+    config.write_text('[rules]\ndeny = ["bash(git push *)"]\n[[check]]\nglob = "*.py"\ncommand = "lint {files}"\n')
+    effects = {row["key"]: row["effect"] for row in json.loads(nexus("trust", "--json").stdout)["settings"]}
+    assert effects == {"rules.deny": "in addition to yours", "check": "added"}
+    assert "  check `lint {files}` (*.py): added\n" in nexus("trust").stdout.decode()
+
+
 def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: Path) -> None:
     done = nexus("trust")
     assert done.returncode == 0 and b"no configuration to trust" in done.stdout

@@ -220,6 +220,23 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
 
 
 @pytest.mark.matrix
+def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_resumed(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("sleep 0.8; echo broken; exit 3"), "started") as (session, _):
+            await turn(session, "serve")
+            while session.jobs is None or session.jobs.running():  # noqa: ASYNC110  (less than a second)
+                await asyncio.sleep(0.01)
+            name = session.id
+        for _ in range(2):
+            async with opened(tmp_path, again=name) as (session, provider):
+                await turn(session, "go on")
+                await turn(session, "go on")
+            assert str(provider.seen[-1]).count("exit status 3; last lines: broken") == 1  # then from the history
+
+    live(work())
+
+
+@pytest.mark.matrix
 def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
     async def work() -> None:
         jobs = [

@@ -302,7 +302,7 @@ class Dispatcher(CallDecider):
         checked, context = decision.checked, self.make_context(decision)
         self.started_here[call.id] = time.monotonic()
         run = partial(tool.run, checked.arguments, context)
-        work = partial(self.hooks.run_call, checked, run) if self.hooks else run
+        work = partial(self.hooks.run_call, checked, context, run) if self.hooks else run
         try:
             editor = self.services.find(EditorTexts)
             unsaved = await self._save_texts(editor, checked) if editor else ""

@@ -31,7 +31,8 @@ from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
-from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.engine.calls.hooked_files import describe_change, find_changes, read_seen_files
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import Skill
 from nexus_cli.hooks.claude_lines import claude_lines
@@ -341,13 +342,18 @@ class SessionHooks:
         is_askable = decision.asks and decision.kind not in NEVER_LIFTED and not decision.rule
         return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else decision
 
-    async def run_call(self, checked: CheckedCall, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        """Run a call by `work`, and the hooks after it if it ran."""
+    async def run_call(
+        self, checked: CheckedCall, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Run a call by `work`, and the hooks after it if it ran. Its result gets what they say, and what they change
+        in the files of an edit."""
         hooked = HookedCall(checked.call.id, checked.tool, checked.arguments, checked.targets)
         result = await hooked.run(work)
         if not result.ran or result.stopped or result.waits is not None:
             return result
         self._ran[checked.call.id] = hooked
+        is_edit = bool(result.changed) and checked.tool.effect is Effect.EDIT
+        before = await asyncio.to_thread(read_seen_files, context) if is_edit else {}
         runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
             runs += await self._fire_call(FAILED_EVENT, hooked)
@@ -356,6 +362,9 @@ class SessionHooks:
                 self._add_words(checked.call, run, run.reason)
                 self._quote(run, run.reason, MOST_REASON)
             self._add_words(checked.call, run, run.answer.context)
+        for path, after in (await asyncio.to_thread(find_changes, before)).items() if before and runs else ():
+            line = describe_change(path, before[path], after, context)
+            self._added.setdefault(checked.call.id, []).append(line)
         return result
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:

@@ -18,6 +18,8 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import SeenFileStore
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control
@@ -25,6 +27,7 @@ from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.hooks.run_hook import HookAnswer, HookRun
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.tools.files import sha256_hex
 from nexus_cli.tools.registry import discover_tools
 
 
@@ -35,6 +38,22 @@ def make_hooks(
     context, permission = ContextManager(), CallPermission(folder, folder)
     context.add_assistant_message("Done.")
     return SessionHooks(tables, permission, folder, "s", lambda: "ask", context, control or Control(), is_worker)
+
+
+def make_context(folder: Path, seen: SeenFiles | None = None, *names: str) -> ToolContext:
+    """The context of a call that edits the files `names` of the folder."""
+    targets = {name: folder / name for name in names}
+    return ToolContext(folder, folder, 1000, "c1", lambda text: None, {SeenFileStore: seen}, targets=targets)
+
+
+class SeenFiles(dict[str, str]):
+    """`SeenFileStore` in memory."""
+
+    def digest(self, path: str) -> str | None:
+        return self.get(path)
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        self[path] = digest
 
 
 def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
@@ -78,12 +97,37 @@ def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path
 
     async def run() -> Event | None:
         control.events = asyncio.Queue()
-        result = hooks.add_words(checked.call, await hooks.run_call(checked, work))
+        result = hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path), work))
         assert "a.py:1: never closed]" in result.text
         return control.events.get_nowait()
 
     told = asyncio.run(run())
     assert isinstance(told, Notice) and told.text.startswith("hook echo") and "a.py:1: never closed" in told.text
+
+
+def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp_path: Path) -> None:
+    """The next edit failed otherwise: it quoted the text as the model had written it."""
+    hooks = make_hooks(tmp_path, (HookTable("PostToolUse", "sed -i s/x/yy/ a.py b.py c.py"),))
+    checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
+    written = {"a.py": "1\n\nx = 1\n", "b.py": "x" + "\nx" * 1000, "c.py": "1\n", "stale.py": "x\n"}
+    seen = SeenFiles()
+
+    async def work() -> ToolResult:
+        for name, text in written.items():
+            (tmp_path / name).write_text(text)
+            seen.note(str(tmp_path / name), "" if name == "stale.py" else sha256_hex(text.encode()), "created")
+        return ToolResult("created", changed=tuple(written))
+
+    async def run() -> ToolResult:
+        return hooks.add_words(checked.call, await hooks.run_call(checked, context, work))
+
+    context = make_context(tmp_path, seen, *written)
+    assert asyncio.run(run()).text == (
+        "created\n[hooks changed a.py after this call]\n@@ -1,3 +1,3 @@\n 1\n \n-x = 1\n+yy = 1\n"
+        "[hooks changed b.py after this call: read it before you edit it again]"
+    )
+    is_known = [seen[str(tmp_path / name)] == sha256_hex((tmp_path / name).read_bytes()) for name in written]
+    assert is_known == [True, False, True, False]
 
 
 def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers: bool = False) -> list[tuple[str, str]]:
