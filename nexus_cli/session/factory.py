@@ -329,12 +329,6 @@ def _kept_folders(log: SessionLog) -> list[str]:
     return [str(folder) for folder in memos[-1].value["folders"]] if memos else []
 
 
-def _last_folder(log: SessionLog, first: str) -> str:
-    """Return the folder in which a session that began in `first` worked last."""
-    memos = log.memos(WORK_FOLDER)
-    return str(memos[-1].value["folder"]) if memos else first
-
-
 def _with_folders(options: Options, kept_folders: list[str], notices: list[str]) -> Options:
     """Return `options` with the folders that a session kept; add a notice for each that is gone."""
     from nexus_cli.config.added_folders import merge_folders  # noqa: PLC0415  (few sessions have any)
@@ -354,12 +348,6 @@ async def _before_summary(
         await dispatcher.hooks.before_compaction(cause == "command", instructions)
     if extracts:
         await extract_facts(dispatcher, engine)
-
-
-def _running_jobs(services: SessionServices) -> Mapping[str, str]:
-    """Return the background commands that run, by id, without making the service."""
-    jobs = services.get_existing(Jobs)
-    return jobs.names() if jobs else {}
 
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
@@ -434,7 +422,7 @@ class SessionFactory:
             SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
-            jobs=partial(_running_jobs, services),
+            jobs=lambda: jobs.names() if (jobs := services.get_existing(Jobs)) else {},
             away=lambda: away,
         )
         extracts = self.settings.compact.extract and facts.saves
@@ -461,7 +449,7 @@ class SessionFactory:
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)
-        folder = _last_folder(log, self.session_info.folder)
+        folder = str(context.conversation.newest_memo(WORK_FOLDER).get("folder", self.session_info.folder))
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:

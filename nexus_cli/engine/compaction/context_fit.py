@@ -16,7 +16,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import plural
-from nexus_cli.core.entry import Epoch, ItemForm, sum_tokens
+from nexus_cli.core.entry import ItemForm, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
@@ -51,9 +51,10 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
     only if there may be enough. `next_drop` returns the ids of its drops; without it they have a stand-in. Nothing else
     changes."""
+    if not (engine.conversation.is_recorded and engine.settings.compact.prune and engine.can_recall):
+        return None
     warm = engine.is_warm
-    prunes = engine.settings.compact.prune and engine.can_recall
-    if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
+    if (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     results = (
@@ -196,7 +197,8 @@ async def replan_sections(engine: Engine) -> bool:
     conversation = engine.conversation
     epoch, fixed = conversation.epoch, conversation.epoch.header_tokens
     hopeless = fixed > engine.context.countable(engine.context.room)
-    outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
+    sections = sum(int(row["tokens"]) + JOINT for row in epoch.section_rows if row.get("form") != "dropped")
+    outgrown = sections > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False
     planned = await engine.prompt.draft_epoch(engine.context)
@@ -208,11 +210,6 @@ async def replan_sections(engine: Engine) -> bool:
     engine.begin_epoch(engine.draft_replanned(planned, engine.readings.epoch_cause or WINDOW))
     engine.readings.epoch_cause = ""
     return True
-
-
-def _section_tokens(epoch: Epoch) -> int:
-    """Sum the tokens of the sections in the system text, with their separators."""
-    return sum(int(row["tokens"]) + JOINT for row in epoch.section_rows if row.get("form") != "dropped")
 
 
 def _is_replanned(context: ContextManager) -> bool:
