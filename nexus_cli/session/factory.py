@@ -186,7 +186,8 @@ def _open(
     """Open a new session, or the session `resumed`, which is locked."""
     control = Control()
     log = open_log(ledger, resumed, options, settings, control, notices, is_new=False) if resumed else None
-    kept_folders = _kept_folders(log) if log else []
+    added = log.memos(ADDED_FOLDERS) if log else ()
+    kept_folders = [str(folder) for folder in added[-1].value["folders"]] if added else []
     if kept_folders:
         options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
@@ -321,12 +322,6 @@ def _load_first_info(
     limits, _ = compose_limits(limit_layers(settings, recipe, options))
     waits = limits.max_cost is not None or options.contract is not None
     return load_model_info(name, settings, log, waits=waits, saves=options.save, tell=notices.append)
-
-
-def _kept_folders(log: SessionLog) -> list[str]:
-    """Return the folders that were added to a resumed session."""
-    memos = log.memos(ADDED_FOLDERS)
-    return [str(folder) for folder in memos[-1].value["folders"]] if memos else []
 
 
 def _with_folders(options: Options, kept_folders: list[str], notices: list[str]) -> Options:
