@@ -139,27 +139,18 @@ class PromptLoader:
 
     def load_personal(self) -> FirstPrompt:
         """Read the personal prompt."""
-        return first_prompt(personal_sources(self._skips) if self._personal is None else self._personal)
+        if self._personal is not None:
+            return first_prompt(self._personal)
+        folders = places().config, defaults_dir()
+        return first_prompt([FilePromptSource(folder / "NEXUS.md", skips=self._skips) for folder in folders])
 
     def load_project(self) -> FirstPrompt:
-        """Read the project prompt."""
-        if self._project is not None:
-            return first_prompt([self._project])
-        return first_prompt(project_sources(self._folder, self._gate, skips=self._skips))
-
-
-def personal_sources(skips: bool) -> list[FilePromptSource]:
-    """Return the person's own file, then the one that comes with the package."""
-    return [FilePromptSource(folder / "NEXUS.md", skips=skips) for folder in (places().config, defaults_dir())]
-
-
-def project_sources(folder: Path | None, gate: UnaskedFiles | None, *, skips: bool) -> list[FilePromptSource]:
-    """Return the instruction files of one folder, in the order of lookup; by default through the gate of its
-    project."""
-    if folder is None:
-        return []
-    gate = gate or UnaskedFiles(project_root(folder))
-    return [FilePromptSource(folder / name, gate, skips=skips) for name in INSTRUCTION_FILES]
+        """Read the project prompt, by default through the gate of its project."""
+        folder, gate = self._folder, self._gate
+        if self._project is not None or folder is None:
+            return first_prompt([self._project] if self._project else ())
+        gate = gate or UnaskedFiles(project_root(folder))
+        return first_prompt([FilePromptSource(folder / name, gate, skips=self._skips) for name in INSTRUCTION_FILES])
 
 
 def foreign_sources(folder: Path, gate: UnaskedFiles) -> list[FilePromptSource]:

@@ -358,7 +358,11 @@ class Conversation:
             self._wire, lines, _ = self._render(self.items[:size])
             # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
             head_lines = tuple(lines)
-            changed_head = tuple(self._changed_head_lines(lines))
+            changed_head = tuple(
+                FixedValues(item.entry, item.preamble, item.tokens, line)
+                for item, line in zip(arrange(self.epoch.head), lines, strict=True)
+                if item.entry in self._changed_preambles and item.shows_entry
+            )
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = arrange(self.items[size:])
         fixed = tuple(
@@ -370,11 +374,6 @@ class Conversation:
         self.version = next(VERSIONS)
         self._head_open, self._changed_preambles = False, set()
         return FrozenRequest(self._wire, fixed, head_lines, previous, changed_head)
-
-    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
-        for item, line in zip(arrange(self.epoch.head), lines, strict=True):
-            if item.entry in self._changed_preambles and item.shows_entry:
-                yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
     def renders_as_sent(self) -> bool:
         """True if the sent items of a restored conversation render to the lines that were sent."""

@@ -111,7 +111,9 @@ class SectionCollector:
         )
 
     def set_budget(self, budget: TokenBudget) -> None:
-        """Use this budget for later plans."""
+        """Use this budget for later plans, unless the window is that of the present one."""
+        if budget.window == self.view.window:
+            return
         self.view = View.of(self.view.model, self.view.recipe, budget, self.view.count)
         self.budget = section_budget(budget.available, self.recipe.section_budget)
 

@@ -186,7 +186,8 @@ def _open(
     """Open a new session, or the session `resumed`, which is locked."""
     control = Control()
     log = open_log(ledger, resumed, options, settings, control, notices, is_new=False) if resumed else None
-    kept_folders = _kept_folders(log) if log else []
+    added = log.memos(ADDED_FOLDERS) if log else ()
+    kept_folders = [str(folder) for folder in added[-1].value["folders"]] if added else []
     if kept_folders:
         options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
@@ -323,18 +324,6 @@ def _load_first_info(
     return load_model_info(name, settings, log, waits=waits, saves=options.save, tell=notices.append)
 
 
-def _kept_folders(log: SessionLog) -> list[str]:
-    """Return the folders that were added to a resumed session."""
-    memos = log.memos(ADDED_FOLDERS)
-    return [str(folder) for folder in memos[-1].value["folders"]] if memos else []
-
-
-def _last_folder(log: SessionLog, first: str) -> str:
-    """Return the folder in which a session that began in `first` worked last."""
-    memos = log.memos(WORK_FOLDER)
-    return str(memos[-1].value["folder"]) if memos else first
-
-
 def _with_folders(options: Options, kept_folders: list[str], notices: list[str]) -> Options:
     """Return `options` with the folders that a session kept; add a notice for each that is gone."""
     from nexus_cli.config.added_folders import merge_folders  # noqa: PLC0415  (few sessions have any)
@@ -354,12 +343,6 @@ async def _before_summary(
         await dispatcher.hooks.before_compaction(cause == "command", instructions)
     if extracts:
         await extract_facts(dispatcher, engine)
-
-
-def _running_jobs(services: SessionServices) -> Mapping[str, str]:
-    """Return the background commands that run, by id, without making the service."""
-    jobs = services.get_existing(Jobs)
-    return jobs.names() if jobs else {}
 
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
@@ -434,7 +417,7 @@ class SessionFactory:
             SessionSources(context, log.seen_files, notices, options.front, run_facts, options.cwd, log.noted),
             started=datetime.fromisoformat(root.created).astimezone(),
             tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
-            jobs=partial(_running_jobs, services),
+            jobs=lambda: jobs.names() if (jobs := services.get_existing(Jobs)) else {},
             away=lambda: away,
         )
         extracts = self.settings.compact.extract and facts.saves
@@ -461,7 +444,7 @@ class SessionFactory:
         if self.resumed:
             with suppress(NexusError):  # its record may be damaged
                 engine.load_anchor(log)
-        folder = _last_folder(log, self.session_info.folder)
+        folder = str(context.conversation.newest_memo(WORK_FOLDER).get("folder", self.session_info.folder))
         return Opening(engine, dispatcher, self.ledger, log, options, folder, self.notices)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:

@@ -231,7 +231,9 @@ class SessionSources:
         newest = self._newest_trigger()
         if self.run_facts or (newest is not None and newest.value.get("facts")):
             return {}
-        return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
+        source = "person" if newest is None else str(newest.value.get("source", ""))
+        front = "repl" if self.front == CHAT else "ask"
+        return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
 
     def run(self) -> JsonObject:
         """Return the facts of a structured run: those of its newest trigger, and `run_facts`; {} in others."""
@@ -289,12 +291,6 @@ def _format_moment(timestamp: float) -> str:
     """Return a time of today as `14:35:12`, an earlier one with its date."""
     moment = datetime.fromtimestamp(timestamp)
     return moment.strftime("%H:%M:%S" if moment.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
-
-
-def plain_trigger(front: str, source: str) -> Mapping[str, str]:
-    """Return `type` and `source` of a trigger in a plain session, for `Sources.trigger`."""
-    front = "repl" if front == CHAT else "ask"
-    return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
 
 
 def _compare_file(seen_file: SeenFile, touched: float, changed: float, small: bool) -> str:

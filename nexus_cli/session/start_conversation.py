@@ -47,7 +47,8 @@ async def start_conversation(session: BaseSession, words: str = "") -> None:
         planned = await engine.prompt.draft_epoch(engine.context, words)
         engine.conversation.replace_header(planned.frame)
         engine.conversation.begin(planned.drops, planned.notes)
-        engine.emit_drops(planned.drops)
+        for drop in planned.drops:
+            engine.control.emit_drop(drop)
     engine.is_started = True
 
 

@@ -16,7 +16,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import plural
-from nexus_cli.core.entry import Epoch, ItemForm, sum_tokens
+from nexus_cli.core.entry import ItemForm, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
@@ -51,22 +51,22 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
     only if there may be enough. `next_drop` returns the ids of its drops; without it they have a stand-in. Nothing else
     changes."""
-    warm = engine.is_warm
-    prunes = engine.settings.compact.prune and engine.can_recall
-    if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
-        return None
-    least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
-    results = (
+    results = sum(
         item.tokens
         for item in engine.conversation.items
         if item.message.role is Role.TOOL and item.form is ItemForm.FULL
     )
-    if sum(results) <= least:  # not even whole results have as much
+    if not (results and engine.settings.compact.prune and engine.can_recall):
         return None
-    from nexus_cli.engine.compaction.prune import draft_pruning, find_batch  # noqa: PLC0415  (rarely needed)
+    warm = engine.is_warm
+    if (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
+        return None
+    least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
+    if results <= least:  # not even whole results have as much
+        return None
+    from nexus_cli.engine.compaction.prune import draft_pruning  # noqa: PLC0415  (rarely needed)
 
-    stale = find_batch(engine, least, still_warm=warm)
-    return draft_pruning(engine, stale, next_drop) if stale.results else None
+    return draft_pruning(engine, least, next_drop, still_warm=warm)
 
 
 async def ensure_fits(engine: Engine, plan: RequestPlan) -> RequestPlan:
@@ -187,8 +187,8 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     return NexusError("overflow", what, f"{why} (largest parts: {largest_parts})", hint)
 
 
-async def replan_sections(engine: Engine) -> bool:
-    """Begin an epoch with sections planned for the present budget if that makes them smaller; True if it began.
+async def replan_sections(engine: Engine) -> None:
+    """Begin an epoch with sections planned for the present budget if that makes them smaller.
 
     The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
     a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
@@ -196,26 +196,16 @@ async def replan_sections(engine: Engine) -> bool:
     conversation = engine.conversation
     epoch, fixed = conversation.epoch, conversation.epoch.header_tokens
     hopeless = fixed > engine.context.countable(engine.context.room)
-    outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
-    if not hopeless and not (outgrown and not _is_replanned(engine.context)):
-        return False
+    replanned = {"epoch": epoch.id, "window": engine.context.budget.window}
+    sections = sum(int(row["tokens"]) + JOINT for row in epoch.section_rows if row.get("form") != "dropped")
+    outgrown = sections > section_budget(engine.context.budget.available)
+    if not hopeless and not (outgrown and all(memo.value != replanned for memo in conversation.memos(WINDOW))):
+        return  # also if replanning for this window was already found not worth it
     planned = await engine.prompt.draft_epoch(engine.context)
     saved = fixed - planned.frame.header_tokens
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
-            conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})
-        return False
+            conversation.memo(WINDOW, replanned)
+        return
     engine.begin_epoch(engine.draft_replanned(planned, engine.readings.epoch_cause or WINDOW))
     engine.readings.epoch_cause = ""
-    return True
-
-
-def _section_tokens(epoch: Epoch) -> int:
-    """Sum the tokens of the sections in the system text, with their separators."""
-    return sum(int(row["tokens"]) + JOINT for row in epoch.section_rows if row.get("form") != "dropped")
-
-
-def _is_replanned(context: ContextManager) -> bool:
-    """True if replanning for this window was already found not worth it in this epoch."""
-    value = {"epoch": context.conversation.epoch.id, "window": context.budget.window}
-    return any(memo.value == value for memo in context.conversation.memos(WINDOW))

@@ -11,7 +11,7 @@ from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core.budget import preamble_room
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.file_states import look_at_files
-from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
+from nexus_cli.engine.compaction.prune import draft_cheaper_pruning
 from nexus_cli.engine.requests.engine import Engine
 
 TRUNCATION = "truncation"
@@ -25,8 +25,8 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
     target = engine.settings.compact.to
     hopeless = fits and engine.backoff.refused_for_nothing and engine.compactor.plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
-        if (stale := find_cheaper_batch(engine)).results:
-            engine.begin_epoch(draft_pruning(engine, stale, engine.conversation.log.next_drop))
+        if rewrite := draft_cheaper_pruning(engine):
+            engine.begin_epoch(rewrite)
         else:
             await compact(engine, "window", target)
     await _truncate_until_fits(engine)

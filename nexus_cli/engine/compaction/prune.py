@@ -28,9 +28,11 @@ MARGIN = 0.05
 """Share of the budget by which the window must then be below the compaction threshold."""
 
 
-def find_batch(engine: Engine, least: int, *, still_warm: bool) -> StaleBatch:
-    """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count; else
-    an empty batch.
+def draft_pruning(
+    engine: Engine, least: int, next_drop: Callable[[], str] | None, *, still_warm: bool
+) -> Rewrite | None:
+    """Return the rewrite that replaces stale results with stubs, if that pays and frees at least `least` tokens by our
+    count; else None. `next_drop` returns the ids of its drops, which have a stand-in without it; nothing else changes.
 
     They are the newest ones up to the age with the best price: every token after the first stub is sent uncached, so an
     old result may cost more than it saves.
@@ -44,31 +46,31 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> StaleBatch:
             worth, best = price.worth, batch
     threshold = engine.settings.compact.at * engine.context.budget.available
     if best.saved < least or _after(request, best.saved) >= threshold:  # above it the window will be compacted anyway
-        return StaleBatch()
-    return best
+        return None
+    return _draft(engine, best, next_drop)
 
 
-def find_cheaper_batch(engine: Engine) -> StaleBatch:
-    """Return the stale results to replace instead of compacting; an empty batch if that does not make a compaction
-    needless.
+def draft_cheaper_pruning(engine: Engine) -> Rewrite | None:
+    """Return the rewrite that replaces stale results instead of a compaction; None if that does not make one needless.
 
     The window is rewritten either way, so pruning must only cost no more than a compaction for each token freed, and
     bring the window well below the threshold.
     """
     if not engine.settings.compact.prune or not engine.can_recall:
-        return StaleBatch()
+        return None
     share = INSTEAD if engine.is_warm else math.inf
     threshold = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     request, best = engine.window_request(), StaleBatch()
     for batch in engine.compactor.stale_batches():
         if batch.cold <= share * batch.saved and _after(request, batch.saved) < threshold:
             best = batch
-    return best
+    return _draft(engine, best, engine.conversation.log.next_drop)
 
 
-def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str] | None) -> Rewrite:
-    """Return the rewrite that replaces stale results with stubs. `next_drop` returns the ids of its drops, which have a
-    stand-in without it; nothing else changes."""
+def _draft(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str] | None) -> Rewrite | None:
+    """Return the rewrite that replaces the results of a batch with stubs, None for an empty batch."""
+    if not stale.results:
+        return None
     conversation = engine.conversation
     head, drops = stale.draft(conversation, engine.context.measure, next_drop)
     epoch = conversation.make_epoch(head, PRUNED)

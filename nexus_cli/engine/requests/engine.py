@@ -318,7 +318,8 @@ class Engine:
             notes.append((REWRITE, value))
         self.context.begin_epoch(replace(rewrite, notes=notes))
         self.readings.drafted = None
-        self.emit_drops(rewrite.drops)
+        for drop in rewrite.drops:
+            self.control.emit_drop(drop)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
             self.control.emit_notice(line)
@@ -383,6 +384,8 @@ class Engine:
         if self.told_notes is None:
             self.told_notes = [memo for memo in notes if memo.entry < conversation.cursor]
         untold = [memo for memo in notes if memo not in self.told_notes]
+        if not untold:
+            return
         if any(memo.kind == PIN for memo in untold):
             from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (few have any)
 
@@ -390,11 +393,6 @@ class Engine:
             untold = [memo for memo in untold if memo.kind != PIN or memo.value["text"] in pinned]
         self.tell_model(*_drop_reversed(untold))
         self.told_notes = notes
-
-    def emit_drops(self, drops: Iterable[Drop]) -> None:
-        """Send drops to the front end, without their texts."""
-        for drop in drops:
-            self.control.emit_drop(drop)
 
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:

@@ -50,7 +50,7 @@ class PromptAssembly(PromptAssembler):
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         """Return the present system text and tools, planned for the budget of `context`. `words` is the first
         message of a session."""
-        self._fit(context)
+        self.collector.set_budget(context.budget)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         called = await asyncio.to_thread(self.offer.called_for)
@@ -79,7 +79,7 @@ class PromptAssembly(PromptAssembler):
         that the epoch lost. On a tool result each section is marked as ours.
         """
         conversation = context.conversation
-        self._fit(context)
+        self.collector.set_budget(context.budget)
         if conversation.epoch.id != self._epoch:
             if conversation.last == self._last:
                 notices[:0] = self._noted
@@ -120,7 +120,3 @@ class PromptAssembly(PromptAssembler):
         self.collector.load_sent((item.preamble for item in conversation.items), last)
         unread = (row for row in conversation.epoch.section_rows if row.get("source") == UNREAD)
         self.collector.read_in_background(str(row["id"]) for row in unread)
-
-    def _fit(self, context: ContextManager) -> None:
-        if context.budget.window != self.collector.view.window:
-            self.collector.set_budget(context.budget)
