@@ -19,8 +19,6 @@ from nexus_cli.rules import denied_files
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
-LEVELS: tuple[str, ...] = ("ask", "edit", "auto")
-
 
 def read(text: str, project: Path) -> RuleSet:
     places().config.mkdir(parents=True, exist_ok=True)

@@ -175,7 +175,6 @@ WALLS = [
     Wall(53, "by handle", ""),
 ]
 SHELL = {wall.name: wall.words for wall in WALLS if wall.words}
-FREE = [ground for ground in GROUNDS if not ground.missing]
 
 
 @cache

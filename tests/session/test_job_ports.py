@@ -28,7 +28,6 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 
 PAGE = b"<h1>The shop is open</h1>"
-Script = tuple[Step, ...]
 
 
 class Person:

@@ -31,12 +31,6 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves(desk: Any) -> None:
     assert stat.S_IMODE((desk.project / "a").stat().st_mode) == 0o640
 
 
-def test_what_was_written_here_can_be_written_again(desk: Any) -> None:
-    for text in ("one", "two", "three"):
-        assert desk.run("write_file", path="a", content=text).success
-    assert (desk.project / "a").read_text() == "three"
-
-
 def test_an_existing_file_must_have_been_read(desk: Any) -> None:
     path = desk.write("a", "precious")
     assert "read it first" in desk.run("write_file", path="a", content="x").error

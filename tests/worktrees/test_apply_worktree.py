@@ -170,10 +170,6 @@ def test_later_work_is_not_merged_into_a_conflict_that_is_not_resolved(project: 
     assert not apply_worktree(record).conflicts and "theirs, later\n" in (project / "app.py").read_text()
 
 
-def replaced(name: str) -> Act:
-    return put(name, "mine, and quite different")
-
-
 def move_out(folder: Path) -> None:
     (folder / "sub").rename(folder.parent / "out")
     put_link(folder / "sub", folder.parent / "out")

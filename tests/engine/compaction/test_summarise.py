@@ -235,15 +235,6 @@ AGAIN = "the person undid the file changes of turn 2: b.py as before the turn"
 BACK = "the person redid the file changes of turn 2: b.py as after the turn"
 
 
-def working(request: Request) -> Answer:
-    """Runs the command that the person names."""
-    said = request.messages[-1]
-    if said["role"] == "tool":
-        return "Done with that."
-    found = re.search(r"run `(.*?)`", str(said["content"]))
-    return [("bash", {"command": found[1]})] if found else "ok"
-
-
 @pytest.mark.matrix
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
@@ -427,28 +418,5 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
             session.engine.before_summary = prevents
             done = ended(await session.compact())
             assert not done.ok and done.why == "command: keep it whole" and done.before == done.after
-
-    asyncio.run(live())
-
-
-@pytest.mark.matrix
-def test_facts_are_taken_out_first_where_that_is_switched_on(tmp_path: Path) -> None:
-    order: list[str] = []
-
-    def script(request: Request) -> Answer:
-        said = str(request.messages[-1]["content"])
-        if FORK in said or TRANSCRIPT in said:
-            order.append("summary")
-            return SUMMARY
-        if request.messages[-1]["role"] == "user" and "make a list" not in said:
-            order.append("facts")
-            return "nothing to remember"
-        return Summariser()(request) if request.messages[-1]["role"] == "user" else "listed"
-
-    async def live() -> None:
-        async with living(tmp_path, script, *TURNS, compact=CompactSettings(extract=True)) as session:
-            before = len(session.context.conversation.items)
-            assert ended(await session.compact()).ok
-            assert order == ["facts", "summary"] and before > len(session.context.conversation.items)
 
     asyncio.run(live())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +30,6 @@ def undone(drops: Sequence[Drop]) -> Memo:
     return Memo(UNDONE_COMPACTION, "", 0, {"drops": [drop.id for drop in drops]})
 
 
-@pytest.mark.matrix
 @given(st.lists(SPANS, max_size=5), st.lists(FORMS, max_size=LAST + 6), st.sets(st.integers(0, 4)))
 def test_each_is_back_when_its_messages_are(
     spans: list[EntryRange | None], forms: list[ItemForm | None], taken_back: set[int]

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from engine.requests.test_replan_sections import lived
-from hypothesis import given
-from hypothesis import strategies as st
 from session.played import MODEL, Played, context_report, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
@@ -197,45 +195,6 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.sampled_from(["compact", "cut"]), st.integers(1, 6)),
-            st.tuples(st.sampled_from(["undo", "say"]), st.integers(1, 3)),
-        ),
-        max_size=14,
-    )
-)
-def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(acts: list[tuple[str, int]]) -> None:
-    there, last = list(range(1, 7)), 6
-    drops: list[tuple[Drop, set[int]]] = []
-    made: list[tuple[Drop, list[int], int]] = []
-    memos: list[Memo] = []
-    undone = ""
-    for act, number in acts:
-        undone = undone if act == "say" else ""
-        gone, name = there[: min(number, len(there) - 1)], f"d{len(drops) + 1}"
-        if act == "say":
-            there += range(last + 1, last + number + 1)
-            last += number
-        elif act == "undo" and made:
-            newest, before, then = made.pop()
-            there = [*before, *range(then + 1, last + 1)]
-            undone = newest.id
-            memos.append(Memo("undone", "", last, {"epoch": 1, "drops": [undone]}))
-        elif act != "undo" and gone:
-            left = drop(name, (1 if act == "compact" else gone[0], gone[-1]))
-            drops.append((left, set(gone)))
-            if act == "compact":
-                made.append((left, there, last))
-            there = there[len(gone) :]
-    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in there]
-    found = returned_drops([one for one, _ in drops], items, of(memos))
-    assert found <= {one.id for one, gone in drops if gone <= set(there)}
-    spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
-    assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
-
-
 def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_longer() -> None:
     drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
     memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
@@ -244,40 +203,8 @@ def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_
     assert returned_drops(drops, whole[3:], of(memos)) == set()
 
 
-@pytest.mark.matrix
-def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
-    async def live() -> str:
-        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
-            assert ended(await session.compact()).ok
-            for number in range(4):
-                _ = [event async for event in session.run(f"MORE{number} make a list")]
-            assert ended(await session.compact()).ok
-            await done(session, uncompaction())
-            assert session.status().drops == 1
-            return session.id
-
-    session = asyncio.run(live())
-    with the_ledger() as ledger:
-        assert [(one["id"], one["back"]) for one in session_drops(ledger, session)["drops"]] == [
-            ("d1", False),
-            ("d2", True),
-        ]
-
-
 def drop(name: str, span: tuple[int, int] | None) -> Drop:
     return Drop(name, "x", 1, Cause.TRUNCATION, "", span)
-
-
-@given(st.sets(st.integers(1, 12)), st.integers(1, 12), st.integers(0, 5))
-def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], first: int, more: int) -> None:
-    items = [
-        WindowItem(entry, ItemForm.FULL if entry in whole else ItemForm.ELIDED, Message(Role.USER, "x"))
-        for entry in range(1, 13)
-    ]
-    last = min(12, first + more)
-    found = returned_drops([drop("d1", (first, last)), drop("d2", None)], items, of([]))
-    assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
-    assert returned_drops([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
 
 
 def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:

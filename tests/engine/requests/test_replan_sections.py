@@ -125,16 +125,6 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
 
 
 @pytest.mark.matrix
-def test_a_new_session_whose_window_was_set_too_large_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "NEXUS.md").write_text(RULES)
-    provider = Narrow(lambda request: "done")
-    provider.window = 8_192
-    session, _, ends = lived(provider, tmp_path, 64_000, "one", "two")
-    assert [end.ok for end in ends] == [True, True] and provider.seen.count([]) == 1
-    assert epochs(session)[:2] == ["start", "window"]
-
-
-@pytest.mark.matrix
 def test_where_nothing_gets_smaller_no_epoch_begins_and_shorter_instructions_are_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("\n".join(f"# {number} {'heading ' * 9}" for number in range(90)))
     provider = Played(lambda request: "done")
