@@ -35,7 +35,7 @@ def ledger_place() -> LedgerPlace:
         data = read_beginning(folders.settings, MOST_SETTINGS + 1)
         if b"url" not in data and len(data) <= MOST_SETTINGS:
             return folders.ledger
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return folders.ledger
     except OSError:
         pass  # said below: a ledger on a server would look like none

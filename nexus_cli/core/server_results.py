@@ -175,6 +175,8 @@ class ConversationObject(TypedDict):
     """The newest turns, the newest first, each as events of the stream."""
     attached: list[AttachedObject]
     """Texts that clients attached, until a message has them or `unqueue` removes them."""
+    next: int
+    """The number of the first event that may not be in `turns`."""
 
 
 class MessageFunction(TypedDict):

@@ -217,8 +217,9 @@ def find_guides(
 
 def _list_personal(folder: Path, kind: GuideKind) -> Iterator[Skill]:
     for number, (name, path) in enumerate(list_guide_files(folder, kind)):
-        if number == MOST:
-            problem = f"{one_line(with_tilde(folder))} has more than {MOST:,} {kind}s; the rest are ignored"
+        if number == MOST or path == folder:
+            most = f"{MOST:,} {kind}s" if number == MOST else f"{MOST_NAMES:,} names"
+            problem = f"{one_line(with_tilde(folder))} has more than {most}; the rest are ignored"
             yield Skill(_name(name), "", one_line(str(path)), path, "personal", kind=kind, problem=problem)
             return
         yield _find_guide(name, path, one_line(str(path)), "personal", kind)
@@ -274,19 +275,24 @@ def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL,
 
 def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]]:
     """Yield name and file of the guides of a kind among the first `MOST_NAMES` names of a folder, without hidden
-    ones. A skill has the name of its folder, any other guide that of its path."""
+    ones, then, if there are more names, those of the folder itself. A skill has the name of its folder, any other guide
+    that of its path."""
     if kind != GuideKind.SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
-            entries = islice(walk_below(opened), MOST_NAMES)
+            walk = walk_below(opened)
+            entries = islice(walk, MOST_NAMES)
             paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
             visible = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
             yield from ((_command_name(path), folder / path) for path in visible)
+            yield from ((folder.name, folder) for _ in islice(walk, 1))
         return
     try:
-        names = sorted(os.listdir(folder))[:MOST_NAMES]
+        names = sorted(os.listdir(folder))
     except OSError:
         return
-    yield from ((name, folder / name / FILE) for name in names if name[0] != "." and _is_skill(folder / name))
+    seen = [name for name in names[:MOST_NAMES] if name[0] != "." and _is_skill(folder / name)]
+    yield from ((name, folder / name / FILE) for name in seen)
+    yield from ((folder.name, folder) for _ in names[MOST_NAMES : MOST_NAMES + 1])
 
 
 def _is_skill(place: Path) -> bool:

@@ -75,7 +75,8 @@ def _find_files(place: Path) -> Iterator[Path]:
     ]
     if place.name == GuideKind.SKILL.place:
         folders.append((place, GuideKind.SKILL))
-    yield from [path for folder, kind in folders for _, path in list_guide_files(folder, kind)][:MOST]
+    files = [path for folder, kind in folders for _, path in list_guide_files(folder, kind) if path != folder]
+    yield from files[:MOST]
 
 
 def _check_file(path: Path, label: str) -> Iterator[str]:

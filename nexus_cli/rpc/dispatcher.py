@@ -315,11 +315,11 @@ class AgentDispatcher:
         return (await self._run_turn(trigger, None, 0, tuple(self._commands.values())))[0]
 
     def listen(self, after: int | None = None) -> Listener:
-        """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
-        questions that wait for an answer."""
+        """Return a listener of the agent's events after the number `after`, without a number of new events, and of
+        the earlier questions that wait for an answer."""
         listener = self.feed.listen(after)
-        for question in self.approver.waiting if after is None else ():
-            if question.item is not None:
+        for question in self.approver.waiting:
+            if question.item is not None and (after is None or question.item.seq <= after):
                 listener.put(question.item)
         return listener
 
@@ -593,15 +593,16 @@ class AgentDispatcher:
 
         turns: Turns to return; 10 without it.
         """
-        return await asyncio.to_thread(self._read_conversation, turns)
+        return await asyncio.to_thread(self._read_conversation, turns, self.feed.next)
 
-    def _read_conversation(self, turns: int) -> ConversationObject:
+    def _read_conversation(self, turns: int, next_event: int) -> ConversationObject:
         numbers = EventNumbers()
         newest = islice(newest_turns(self.session), turns)
         turn_lines = [list(map(numbers.event_line, turn)) for turn in newest]
         waiting = self.session.attached_texts.load()["texts"]
         attached = [AttachedObject(block=text["text"], what=text["what"]) for text in waiting]
-        return {"end": to_json_value(last_exchange(self.session)), "turns": turn_lines, "attached": attached}
+        end = to_json_value(last_exchange(self.session))
+        return {"end": end, "turns": turn_lines, "attached": attached, "next": next_event}
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -151,10 +151,12 @@ def test_a_broken_file_is_told_with_its_line_and_what_is_wanted(here: Places, te
         assert part in caught.value.line, caught.value.line
 
 
-def test_a_file_that_is_none_is_told(here: Places) -> None:
+def test_a_file_that_is_none_is_told(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     here.settings.mkdir(parents=True)
     with pytest.raises(NexusError, match="is not a file"):
         read_values(here.settings)
+    monkeypatch.setenv("NEXUS_HOME", str(here.config.parent))
+    assert ledger_place() == here.ledger, "sessions can be read: a folder names no server"
     here.settings.rmdir()
     here.settings.write_text("# x\n" * 300_000)
     with pytest.raises(NexusError, match="has more than 1,048,576 bytes"):

@@ -120,18 +120,20 @@ def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", GuideKind)
+@pytest.mark.parametrize("limit", ["MOST", "MOST_NAMES"])
 def test_guides_beyond_the_limit_of_a_folder_are_named_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: GuideKind
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: GuideKind, limit: str
 ) -> None:
-    monkeypatch.setattr(skills, "MOST", 2)
+    monkeypatch.setattr(skills, limit, 2)
     folder = places().config / kind.place
     for name in "abcd":
         path = folder / name / "SKILL.md" if kind == GuideKind.SKILL else folder / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"---\nname: {name}\ndescription: d\n---\nText.\n")
-    *read, limit = find_guides(tmp_path, kind)[0]
-    assert [guide.name for guide in read if not guide.problem] == ["a", "b"]
-    assert (limit.name, limit.problem) == ("c", f"{with_tilde(folder)} has more than 2 {kind}s; the rest are ignored")
+    found = find_guides(tmp_path, kind)[0]
+    name, what = ("c", f"{kind}s") if limit == "MOST" else (kind.place, "names")
+    problem = f"{with_tilde(folder)} has more than 2 {what}; the rest are ignored"
+    assert [(guide.name, guide.problem) for guide in found if guide.problem] == [(name, problem)] and len(found) == 3
 
 
 def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_path: Path) -> None:

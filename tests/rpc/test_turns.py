@@ -466,10 +466,11 @@ async def test_who_comes_later_is_told_of_the_questions_that_wait(tmp_path: Path
         first: list[dict[str, Any]] = []
         turn = asyncio.create_task(collect(served.client.stream("a", "run it"), first))
         await until(lambda: "approval.ask" in [event["type"] for event in first])
-        async for event in served.client.events("a"):
-            assert event["type"] == "approval.ask"
-            await served.client.approve("a", event["question"]["call"]["id"], "once")
-            break
+        for after in (None, (await served.client.get_conversation("a"))["next"] - 1):
+            async for event in served.client.events("a", after):
+                assert event["type"] == "approval.ask"
+                break
+        await served.client.approve("a", event["question"]["call"]["id"], "once")
         await turn
         assert "ran" in first[-1]["text"]
         later: list[dict[str, Any]] = []

@@ -390,7 +390,16 @@ def test_a_notebook_of_too_many_values_is_read_as_text_and_says_so(desk: Any, mo
     desk.write("many.ipynb", '{"cells":[' + ",\n".join(["{}"] * 2_000_000) + "]}")
     parsed: list[int] = []
     monkeypatch.setattr(documents, "json", SimpleNamespace(loads=lambda text: parsed.append(len(text))))
+    real, counted_in = documents.has_too_many_values, list[threading.Thread]()
+
+    def counts(data: bytes) -> bool:
+        counted_in.append(threading.current_thread())
+        return real(data)
+
+    monkeypatch.setattr(documents, "has_too_many_values", counts)
+    monkeypatch.setattr(read_file, "has_too_many_values", counts)
     result = desk.run("read_file", path="many.ipynb", limit=2)
+    assert counted_in and threading.main_thread() not in counted_in, "the loop goes on meanwhile"
     assert result.output.startswith(
         "[the JSON of a notebook that is too large to show its cells; lines 1-2 of 2000000]"
     )

@@ -120,9 +120,7 @@ async def _read_part(
         document = await run_in_thread(lambda stop: _format_document(content, target, part, name, stop, context))
         result = document
         if result is None:
-            if _is_notebook(target) and has_too_many_values(content.data):
-                name += "the JSON of a notebook that is too large to show its cells; "
-            result = await asyncio.to_thread(_format_content, content, part, name, context.output_cap)
+            result = await asyncio.to_thread(_format_content, content, target, part, name, context.output_cap)
         if read_length and read_length + len(result.text) > HARD_LIMIT:
             raise ToolError(f"not read: one call reads at most {HARD_LIMIT >> 20} MiB")
     except (OSError, ToolError) as error:
@@ -182,7 +180,7 @@ def _format_document(
     return ToolResult(head + document_part.text, counts=counts, images=document_part.images)
 
 
-def _format_content(content: FileContent, part: ReadFileArguments, name: str, cap: int) -> ToolResult:
+def _format_content(content: FileContent, target: Path, part: ReadFileArguments, name: str, cap: int) -> ToolResult:
     data = content.data
     kind = image_type(data)
     text = None if kind else decode_file(data)
@@ -192,6 +190,8 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
         if kind:
             raise ToolError(f"is a {IMAGE_NAMES[kind]} image over {HARD_LIMIT >> 20} MiB")
         raise ToolError(f"cannot be read as text ({len(data) + content.beyond:,} bytes)")
+    if _is_notebook(target) and has_too_many_values(data):
+        name += "the JSON of a notebook that is too large to show its cells; "
     body = text.model_text
     notes = []
     counts = {"lines": count_lines(body)}

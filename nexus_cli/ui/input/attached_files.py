@@ -287,7 +287,7 @@ class _Gathering:
     def mention(self, written: str, *, exact: bool) -> None:
         """Add the file or folder `written`; if it does not exist and can only be meant as a file, it is missing."""
         name = written if exact else written.rstrip(_BEHIND)
-        while written:
+        while written.strip("/"):  # `//` begins a comment, and nobody asks for the names in `/`
             path, lines = find_attached(written, str(self.folder), _resolve_mention)
             try:
                 status = os.stat(path)

@@ -418,6 +418,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def show_conversation(self) -> None:
         """Show the last turns, as a resumed session does."""
         conversation = await self._client.get_conversation(self.agent_id, TURNS)
+        self._next_event = max(self._next_event, conversation.get("next", 0))  # an older server has none
         turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in conversation["turns"]]
         end = {**conversation["end"], "open": [] if self._in_turn else conversation["end"]["open"]}
         self.earlier_answer = end["assistant"]
@@ -453,7 +454,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Show the agent's events; reopen a lost connection, and end the REPL where that fails."""
         is_restarted = False
         while True:
-            is_first = not self._connected.is_set() or (self._is_older and not self._next_event)
+            is_first = self._is_older and not (self._connected.is_set() and self._next_event)
             after = None if is_first else self._next_event - 1
             try:
                 note = partial(self._note_connection, is_first=is_first)
@@ -494,8 +495,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._begin(self._synchronize(is_first=is_first))
 
     async def _synchronize(self, *, is_first: bool) -> None:
-        """Read the agent's figures again. What happened before the first connection is no event of this stream; what
-        happened before a later one follows."""
+        """Read the agent's figures again. Events from before the connection follow, except at the first one to an older
+        server."""
         for _ in range(TRIES):
             await self._read_figures()
             if self._next_event <= self.status.next:  # else the events are newer than this answer
@@ -526,6 +527,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _show(self, event: e.Event, line: JsonObject) -> None:
         inner = e.without_worker(event)
+        if isinstance(inner, e.ApprovalRequest | e.PersonAsked) and line["id"] in self._questions:
+            return  # sent again to a client that connects again
         if isinstance(inner, e.ApprovalRequest):
             asker = event.agent if isinstance(event, e.AgentEvent) else ""
             question = replace(inner.question, agent=asker, stores=())  # no rule can be stored from here
@@ -593,8 +596,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 raise
 
     async def _deliver(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Make a call; if the connection is lost, again until it is back: the server neither shows a question again nor
-        stops a turn by itself."""
+        """Make a call; if the connection is lost, again until it is back: a question is shown once, and no turn stops
+        by itself."""
         while True:
             try:
                 await call()

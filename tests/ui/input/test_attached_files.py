@@ -53,7 +53,7 @@ def test_a_path_with_spaces_stands_in_quotes(folder: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["me@src", "@property", "@media", "@", "@@src", "@ src/a.py", "@...", "x/@src", '@"missing"', "`@"],
+    ["me@src", "@property", "@media", "@", "@@src", "@ src/a.py", "@...", "x/@src", '@"missing"', "`@", "@/", "@//"],
 )
 def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
     assert read_mentions(text, folder) == Mentions()

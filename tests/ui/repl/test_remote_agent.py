@@ -56,7 +56,6 @@ def play(
             status = await served.client.get_status("a")
             if meanwhile:
                 status = {**status, "in_turn": True}
-                await served.client.send("a", meanwhile)
             theme = choose_theme("dark", False)
             approver = PersonApprover(view, lambda question, number: "")
             way = f"nexus --connect {served.url} --token-file t"
@@ -68,6 +67,8 @@ def play(
                 await served.client.send("a", "hello")
                 await served.client.run_command("a", "!", left)
                 await agent.show_conversation()
+            if meanwhile:
+                await served.client.send("a", meanwhile)
             reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
             try:
                 await scene(repl, view)
@@ -106,15 +107,18 @@ def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: 
 
 
 @pytest.mark.matrix
-def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", ["", "true"])
+def test_what_happens_while_it_connects_holds_nothing_up_and_is_shown(tmp_path: Path, left: str) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: "echo from another client" in view.text)
         await until(lambda: repl.jobs.current is None)
         say(repl, "/rename found")
         await until(lambda: 'Renamed to "found".' in view.text)
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
 
-    play(tmp_path, scene, meanwhile="from another client")
+    text = play(tmp_path, scene, meanwhile="from another client", left=left, allow="all").text
+    assert text.count("echo from another client") == 1
 
 
 @pytest.mark.matrix
@@ -598,7 +602,7 @@ def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
     provider, is_lost, cancelled = Answering(gates={"first": asyncio.Event()}), True, list[Any]()
     provider.gates["of another client"] = asyncio.Event()
-    real, real_events, back = Client.cancel, Client.events, asyncio.Event()
+    real, real_events, back, connected = Client.cancel, Client.events, asyncio.Event(), list[Any]()
 
     async def fails_while_lost(client: Client, *given: Any) -> None:
         if is_lost:
@@ -607,11 +611,13 @@ def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
         await real(client, *given)
 
     async def stops_while_lost(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        if given[1] is not None:
+        is_again = bool(connected)
+        connected.append(given)
+        if is_again:
             await back.wait()
         async for line in real_events(client, *given, **more):
             yield line
-            if line["type"] == "text.delta" and given[1] is None:
+            if line["type"] == "text.delta" and not is_again:
                 raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "cancel", fails_while_lost)
