@@ -70,6 +70,25 @@ def told(
     return [line for text in users for line in text.splitlines() if line.startswith(START)]
 
 
+@pytest.mark.matrix
+def test_a_branch_that_the_person_left_behind_the_session_is_told(project: Path) -> None:
+    """The state is as at first, but the model has worked on another branch since."""
+    commit(project, "Start")
+
+    def work() -> None:
+        git(project, "checkout", "-q", "-b", "rename")
+        commit(project, "Rename")
+
+    def leave() -> None:
+        time.sleep(1)  # git notes whole seconds
+        git(project, "checkout", "-q", "main")
+        git(project, "branch", "-D", "rename")
+
+    state = 'Git: branch "main"; uncommitted: nothing; newest commits: "Start"'
+    lines = told(project, "one", work, leave, "two", "three")
+    assert lines == [state, f'{state}; HEAD moved: "checkout: moving from rename to main"']
+
+
 def test_branch_uncommitted_files_and_newest_commits_are_told_once(project: Path) -> None:
     for number in range(4):
         (project / "a.py").write_text(f"{number}\n")
