@@ -58,12 +58,14 @@ def find_open_work(git_folder: Path) -> str:
 
 def _find_move(git_folder: Path) -> tuple[int, str]:
     """Return when HEAD was last moved, in seconds since 1970, and how: `checkout: moving from a to b`; 0 and "" if git
-    has not noted it, or if a commit moved it."""
+    has not noted it, if a commit moved it, or if it stayed where it was (`reset: moving to HEAD` in a new worktree)."""
     with suppress(OSError, ValueError, IndexError), open_real(git_folder / "logs/HEAD") as log:
         log.seek(-min(_MOST_OF_MOVE, log.seek(0, os.SEEK_END)), os.SEEK_END)
         head, _, words = log.read().splitlines()[-1].partition(b"\t")
         how = one_line(words.decode("utf-8", "replace"))
-        return (0, "") if how.startswith("commit") else (int(head.split()[-2]), how)
+        before, after, *_, seconds, _ = head.split()
+        if how.startswith("checkout") or (before != after and not how.startswith("commit")):
+            return int(seconds), how
     return 0, ""
 
 
