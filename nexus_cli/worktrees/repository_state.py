@@ -11,7 +11,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import MOST_OF_LINK, read_git_file
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import open_real, read_regular
 from nexus_cli.sandbox.own_git import GitError, find_git
 
 SECONDS = 20.0
@@ -25,14 +25,16 @@ _OPEN_WORK = {
     "BISECT_LOG": "bisect",
 }
 """What is in a git folder while such work waits for the person."""
+_MOST_OF_MOVE = 4_096
+"""Most bytes of the newest line of git's log of HEAD."""
 FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
 
 
 def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> JsonDict:
     """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
-    uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
-    {} without one, or if git fails."""
+    uncommitted changes, relative to its root), `work` (what `find_open_work` finds) and `moved` (what `_find_move`
+    finds) of the repository of `folder`; {} without one, or if git fails."""
     options = "status --porcelain=v2 --branch -z --ignore-submodules=dirty --no-renames"
     lines = os.fsdecode(_run_git(folder, seconds, *options.split())).split("\0")
     headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line[:1] == "#")
@@ -45,12 +47,26 @@ def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> JsonDict:
         "head": headers["branch.oid"].removeprefix("(initial)"),
         "dirty": [one_line(line.split(" ", FIELDS[line[0]])[-1]) for line in lines if line[:1] in FIELDS],
         "work": find_open_work(git_folder),
+        "moved": _find_move(git_folder),
     }
 
 
 def find_open_work(git_folder: Path) -> str:
     """Return the work that is under way in a repository, `rebase` or `merge`; "" for none."""
     return next((work for name, work in _OPEN_WORK.items() if os.path.lexists(git_folder / name)), "")
+
+
+def _find_move(git_folder: Path) -> tuple[int, str]:
+    """Return when HEAD was last moved, in seconds since 1970, and how: `checkout: moving from a to b`; 0 and "" if git
+    has not noted it, if a commit moved it, or if it stayed where it was (`reset: moving to HEAD` in a new worktree)."""
+    with suppress(OSError, ValueError, IndexError), open_real(git_folder / "logs/HEAD") as log:
+        log.seek(-min(_MOST_OF_MOVE, log.seek(0, os.SEEK_END)), os.SEEK_END)
+        head, _, words = log.read().splitlines()[-1].partition(b"\t")
+        how = one_line(words.decode("utf-8", "replace"))
+        before, after, *_, seconds, _ = head.split()
+        if how.startswith("checkout") or (before != after and not how.startswith("commit")):
+            return int(seconds), how
+    return 0, ""
 
 
 def _find_rebased(git_folder: Path) -> str:

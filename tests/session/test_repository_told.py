@@ -70,6 +70,36 @@ def told(
     return [line for text in users for line in text.splitlines() if line.startswith(START)]
 
 
+def test_only_what_moved_head_elsewhere_is_told(project: Path) -> None:
+    moves = [look_at_repository(project)["moved"][1]]
+    for arguments in (("checkout", "-b", "side"), ("reset", "--hard"), ("reset", "--hard", "HEAD~1")):
+        commit(project, "Next")
+        git(project, *arguments)
+        moves.append(look_at_repository(project)["moved"][1])
+    assert moves == ["", "checkout: moving from main to side", "", "reset: moving to HEAD~1"]
+    git(project, "worktree", "add", "-q", "../copy")
+    assert look_at_repository(project.parent / "copy")["moved"] == (0, "")
+
+
+@pytest.mark.matrix
+def test_a_branch_that_the_person_left_behind_the_session_is_told(project: Path) -> None:
+    """The state is as at first, but the model has worked on another branch since."""
+    commit(project, "Start")
+
+    def work() -> None:
+        git(project, "checkout", "-q", "-b", "rename")
+        commit(project, "Rename")
+
+    def leave() -> None:
+        time.sleep(1)  # git notes whole seconds
+        git(project, "checkout", "-q", "main")
+        git(project, "branch", "-D", "rename")
+
+    state = 'Git: branch "main"; uncommitted: nothing; newest commits: "Start"'
+    lines = told(project, "one", work, leave, "two", "three")
+    assert lines == [state, f'{state}; HEAD moved: "checkout: moving from rename to main"']
+
+
 def test_branch_uncommitted_files_and_newest_commits_are_told_once(project: Path) -> None:
     for number in range(4):
         (project / "a.py").write_text(f"{number}\n")

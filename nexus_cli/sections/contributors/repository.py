@@ -1,6 +1,8 @@
 """The state of the git repository: branch, uncommitted files, newest commits.
 
-The model would ask for it first. Sent with the first message, and again when it differs. Names of files and subjects
+The model would ask for it first. Sent with the first message, and again when it differs. If something other than a
+commit moved HEAD in this session, the line says so: the state may be one that the model was told before its own
+commands changed it, and would not be sent again. Names of files and subjects
 of commits are foreign text, so they are quoted and bounded.
 """
 
@@ -27,7 +29,9 @@ def read(sources: Sources) -> Value:
     branch, work = _quote(repository["branch"]), repository.get("work")
     state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"
     state += f" ({work} in progress)" if work and work != "rebase" else ""
-    return {"line": f"Git: {state}; uncommitted: {uncommitted}; newest commits: {commits or 'none'}"}
+    line = f"Git: {state}; uncommitted: {uncommitted}; newest commits: {commits or 'none'}"
+    moved_at, how = repository.get("moved", (0, ""))
+    return {"line": f"{line}; HEAD moved: {_quote(how)}" if moved_at > sources.started.timestamp() else line}
 
 
 def render(value: Value, view: View) -> Sections:
