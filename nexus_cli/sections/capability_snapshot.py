@@ -106,7 +106,13 @@ def snapshot(
                     *(("", ItemState.BROKEN, line) for line in problems),
                 ],
             ),
-            _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
+            _category(
+                "credentials",
+                [
+                    (name, ItemState.BROKEN if (bad := describe_bad_key(text)) else ItemState.READY, bad)
+                    for name, text in sorted(keys.items())
+                ],
+            ),
         ],
     }
 
@@ -116,11 +122,6 @@ def _category(name: str, items: Iterable[tuple[str, ItemState, str]]) -> JsonObj
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
     counts = Counter(row["state"] for row in listed)
     return {"category": name, "counts": {state: counts[state] for state in ItemState}, "items": listed}
-
-
-def _credential(name: str, text: str) -> tuple[str, ItemState, str]:
-    bad = describe_bad_key(text)
-    return name, ItemState.BROKEN if bad else ItemState.READY, bad
 
 
 def status(cwd: Path, settings: Settings, tools: Iterable[str]) -> JsonDict:

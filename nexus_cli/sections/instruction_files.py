@@ -86,7 +86,10 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
     for layer in layers:
         if gate is None or layer.name == "global":
             context_layers += reader.with_imports(layer, None)
-            context_layers += reader.personal_rules(gate.project if gate else None)
+            rules = list_personal_rules(gate.project) if gate else ()  # those that always count, in any project
+            context_layers += [
+                _rule_layer("global", rule) for rule in rules if not rule.globs and reader.is_new(rule.path)
+            ]
         else:
             context_layers += reader.with_rules(layer, gate)
     return [layer for layer in context_layers if layer.text or layer.notice]
@@ -221,11 +224,6 @@ class _ImportReader:
                 context_layer = _rule_layer(layer.name, rule)
                 layers += [context_layer] if rule.globs else self.with_imports(context_layer, gate)
         return layers
-
-    def personal_rules(self, project: Path | None) -> list[ContextLayer]:
-        """Return the person's rules that always count, in any project."""
-        rules = list_personal_rules(project) if project is not None else ()
-        return [_rule_layer("global", rule) for rule in rules if not rule.globs and self.is_new(rule.path)]
 
     def _beside(self, layer: ContextLayer, gate: UnaskedFiles) -> Iterator[ContextLayer]:
         """Yield Claude's files in the folder of `layer` that were not read yet, with their imports; those that differ

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.text_file import decode, read_text
@@ -91,7 +92,9 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             if file_text is not None:
                 location = one_line(str(path))
                 return Recipe(
-                    name, source=location, **recipe_file.read_recipe(file_text.text, location, _beside(folder))
+                    name,
+                    source=location,
+                    **recipe_file.read_recipe(file_text.text, location, partial(_read_beside, folder)),
                 )
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
@@ -111,11 +114,7 @@ def recipe_names(folders: Iterable[Path]) -> list[str]:
     return sorted({path.stem for path in files if NAME.fullmatch(path.stem)})
 
 
-def _beside(folder: Path) -> recipe_file.Beside:
-    """Return a reader of text files in the folder of a recipe; it returns None if a file does not exist."""
-
-    def read(name: str) -> str | None:
-        file_text = read_text(folder / name, recipe_file.MOST_BYTES)
-        return file_text.text if file_text else None
-
-    return read
+def _read_beside(folder: Path, name: str) -> str | None:
+    """Return the text of a file in the folder of a recipe, None if it does not exist."""
+    file_text = read_text(folder / name, recipe_file.MOST_BYTES)
+    return file_text.text if file_text else None

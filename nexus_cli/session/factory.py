@@ -192,8 +192,7 @@ def _open(
         options = _with_folders(options, kept_folders, notices)
     recipe, recipe_notices = recipe_of(resumed, options)
     notices.extend(recipe_notices)
-    name = _name_model(resumed, options, provider)
-    info = _load_first_info(name, settings, recipe, options, log, notices)
+    info = _load_first_info(_name_model(resumed, options, provider), settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
         notices.append(f"{info.name} does not support tools: it can only answer with text")

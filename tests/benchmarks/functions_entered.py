@@ -16,8 +16,8 @@ UNNAMED = re.compile(r"<\w+>$")
 """A lambda or a comprehension: what it is in says why it is called."""
 
 
-MODULES, NAMED, FUNCTIONS, FILES = 269, 938, 1346, 185
-STATEMENTS = 150
+MODULES, NAMED, FUNCTIONS, FILES = 269, 920, 1325, 184
+STATEMENTS = 149
 """Bounds of a cold `nexus ask` in a folder without git, until it calls litellm; `tests/cli/test_cold_ask.py` holds them
 too. What is installed beside nexus moves the counts by a few functions, so they have room for ten more."""
 

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.reports.check_replay import check
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import describe_run
+from nexus_cli.session.session import Session
 
 
 def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) -> None:
@@ -26,6 +30,20 @@ def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) ->
     events, outcome = say(opened(second, tmp_path, session.id), "go on")
     assert outcome.ok and not [event for event in events if isinstance(event, Notice)]
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
+
+
+@pytest.mark.matrix
+def test_a_session_that_was_reopened_has_its_effort_before_its_next_turn(tmp_path: Path) -> None:
+    def open_with(effort: str, session: str = "") -> Session:
+        options = Options(tmp_path, "openai/gpt-5", effort, resume=session)
+        return open_session(options, Settings(), approver=None, provider=Played(lambda request: "one"))
+
+    session = open_with("high")
+    assert say(session, "begin")[1].ok
+    for chosen, effort in (("", "high"), ("default", "")):
+        again = open_with(chosen, session.id)
+        assert (again.status().effort, again.engine.begins_epoch) == (effort, effort != "high")
+        asyncio.run(again.aclose())
 
 
 @pytest.mark.matrix
