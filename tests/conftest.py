@@ -5,8 +5,10 @@ Fixtures of one room live in that room's conftest.py.
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import gc
+import inspect
 import ipaddress
 import os
 import re
@@ -200,6 +202,16 @@ def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
     if secrets is not None:
         # A key that one test typed is masked for the rest of the process.
         secrets.protected_secrets().clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 class TooLongError(BaseException):

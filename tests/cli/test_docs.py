@@ -65,13 +65,6 @@ def test_the_sections_that_fit_best_come_first_in_a_search() -> None:
         assert heading in page_text(topic) and line in page_text(topic)
 
 
-@pytest.mark.matrix
-def test_words_that_no_page_has_are_one_line_with_the_nearest_page(nexus: Run) -> None:
-    done = nexus("docs", "setings")
-    assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1
-    assert b"nexus docs settings" in done.stderr and b"`nexus docs` lists" in done.stderr
-
-
 def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length() -> None:
     assert set(WRITTEN) < set(TOPICS)
     for topic in TOPICS:

@@ -88,12 +88,6 @@ def test_what_is_not_there_is_one_line_and_exit_2(nexus: Run, session: str, argu
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1) and why in done.stderr
 
 
-@pytest.mark.matrix
-def test_an_export_of_a_folder_without_sessions_says_so(nexus: Run) -> None:
-    done = nexus("export")
-    assert (done.returncode, done.stdout) == (2, b"") and b"no saved session" in done.stderr
-
-
 def test_drops_are_listed(nexus: Run, session: str) -> None:
     (drop,) = json.loads(nexus("drops", "--json").stdout)["drops"]
     assert (drop["id"], drop["tokens"], drop["cause"]) == ("d1", 9000, "output_cap")

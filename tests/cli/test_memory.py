@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -56,17 +55,6 @@ def test_in_a_pipe_no_fact_is_cut_and_in_so_many_columns_it_is(nexus: Run) -> No
         assert [line for line in nexus("memory", *arguments).stdout.decode().splitlines() if fact in line]
     narrow = nexus("memory", "list", env={"COLUMNS": "80"}).stdout.decode()
     assert fact not in narrow and max(map(len, narrow.splitlines())) <= 80
-
-
-@pytest.mark.matrix
-def test_another_project_has_facts_of_its_own(nexus: Run, tmp_path: Path) -> None:
-    nexus("memory", "add", "use pnpm")
-    elsewhere = tmp_path / "other"
-    elsewhere.mkdir()
-    seen = nexus("memory", "list", "--json", cwd=str(elsewhere), env={**os.environ})
-    assert json.loads(seen.stdout)["facts"] == []
-    everywhere = nexus("memory", "list", "--all", "--json", cwd=str(elsewhere), env={**os.environ})
-    assert len(json.loads(everywhere.stdout)["facts"]) == 1
 
 
 def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path) -> None:

@@ -156,16 +156,6 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     assert context.run("pin").shown[-1][1]["pins"][0]["entry"] == entry
 
 
-@pytest.mark.matrix
-def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
-    assert "nexus pin add NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
-    context.turn("the only message")
-    assert "nexus pin add 1` pins your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
-    context.run("pin 1")
-    with pytest.raises(NexusError, match="/pin remove: the argument is missing: ID"):
-        context.run("pin remove")
-
-
 def test_pin_remove_takes_a_pin_back_and_pin_add_pins_words_that_begin_so(context: FakeContext) -> None:
     context.run("pin keep the old names").run("pin remove p1")
     assert not context.run("pin").shown[-1][1]["pins"]

@@ -6,7 +6,6 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli.commands.forms import find_form
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 
 
@@ -35,14 +34,6 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert " nexus: " in text and not any(mark in text for mark in ("[SEEN]", "[NEW]", "TRIGGER", "Agent"))
     assert context.run("timeline 3").shown[-1][1]["rows"] == value["rows"][-3:]
     assert "not shown (--last 15" in find_form(form)(context.shown[-1][1], 80)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("rest", ["0", "-1", "x", "--last", "--last 0", "1 2", "--lst 5", "9" * 20])
-def test_a_number_of_rows_is_at_least_one(rest: str, context: FakeContext) -> None:
-    with pytest.raises(NexusError) as caught:
-        context.run(f"timeline {rest}")
-    assert caught.value.kind == "usage" and ("/timeline" in caught.value.hint or "--last" in caught.value.hint)
 
 
 @pytest.mark.matrix

@@ -132,14 +132,6 @@ def test_after_a_switch_to_a_free_model_no_cache_is_said_to_be_missed(context: F
     assert context.said[-1] == "Using openai/quick."
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("name", ["nobody-knows-this", "[/bold]", "openai/", "%s/{}"])
-def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name: str) -> None:
-    with pytest.raises(NexusError, match="cannot be used"):
-        context.run(f"model {name}")
-    assert context.session.model == MODEL and context.turn("words").outcome.ok
-
-
 def test_a_switch_of_model_never_waits_for_a_keyring_in_the_event_loop(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

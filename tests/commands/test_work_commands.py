@@ -128,15 +128,6 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
     assert "/memory accept all" in find_form("reflection")(value | {"older": 0}, 120)
 
 
-@pytest.mark.matrix
-def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
-    complete = find("cache", context.commands).complete
-    assert complete is not None and complete(context) == ["why", "why --all"]
-    context.turn("one")
-    context.turn("two")
-    assert complete(context) == ["why", "why 2", "why 1", "why --all"]
-
-
 def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext) -> None:
     value = shown(context, "why")["in_force"]
     text = find_form("why")(value, 200)

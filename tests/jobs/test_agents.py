@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, stage
 from programs import need
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER
 
 OTHER = "openai/gpt-5-mini"
@@ -203,10 +203,8 @@ def test_an_agent_of_a_plugin_and_a_personal_one(place: Stage, tmp_path: Path) -
 
 
 def test_a_session_asks_whether_to_trust_the_project_and_then_has_its_agents(place: Stage) -> None:
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
     asked = play(place, {"task": "TASK", "recipe": "reviewer"})
-    with Repl(Place(place.home, place.folder, place.server, environment), columns=100, rows=40) as repl:
-        repl.ready()
+    with Repl.of_stage(place, columns=100) as repl:
         for keys, trusted in ((ENTER, False), (DOWN + ENTER, True)):
             repl.send("/trust" + ENTER)
             repl.wait_for(lambda one: "Trust it?" in one.text, 60)

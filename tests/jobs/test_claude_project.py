@@ -15,7 +15,7 @@ import pytest
 from program.stage import Stage, calls, stage
 from programs import need
 from project_files import commit_all, write_files
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER
 
 GUARD = """import json, sys
@@ -220,9 +220,7 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
 def test_in_a_session_a_command_s_model_holds_for_its_turn_alone_and_clear_ends_the_session(place: Stage) -> None:
     assert place.run("trust").status == 0
     place.script(worker())
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    with Repl(Place(place.home, place.folder, place.server, environment), columns=120, rows=45) as repl:
-        repl.ready()
+    with Repl.of_stage(place) as repl:
         for words in ("hello", "/plan_w_team shop", "more"):
             repl.say(words)
         text = plain(repl.text)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from project_files import write_files
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 
 SUMMARY = "## Goal\nMend the users endpoint.\n## Next\nThe tests of it.\n"
 API, STYLE, TESTING, GENERAL = "Endpoints validate their input.", "Two spaces.", "Vitest, not Jest.", "Commit small."
@@ -84,11 +84,7 @@ def test_imports_and_rules_are_sections_with_their_files(place: Stage) -> None:
 
 def test_a_rule_by_path_is_sent_once_and_stands_after_compaction_and_resume(place: Stage) -> None:
     place.script(model)
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    with Repl(
-        Place(place.home, place.folder, place.server, environment), "--allow", "edit", columns=120, rows=45
-    ) as repl:
-        repl.ready()
+    with Repl.of_stage(place, "--allow", "edit") as repl:
         repl.say("MEND the users endpoint")
         assert [times(place, API, at) for at in range(len(place.server.requests))] == [0, 1, 1]
         read = next(text for text in texts(place) if "users = 1" in text)
@@ -181,11 +177,7 @@ def writer(body: Any) -> dict[str, Any]:
 def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage) -> None:
     place.script(writer)
     (place.folder / "CLAUDE.md").unlink()
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    with Repl(
-        Place(place.home, place.folder, place.server, environment), "--allow", "all", columns=120, rows=120
-    ) as repl:
-        repl.ready()
+    with Repl.of_stage(place, "--allow", "all", rows=120) as repl:
         repl.say("/init 300 mind the tills", ends=False)
         repl.requested(5)
         repl.wait_for(lambda one: one.text.count("of 300 tokens") == 2, 60)

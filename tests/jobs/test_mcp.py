@@ -16,7 +16,7 @@ import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
 from server.play import closed_port
 from server.received import tool_results
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER, Terminal
 
 from nexus_cli.mcp.server_values import token_path
@@ -62,13 +62,6 @@ def bodies(place: Stage) -> list[Any]:
     return [one.body for one in place.server.requests]
 
 
-def opened(place: Stage) -> Repl:
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    made = Repl(Place(place.home, place.folder, place.server, environment), columns=120, rows=40)
-    made.ready()
-    return made
-
-
 def shows(text: str) -> Callable[[Terminal], bool]:
     return lambda terminal: text in " ".join(" ".join(terminal.scrollback()).split())
 
@@ -109,7 +102,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         before = [json.dumps(one["tools"]) for one in bodies(place)]
         assert len(set(before)) == 1, "the same tools in every request"
 
-        with opened(place) as repl:
+        with Repl.of_stage(place) as repl:
             repl.say("CLEAR them", ends=False)
             repl.wait_for(lambda one: any("1 yes" in line for line in one.lines()), 60)
             time.sleep(2.5)  # until the question takes keys
@@ -264,7 +257,7 @@ def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_
 def test_a_server_that_is_added_while_a_session_is_open_is_told_and_works(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
         notes = place.folder / "notes.txt"
-        with opened(place) as repl:
+        with Repl.of_stage(place) as repl:
             repl.say("hello")
             added = place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes))
             assert added.status == 0

@@ -14,7 +14,7 @@ import pytest
 from ledger.postgres import Server
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from search import some
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER, Terminal, ctrl
 
 from nexus_cli.ledger import Ledger
@@ -52,13 +52,6 @@ def pass_night(place: Stage, url: str) -> None:
     assert done.status == 3, done
 
 
-def opened(place: Stage) -> Repl:
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    made = Repl(Place(place.home, place.folder, place.server, environment), columns=140, rows=45)
-    made.ready()
-    return made
-
-
 def words(terminal: Terminal) -> str:
     return " ".join(" ".join(terminal.scrollback()).split())
 
@@ -85,7 +78,7 @@ def test_a_person_sees_what_the_night_did_and_answers_what_waits(
 
 
 def play_morning(place: Stage) -> None:
-    with opened(place) as repl:
+    with Repl.of_stage(place, columns=140) as repl:
         told = words(repl)
         assert 'while you were away: plan Check ran once; run-1: "All quiet. Nothing to do."' in told, told
         assert "plan Search ran once and failed; run-3: the run reached a limit" in told, told

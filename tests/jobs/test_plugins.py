@@ -16,7 +16,7 @@ from plugins.plugin_layouts import make_hookify
 from program.stage import Done, Stage, calls, stage
 from programs import need
 from project_files import commit_all, write_files
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER, Terminal
 
 HOOK = "hook PreToolUse"
@@ -258,7 +258,6 @@ def test_a_terminal_asks_once_for_all_items_and_shows_their_commands(place: Stag
     states = listed(place)
     assert sorted(key for key, state in states.items() if state == "active") == ["command help", "skill writing-rules"]
 
-    with Repl(Place(place.home, place.folder, place.server, environment), columns=120, rows=40) as repl:
-        repl.ready()
+    with Repl.of_stage(place) as repl:
         repl.send("/hel")
         repl.wait_for(shows("hookify:help"), 60)

@@ -15,7 +15,7 @@ import pytest
 from program.stage import Stage, calls, stage
 from programs import need
 from project_files import write_files
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER
 
 RELEASE = """---
@@ -217,7 +217,7 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted; run `nexus trust`" in told
     told = "\n".join(place.ask("use $release, not $HOME").told)
     assert "$release is sent as text" in told and "HOME" not in told
-    with opened(place) as repl:
+    with Repl.of_stage(place, columns=140) as repl:
         repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
         repl.send("/inspect shop.py" + ENTER)
         repl.wait_for(lambda one: "trusted; run `/trust`" in one.text, 60)
@@ -237,7 +237,7 @@ def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: 
     )
     assert "1 skill, 3 commands and 1 hook (" in "\n".join(place.ask("hello").told)
     assert "Not active" not in "\n".join(place.ask("hello", "--quiet").told)
-    with opened(place) as repl:  # somebody else may have read the lines of a script
+    with Repl.of_stage(place, columns=140) as repl:  # somebody else may have read the lines of a script
         repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
 
 
@@ -257,26 +257,19 @@ def test_in_the_prompt_a_command_is_offered_completed_and_sent(place: Stage) -> 
     seen: list[Any] = []
     place.script(answers(seen, "Reviewed."))
     assert place.run("trust").status == 0
-    with opened(place) as repl:
+    with Repl.of_stage(place, columns=140) as repl:
         repl.wait_for(lambda one: "/help is built in; to use your own, type $help" in one.text, 30, back=False)
         repl.send("/insp")
         repl.wait_for(lambda one: "Review the changes of a file" in one.text, 30)
         repl.send("ect shop.py" + ENTER)
         repl.wait_for(lambda one: "Reviewed." in one.text, 60)
     assert "Review shop.py with care." in said(seen[0], "user")
-    with opened(place) as repl:
+    with Repl.of_stage(place, columns=140) as repl:
         repl.send("/insp")
         repl.wait_for(lambda one: "Review the changes of a file" in one.text, 30)
         repl.send("ect shop.py" + ENTER)
         repl.wait_for(lambda one: "Reviewed." in one.text, 60)
         assert "is built in" not in repl.text, "it is told once"
-
-
-def opened(place: Stage) -> Repl:
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    made = Repl(Place(place.home, place.folder, place.server, environment), columns=140, rows=45)
-    made.ready()
-    return made
 
 
 def test_a_command_permits_what_its_file_names_for_the_turn_that_calls_it(place: Stage) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
 from sections.held_up import wait_until
-from terminal.repl import Place, Repl
+from terminal.repl import Repl
 from terminal.terminal import ENTER, Terminal
 
 SERVER = Path(__file__).with_name("told_server.py")
@@ -57,13 +57,6 @@ class Told:
     @property
     def calls(self) -> int:
         return self.count("tools/call")
-
-
-def opened(place: Stage, columns: int = 100) -> Repl:
-    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    made = Repl(Place(place.home, place.folder, place.server, environment), columns=columns, rows=40)
-    made.ready()
-    return made
 
 
 def shows(text: str, times: int = 1) -> Any:
@@ -131,7 +124,7 @@ def test_changed_words_ask_again_with_a_diff_and_yes_keeps_them(tmp_path: Path) 
         server = Told(place)
         place.run("rules", "add", f"allow {NOTE}")
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
-        with opened(place) as repl:
+        with Repl.of_stage(place, columns=100) as repl:
             server.say(FORGED)
             repl.say(f"do: {NOTE} {{}}; {NOTE} {{}}", ends=False)
             seen = answer(repl, "y")
@@ -275,7 +268,7 @@ def test_at_the_third_change_the_tool_is_offered_whatever_its_server_says(tmp_pa
         place.ask(f"do: {NOTE} {{}}")
         for number in (1, 2, 3):
             server.say(f"Adds note {number}.")
-            with opened(place) as repl:
+            with Repl.of_stage(place, columns=100) as repl:
                 repl.say(f"do: {NOTE} {{}}", ends=False)
                 seen = answer(repl, f"a{ENTER}" if number == 3 else "y")
                 repl.wait_for(shows("done"), 60)

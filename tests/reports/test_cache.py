@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -94,23 +93,6 @@ def test_a_server_that_reports_a_cache_is_not_said_to_have_none() -> None:
     )
 
 
-@pytest.mark.matrix
-def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixture[str]) -> None:
-    def printed(*words: str) -> str:
-        assert run(["cache", *words]) == 0
-        return capfd.readouterr().out
-
-    with the_ledger() as ledger:
-        asked = cache_report(ledger, missed, SETTINGS)
-    listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
-    assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
-    assert listed["version"] == 1 and listed["session"] == missed
-    assert "came from the cache" in " ".join(printed().split())
-    assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
-    assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
-    assert printed("why", "3").count("\n") < printed("why", "3", "--all").count("\n")
-
-
 def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     one = {"cause": "pruned", "saved": 14_344, "cold": 13_648, "cost": 0.0471, "summary_usd": 0.0321, "break_even": 10}
     one |= {"pays": True, "why": "it was due"}
@@ -125,18 +107,6 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
         "a summary has no price"
     )
     assert lines[-1].replace(" cost $3.80", "") in lay_out(rewrite_lines([*rows[:47], {**rows[47], "cost": None}]), 80)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    "words", sample([["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]], 3)
-)
-def test_what_is_not_there_is_one_line_and_status_two(
-    missed: str, words: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["cache", *words]) == 2
-    told = capfd.readouterr()
-    assert told.out == "" and told.err.startswith("nexus: ") and told.err.count("\n") == 1
 
 
 @pytest.mark.matrix

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from program.nursery import born
+from program.stage import Stage
 from server.play import ScriptedServer
 from server.script import Source
 from terminal.terminal import ENTER, NEXUS, PATIENCE, Terminal
@@ -128,6 +129,15 @@ class Repl(Terminal):
             super().__init__([NEXUS, *arguments], env=environment, cwd=here.folder, **options)
         else:
             super().__init__(start=forked, **options)
+
+    @classmethod
+    def of_stage(cls, stage: Stage, *arguments: str, columns: int = 120, rows: int = 45) -> Repl:
+        """Return the REPL of a stage, at its prompt."""
+        environment = stage.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        place = Place(stage.home, stage.folder, stage.server, environment)
+        made = cls(place, *arguments, columns=columns, rows=rows)
+        made.ready()
+        return made
 
     def ready(self) -> None:
         """Wait for the prompt: keys are read from then on."""

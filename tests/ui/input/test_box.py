@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import StringIO
@@ -156,72 +156,48 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def play(run: Callable[[Stage], Awaitable[None]], folder: Path, **options: Any) -> Stage:
-    """Run `run` on a stage."""
-
-    async def played() -> Stage:
-        async with opened(folder, **options) as stage:
-            await run(stage)
-            return stage
-
-    return asyncio.run(asyncio.wait_for(played(), 120))
-
-
-Play = Callable[[Stage], Coroutine[Any, Any, None]]
-
-
 @pytest.mark.matrix
-def test_enter_takes_the_text_and_empties_the_box(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_enter_takes_the_text_and_empties_the_box(folder: Path) -> None:
+    async with opened(folder) as stage:
         assert stage.box.empty
         await stage.keys("hello", "hello")
         assert not stage.box.empty
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage("hello", "hello")] and stage.box.empty
 
-    play(run, folder)
 
-
-def test_ctrl_j_begins_a_new_line_and_up_and_down_move_in_it(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_ctrl_j_begins_a_new_line_and_up_and_down_move_in_it(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("one\ntwo", "one\ntwo")
         assert stage.rows() == ["> one", "  two", "status"]
         await stage.keys(UP + "X", "oneX\ntwo")
         await stage.keys(DOWN + "Y", "oneX\ntwoY")
 
-    play(run, folder)
 
-
-def test_long_lines_wrap_below_the_prompt(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_long_lines_wrap_below_the_prompt(folder: Path) -> None:
+    async with opened(folder, size=Size(10, 20)) as stage:
         await stage.keys("a" * 30 + "b" * 10, "a" * 30 + "b" * 10)
         assert stage.rows() == ["> " + "a" * 18, "  " + "a" * 12 + "b" * 6, "  bbbb", "status"]
 
-    play(run, folder, size=Size(10, 20))
-
 
 @pytest.mark.parametrize("columns", [1, 2, 5, 11])
-def test_a_narrow_terminal_has_the_text_without_a_prompt(folder: Path, columns: int) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_narrow_terminal_has_the_text_without_a_prompt(folder: Path, columns: int) -> None:
+    async with opened(folder, size=Size(3, columns)) as stage:
         await stage.keys("ab/", "ab/")
         assert columns < 5 or stage.rows()[0] == "ab/"
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage("ab/", "ab/")] and stage.rows()
 
-    play(run, folder, size=Size(3, columns))
 
-
-def test_the_box_shows_invisible_characters_and_tabs(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_the_box_shows_invisible_characters_and_tabs(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys(f"{BEGIN}a\tb\u202ec\x00\x1b{END}!", "a\tb\u202ec\x00\x1b!")
         assert stage.rows()[0] == "> a    b<U+202E>c^@^[!"
         await stage.keys(LEFT * 2 + "X", "a\tb\u202ec\x00X\x1b!")
 
-    play(run, folder)
 
-
-def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("/", "/")
         assert await stage.menu() == ["/help", "/model", "/x"]
         assert stage.rows() == [
@@ -240,30 +216,26 @@ def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage("/help", "/help")]
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("typed", "text", "sent"),
     [("/he", "", "/help"), ("/x", "", "/x"), ("/mo", "/model ", None), ("/wh", "", "/why"), ("/help", "", "/help")],
 )
-def test_enter_takes_the_highlighted_command_and_runs_one_that_needs_no_argument(
+async def test_enter_takes_the_highlighted_command_and_runs_one_that_needs_no_argument(
     folder: Path, typed: str, text: str, sent: str | None
 ) -> None:
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         await stage.keys(typed, typed)
         if typed != sent:
             await stage.menu()
         await stage.keys("\r", text)
         assert stage.sent == ([TypedMessage(sent, sent)] if sent else [])
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("see @box", "see @box")
         assert await stage.menu() == ["src/box.py"]
         await stage.keys("\r", "see @src/box.py ")
@@ -276,44 +248,36 @@ def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(fo
         await stage.keys("\r", "")
         assert [one.text for one in stage.sent] == ["see @src/", "@src/main.py"]
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("typed", ["!tru", "/model fa"])
-def test_enter_sends_shell_lines_and_arguments_as_they_are_typed(folder: Path, typed: str) -> None:
-    async def run(stage: Stage) -> None:
+async def test_enter_sends_shell_lines_and_arguments_as_they_are_typed(folder: Path, typed: str) -> None:
+    async with opened(folder) as stage:
         await stage.keys(typed, typed)
         await stage.menu()
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage(typed, typed)]
 
-    play(run, folder)
 
-
-def test_shift_enter_and_a_backslash_before_enter_make_a_line(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_shift_enter_and_a_backslash_before_enter_make_a_line(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("a\x1b[13;2ub\x1b[27;2;13~c\\\rd", "a\nb\nc\nd")
         assert stage.sent == []
         await stage.keys("\\\\\r", "")
         assert [one.text for one in stage.sent] == ["a\nb\nc\nd\\\\"]
 
-    play(run, folder)
 
-
-def test_tab_takes_the_only_completion_at_once_and_the_choices_follow(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_tab_takes_the_only_completion_at_once_and_the_choices_follow(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("/mo", "/mo")
         await stage.menu()
         await stage.keys("\t", "/model ")
         assert await stage.menu() == ["fast", "slow"]
         await stage.keys(DOWN + DOWN, "/model slow")
 
-    play(run, folder)
 
-
-def test_files_are_completed_and_a_folder_goes_on(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_files_are_completed_and_a_folder_goes_on(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("see @sr", "see @sr")
         assert await stage.menu() == ["src/", "src/box.py", "src/main.py"]
         await stage.keys("\t", "see @src/")
@@ -323,10 +287,8 @@ def test_files_are_completed_and_a_folder_goes_on(folder: Path) -> None:
         await stage.keys("\t", "see @src/box.py")
         await stage.keys("\r", "see @src/box.py ")
 
-    play(run, folder)
 
-
-def test_files_that_take_long_to_list_are_offered_when_they_are_there(
+async def test_files_that_take_long_to_list_are_offered_when_they_are_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
@@ -337,18 +299,16 @@ def test_files_that_take_long_to_list_are_offered_when_they_are_there(
 
     monkeypatch.setattr(file_index, "PATIENCE", 0.01)
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         stage.box._index._lister = slow
         await stage.keys("see @late", "see @late")
         await stage.until(lambda: stage.box.buffer.complete_state is None)
         go_on.set()
         assert await stage.menu() == ["deep/down/late.py"]
 
-    play(run, folder)
 
-
-def test_a_deletion_offers_again(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_deletion_offers_again(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("@mainn", "@mainn")
         await stage.until(lambda: stage.box.buffer.complete_state is None)
         await stage.keys(BACKSPACE, "@main")
@@ -358,26 +318,23 @@ def test_a_deletion_offers_again(folder: Path) -> None:
         await stage.keys(BACKSPACE, "/mo")
         assert await stage.menu() == ["/model"]
 
-    play(run, folder)
 
-
-def test_escape_closes_the_menu_and_gives_the_typed_text_back(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_escape_closes_the_menu_and_gives_the_typed_text_back(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("/", "/")
         await stage.menu()
         await stage.keys("\t", "/help")
         await stage.keys(ESCAPE, "/")
         assert not stage.box.buffer.complete_state
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Path) -> None:
+@pytest.mark.parametrize("size", [WIDE, Size(9, 40)])
+async def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Path, size: Size) -> None:
     for number in range(40):
         (folder / f"file_{number:02}.md").write_text("")
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder, size=size) as stage:
         await stage.keys("@file", "@file")
         assert len(await stage.menu()) == 40
         rows = stage.rows()
@@ -386,13 +343,10 @@ def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Pat
         await stage.keys("\t" + UP + UP, "@file_39.md")
         assert [row for row in stage.rows() if row.startswith("> file_39.md")]
 
-    play(run, folder)
-    play(run, folder, size=Size(9, 40))
-
 
 @pytest.mark.matrix
-def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys(f"{BEGIN}a\r\nb\rc\n{END}", "a\nb\nc\n")
         await stage.keys("\x15" + BACKSPACE * 10, "")
         await stage.keys("see " + BEGIN + LINES.replace("\n", "\r") + END + " ok")
@@ -406,19 +360,15 @@ def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage(f"see {LINES} ok", "see [pasted 214 lines] ok", (LINES,))]
 
-    play(run, folder)
 
-
-def test_the_cursor_steps_over_a_folded_paste(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_the_cursor_steps_over_a_folded_paste(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("a" + BEGIN + LINES + END + LEFT + "b" + LEFT * 2 + "c")
         await stage.until(lambda: stage.rows()[0] == "> cab[pasted 214 lines]")
 
-    play(run, folder)
 
-
-def test_a_paste_cut_at_any_place_of_its_marks_is_one_paste(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_paste_cut_at_any_place_of_its_marks_is_one_paste(folder: Path) -> None:
+    async with opened(folder) as stage:
         # As long as it takes: a key that is cut must not be taken for two.
         stage.app.ttimeoutlen = 60
         whole = BEGIN + "one\rtwo\r" + END + "."
@@ -429,14 +379,12 @@ def test_a_paste_cut_at_any_place_of_its_marks_is_one_paste(folder: Path) -> Non
             stage.box.fill("")
         assert stage.sent == []
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
+async def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
     text = "0123456789abcde\n" * (16 * 65536)
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         writer = threading.Thread(target=stage.source.send_text, args=(BEGIN + text + END + "x",))
         writer.start()
         await stage.until(lambda: stage.box.buffer.text.endswith("x"))
@@ -445,16 +393,14 @@ def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
         await stage.keys("\r", "")
         assert stage.sent[0].text == text + "x"
 
-    play(run, folder)
 
-
-def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nexus_cli.ui.input.box as box_module
 
     monkeypatch.setattr(burst_reader, "MOST_INPUT", 2048)
     monkeypatch.setattr(box_module, "cut_to_bytes", lambda data: data[:2048])
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         stage.box.notice = stage.told.append
         await stage.keys(BEGIN + "é\n" * 4000 + END)
         await stage.until(lambda: not stage.box.empty)
@@ -462,63 +408,51 @@ def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.M
         await stage.keys("\r", "")
         assert stage.sent[0].text == "é\n" * 1024
 
-    play(run, folder)
 
-
-def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Path) -> None:
+    async with opened(folder) as stage:
         text = "def mean(values):\n    total = sum(values)\n    return total\n}"
         await stage.keys(text.replace("\n", "\r"), text)
         assert stage.sent == []
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage(text, text, (text,))]
 
-    play(run, folder)
 
-
-def test_what_is_typed_ahead_of_a_slow_program_is_sent_line_by_line(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_what_is_typed_ahead_of_a_slow_program_is_sent_line_by_line(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("go on\ryes\rand")
         await stage.until(lambda: stage.sent == [TypedMessage("go on", "go on"), TypedMessage("yes", "yes")])
         await stage.until(lambda: stage.box.buffer.text == "and")
 
-    play(run, folder)
 
-
-def test_very_much_at_once_without_brackets_is_folded_and_never_submits(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_very_much_at_once_without_brackets_is_folded_and_never_submits(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys((LINES + "\n").replace("\n", "\r"))
         await stage.until(lambda: stage.rows()[0] == "> [pasted 214 lines]")
         await stage.keys("x" * 900 + "\r")
         await stage.until(lambda: stage.sent)
         assert stage.sent[0].text == LINES + "\n" + "x" * 900
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_a_control_key_behind_enter_is_no_paste(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_control_key_behind_enter_is_no_paste(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("one\r\x15two")
         await stage.until(lambda: stage.sent == [TypedMessage("one", "one")] and stage.box.buffer.text == "two")
 
-    play(run, folder)
 
-
-def test_lone_surrogates_become_replacements_in_what_is_sent(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_lone_surrogates_become_replacements_in_what_is_sent(folder: Path) -> None:
+    async with opened(folder) as stage:
         os.write(cast(Any, stage.source).pipe.write_fd, b"a\xffb")
         await stage.until(lambda: len(stage.box.buffer.text) == 3)
         assert stage.rows()
         await stage.keys("\r", "")
         assert stage.sent == [TypedMessage("a\ufffdb", "a\ufffdb")]
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folder: Path) -> None:
+    async with opened(folder) as stage:
         for text in ("first", "second\nline"):
             await stage.keys(text, text)
             await stage.keys("\r", "")
@@ -528,19 +462,15 @@ def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folde
         await stage.keys(UP, "first")
         await stage.keys(DOWN, "second\nline")
         await stage.keys(DOWN + DOWN, "draft")
-
-    async def again(stage: Stage) -> None:
+    async with opened(folder) as stage:
         await stage.until(lambda: len(stage.box.buffer._working_lines) == 3)
         await stage.keys(UP, "second\nline")
-
-    play(run, folder)
-    play(again, folder)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("line", ["/login sk-of-a-person-01234567", "/connect openai foobarkey", "/login openai\nkey"])
-def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str) -> None:
+    async with opened(folder) as stage:
         stage.box.buffer.insert_text(line)
         stage.box.take()
         await stage.keys(UP, line.split()[0])
@@ -548,11 +478,9 @@ def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str)
         stage.box.fill("")
         await stage.keys(UP, line.split()[0])
 
-    play(run, folder)
 
-
-def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("one", "one")
         await stage.keys("\r", "")
         await stage.keys("/hel", "/hel")
@@ -561,22 +489,18 @@ def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
         await stage.keys(UP, "/help")
         await stage.keys(UP, "one")
 
-    play(run, folder)
 
-
-def test_a_folded_paste_comes_back_whole_from_the_history(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_folded_paste_comes_back_whole_from_the_history(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("see " + BEGIN + LINES + END)
         await stage.until(lambda: len(stage.box.buffer.text) == 5)
         await stage.keys("\r", "")
         await stage.keys(UP, f"see {LINES}")
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
+    async with opened(folder) as stage:
         for text in ("alpha one", "beta", "Alpha two"):
             await stage.keys(text, text)
             await stage.keys("\r", "")
@@ -593,18 +517,16 @@ def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
         await stage.until(lambda: not stage.box.searching)
         assert stage.box.buffer.text == "alpha one" and stage.sent[-1].text == "Alpha two"
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Path) -> None:
+async def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Path) -> None:
     def marked(stage: Stage) -> bool:
         stage.app._redraw()
         screen = stage.app.renderer.last_rendered_screen
         assert screen is not None
         return any("search" in cell.style for cell in screen.data_buffer[0].values())
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         await stage.keys("alpha", "alpha")
         await stage.keys("\r", "")
         await stage.keys("\x12")
@@ -618,12 +540,10 @@ def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Pat
         await stage.keys("\x05s", "alphas")
         assert not marked(stage)
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("sent", "sent")
         await stage.keys("\r", "")
         await stage.keys("a long draft", "a long draft")
@@ -635,12 +555,10 @@ def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
         await stage.keys(DOWN + DOWN, "")
         await stage.keys("\x1f", "a long draft")
 
-    play(run, folder)
-
 
 @pytest.mark.parametrize("key", ["\x07", "\x03"])
-def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> None:
+    async with opened(folder) as stage:
         await stage.keys("old", "old")
         await stage.keys("\r", "")
         await stage.keys("draft", "draft")
@@ -652,22 +570,18 @@ def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> 
         await stage.until(lambda: not stage.box.searching)
         assert stage.box.buffer.text == "draft"
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_a_history_that_cannot_be_used_is_told_below_the_box(folder: Path) -> None:
+async def test_a_history_that_cannot_be_used_is_told_below_the_box(folder: Path) -> None:
     (folder.parent / "data").mkdir()
     (folder.parent / "data" / "history").mkdir()
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         await stage.until(lambda: any("done without" in row or "history" in row for row in stage.rows()))
         await stage.keys("a", "a")
         assert stage.rows() == ["> a", "status"]
         await stage.keys("\r", "")
         await stage.keys(UP, "a")
-
-    play(run, folder)
 
 
 def script(tmp_path: Path, code: str) -> dict[str, str]:
@@ -679,8 +593,8 @@ def script(tmp_path: Path, code: str) -> dict[str, str]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("key", ["\x07", "\x18\x05"])
-def test_the_editor_gets_the_text_unfolded_and_gives_it_back(folder: Path, tmp_path: Path, key: str) -> None:
-    async def run(stage: Stage) -> None:
+async def test_the_editor_gets_the_text_unfolded_and_gives_it_back(folder: Path, tmp_path: Path, key: str) -> None:
+    async with opened(folder, environ=script(tmp_path, 'text="$(cat "$1")"; echo "edited: $text" > "$1"')) as stage:
         outside: list[str] = []
 
         async def away(work: Callable[[], Awaitable[str]]) -> str:
@@ -694,11 +608,9 @@ def test_the_editor_gets_the_text_unfolded_and_gives_it_back(folder: Path, tmp_p
         assert outside == ["away"]
         await stage.keys("!", f"edited: see {LINES}!")
 
-    play(run, folder, environ=script(tmp_path, 'text="$(cat "$1")"; echo "edited: $text" > "$1"'))
 
-
-def test_an_editor_that_fails_leaves_the_text_and_says_why(folder: Path, tmp_path: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_an_editor_that_fails_leaves_the_text_and_says_why(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder, environ=script(tmp_path, "exit 3")) as stage:
         stage.box.notice = stage.told.append
         await stage.keys(BEGIN + LINES + END + "x")
         await stage.until(lambda: len(stage.box.buffer.text) == 2)
@@ -707,12 +619,10 @@ def test_an_editor_that_fails_leaves_the_text_and_says_why(folder: Path, tmp_pat
         await stage.until(lambda: stage.told)
         assert stage.box.buffer.text == before and "exit status 3" in stage.told[0] and len(stage.told) == 1
 
-    play(run, folder, environ=script(tmp_path, "exit 3"))
-
 
 @pytest.mark.matrix
-def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder, vi=True, environ=script(tmp_path, 'echo new > "$1"')) as stage:
         await stage.keys("word", "word")
         assert stage.rows()[0] == "i> word"
         await stage.keys(ESCAPE)
@@ -720,12 +630,10 @@ def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: 
         await stage.keys("0x", "ord")
         await stage.keys("v", "new")
 
-    play(run, folder, vi=True, environ=script(tmp_path, 'echo new > "$1"'))
-
 
 @pytest.mark.matrix
-def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
+    async with opened(folder, vi=True) as stage:
         await stage.keys("word", "word")
         await stage.keys(ESCAPE)
         await stage.until(lambda: stage.rows()[0] == "n> word")
@@ -737,11 +645,9 @@ def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
         stage.box.fill("")
         assert stage.rows()[0] == "i>"
 
-    play(run, folder, vi=True)
 
-
-def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_back(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_back(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("mine", "mine")
         stage.box.fill("yours\r\nhere")
         assert stage.box.buffer.text == "yours\nhere"
@@ -755,18 +661,14 @@ def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_
         await stage.keys("\r", "")
         assert stage.sent[0].text == "z" * (LONG + 1)
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
+    async with opened(folder) as stage:
         stage.box.hint("careful \x1b[31m")
         assert stage.rows() == [">", "careful \u241b[31m", "status"]
         await stage.keys("a", "a")
         assert stage.rows() == ["> a", "status"]
-
-    play(run, folder)
 
 
 PNG, PDF = b"\x89PNG\r\n\x1a\n" + bytes(8), b"%PDF-1.4\n"
@@ -789,7 +691,7 @@ PNG, PDF = b"\x89PNG\r\n\x1a\n" + bytes(8), b"%PDF-1.4\n"
         4,
     ),
 )
-def test_a_pasted_path_of_a_picture_is_an_attachment(
+async def test_a_pasted_path_of_a_picture_is_an_attachment(
     folder: Path, written: str, shown: str | None, files: tuple[str, ...]
 ) -> None:
     (folder / "pic one.png").write_bytes(PNG)
@@ -798,7 +700,7 @@ def test_a_pasted_path_of_a_picture_is_an_attachment(
     (folder / "fake.png").write_bytes(b"no picture")
     pasted = written.format(folder, str(folder).replace(" ", "%20"))
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         await stage.keys(BEGIN + pasted + END)
         await stage.until(lambda: stage.box.buffer.text != "")
         typed = stage.box.take()
@@ -806,11 +708,9 @@ def test_a_pasted_path_of_a_picture_is_an_attachment(
         assert typed.files == tuple(quote_mention(str(folder / name)) for name in files)
         assert typed.text == (pasted if shown is None else "".join(f"{one} " for one in typed.files))
 
-    play(run, folder)
 
-
-def test_ctrl_v_attaches_the_image_on_the_clipboard(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_ctrl_v_attaches_the_image_on_the_clipboard(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("see \x16", "see ")
         await stage.until(lambda: "no image could be read from the clipboard" in stage.rows())
 
@@ -826,12 +726,10 @@ def test_ctrl_v_attaches_the_image_on_the_clipboard(folder: Path) -> None:
         await stage.until(lambda: stage.rows()[0] == "> see [Image #1] [Image #2] here")
         assert stage.box.take().text == 'see @"/a b/one.png" @"/a b/one.png" here'
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
-def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
+async def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path) -> None:
+    async with opened(folder) as stage:
         await stage.keys("\x12")
         await stage.until(lambda: stage.box.searching)
         before = stage.box.buffer.text
@@ -839,20 +737,16 @@ def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path
         await stage.until(lambda: "line 0" in stage.box.search_buffer.text)
         assert stage.box.buffer.text == before and "\n" not in stage.box.search_buffer.text
 
-    play(run, folder)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("before", ["!file ", " !!file ", "see", "@"])
-def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path, before: str) -> None:
+async def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path, before: str) -> None:
     (folder / "pic.png").write_bytes(PNG)
 
-    async def run(stage: Stage) -> None:
+    async with opened(folder) as stage:
         stage.box.buffer.insert_text(before)
         stage.box.paste(f"{folder}/pic.png")
         assert stage.box.take().files == () and stage.box.buffer.text == ""
         stage.box.buffer.insert_text("look at ")
         stage.box.paste(f"{folder}/pic.png")
         assert stage.box.take().display == "look at [Image #1] "
-
-    play(run, folder)

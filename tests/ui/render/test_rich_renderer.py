@@ -11,7 +11,6 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from search import sample
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
@@ -173,17 +172,6 @@ def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
     seen.renderer.show_user_message("next")
     seen.feed(e.Text("**bold** text"), e.TurnEnd(DONE))
     assert seen.text == "x = 1\n\n▌ next\n\nbold text\n"
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("colour", sample([False, True], 2))
-def test_deltas_split_at_every_position_give_the_same(colour: bool) -> None:
-    whole = Seen(colour=colour).feed(e.Thinking("a b\nc"), e.Text(ANSWER), e.TurnEnd(DONE)).text
-    one_by_one = [e.Text(char) for char in ANSWER]
-    assert Seen(colour=colour).feed(*map(e.Thinking, "a b\nc"), *one_by_one, e.TurnEnd(DONE)).text == whole
-    for cut in range(1, len(ANSWER)):
-        parts = (e.Text(ANSWER[:cut]), e.Text(ANSWER[cut:]))
-        assert Seen(colour=colour).feed(e.Thinking("a b\nc"), *parts, e.TurnEnd(DONE)).text == whole
 
 
 def test_the_width_may_change_between_blocks() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,46 +40,40 @@ from nexus_cli.ui.repl.remote_agent import RemoteAgent
 from nexus_cli.ui.repl.repl import Repl
 
 DOT = " \N{MIDDLE DOT} "
-Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
 
 
-def play(
-    folder: Path, scene: Scene, provider: Answering | None = None, meanwhile: str = "", left: str = "", **shared: Any
-) -> Kept:
-    """Play a scene with a REPL that is connected to an agent; return its view. Between the look at the agent and the
-    connection to it, another client says `meanwhile`. With `left` the session is resumed: its client gave this `!` line
-    and left."""
+@asynccontextmanager
+async def connected(
+    folder: Path, provider: Answering | None = None, meanwhile: str = "", left: str = "", **shared: Any
+) -> AsyncIterator[tuple[Repl, Kept]]:
+    """A REPL that is connected to an agent, and its view. Between the look at the agent and the connection to it,
+    another client says `meanwhile`. With `left` the session is resumed: its client gave this `!` line and left."""
     view = Kept()
-
-    async def connected() -> None:
-        async with serving(folder, provider, **shared) as served:
-            await served.client.create_agent("a")
-            status = await served.client.get_status("a")
-            if meanwhile:
-                status = {**status, "in_turn": True}
-            theme = choose_theme("dark", False)
-            approver = PersonApprover(view, lambda question, number: "")
-            way = f"nexus --connect {served.url} --token-file t"
-            agent = RemoteAgent(served.client, "a", status, served.url, way, folder, approver, lambda raw: None)
-            repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
-            repl.draft = lambda: view.box
-            agent.connect(repl)
-            if left:
-                await served.client.send("a", "hello")
-                await served.client.run_command("a", "!", left)
-                await agent.show_conversation()
-            if meanwhile:
-                await served.client.send("a", meanwhile)
-            reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
-            try:
-                await scene(repl, view)
-            finally:
-                repl.request_exit()
-                await running
-                reading.cancel()
-
-    asyncio.run(connected())
-    return view
+    async with serving(folder, provider, **shared) as served:
+        await served.client.create_agent("a")
+        status = await served.client.get_status("a")
+        if meanwhile:
+            status = {**status, "in_turn": True}
+        theme = choose_theme("dark", False)
+        approver = PersonApprover(view, lambda question, number: "")
+        way = f"nexus --connect {served.url} --token-file t"
+        agent = RemoteAgent(served.client, "a", status, served.url, way, folder, approver, lambda raw: None)
+        repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
+        repl.draft = lambda: view.box
+        agent.connect(repl)
+        if left:
+            await served.client.send("a", "hello")
+            await served.client.run_command("a", "!", left)
+            await agent.show_conversation()
+        if meanwhile:
+            await served.client.send("a", meanwhile)
+        reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
+        try:
+            yield repl, view
+        finally:
+            repl.request_exit()
+            await running
+            reading.cancel()
 
 
 def say(repl: Repl, text: str) -> None:
@@ -89,10 +84,10 @@ async def idle(repl: Repl) -> None:
     await until(lambda: repl.jobs.current is None)
 
 
-def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: Path) -> None:
+async def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked)
         say(repl, "/pin keep this")
@@ -101,15 +96,14 @@ def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: 
         provider.gates["first"].set()
         await until(lambda: "echo second" in view.text)
         await idle(repl)
-
-    text = play(tmp_path, scene, provider).text
+    text = view.text
     assert text.index("echo first") < text.index("Pinned this text as p1") < text.index("echo second")
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("left", ["", "true"])
-def test_what_happens_while_it_connects_holds_nothing_up_and_is_shown(tmp_path: Path, left: str) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_what_happens_while_it_connects_holds_nothing_up_and_is_shown(tmp_path: Path, left: str) -> None:
+    async with connected(tmp_path, meanwhile="from another client", left=left, allow="all") as (repl, view):
         await until(lambda: "echo from another client" in view.text)
         await until(lambda: repl.jobs.current is None)
         say(repl, "/rename found")
@@ -117,13 +111,14 @@ def test_what_happens_while_it_connects_holds_nothing_up_and_is_shown(tmp_path: 
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
 
-    text = play(tmp_path, scene, meanwhile="from another client", left=left, allow="all").text
-    assert text.count("echo from another client") == 1
+    assert view.text.count("echo from another client") == 1
 
 
 @pytest.mark.matrix
-def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_figures_that_an_event_overtakes_leave_no_turn_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(tmp_path) as (repl, _view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         await agent._connected.wait()
@@ -138,12 +133,12 @@ def test_figures_that_an_event_overtakes_leave_no_turn_running(tmp_path: Path, m
         await agent._synchronize(is_first=True)
         assert not agent._in_turn and len(asked) == 2
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.parametrize("figures_first", sample([False, True], 2))
-def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path, figures_first: bool) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_session_that_another_client_opens_in_the_agent_is_told_once(
+    tmp_path: Path, figures_first: bool
+) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "one")
         await until(lambda: "echo one" in view.text)
         await idle(repl)
@@ -167,16 +162,14 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         await until(lambda: "echo three" in view.text)
         assert view.text.count("a client moved a to session") == 1, "its own commands are no news"
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.parametrize("figures_first", sample([False, True], 2))
-def test_queued_messages_do_not_go_to_the_session_that_another_client_opens(
+async def test_queued_messages_do_not_go_to_the_session_that_another_client_opens(
     tmp_path: Path, figures_first: bool
 ) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         say(repl, "first")
@@ -194,14 +187,12 @@ def test_queued_messages_do_not_go_to_the_session_that_another_client_opens(
         await until(lambda: "not sent: of the first" in view.text or view.box == "of the first")
         await idle(repl)
         assert repl.queued() == [] or not figures_first
-
-    play(tmp_path, scene, provider)
     assert provider.asked == ["first"]
 
 
 @pytest.mark.matrix
-def test_a_command_is_not_run_in_the_session_that_another_client_has_opened(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_command_is_not_run_in_the_session_that_another_client_has_opened(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         say(repl, "hello")
@@ -217,47 +208,43 @@ def test_a_command_is_not_run_in_the_session_that_another_client_has_opened(tmp_
         assert "a client moved a to session" in view.text
         say(repl, "/pin of the second")
         await until(lambda: "as p1" in view.text)
+    assert "as p2" not in view.text
 
-    assert "as p2" not in play(tmp_path, scene).text
 
-
-def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_that_the_server_refuses_returns_to_the_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dispatcher, "MOST_WAITING", -1)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "hello")
         await idle(repl)
         assert view.box == "hello" and "already queued for this agent" in view.text
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
+async def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
     long = "x" * (MOST_BODY + 1)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, long)
         await idle(repl)
         assert view.box == long and "nexus: the server: " in view.text
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
+async def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked and "writing" in repl.spinner())
-
-    assert "stopped" not in play(tmp_path, scene, provider).text
+    assert "stopped" not in view.text
 
 
 @pytest.mark.parametrize("begun", sample([True, False], 2))
-def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, begun: bool) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, begun: bool) -> None:
+    async with connected(tmp_path) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         if begun:
             say(repl, "hello")
@@ -271,14 +258,12 @@ def test_a_restarted_server_is_named_as_the_cause_of_the_end(tmp_path: Path, beg
         assert ("-r" in said) is begun
         assert repl.backend.status_code == 1
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path: Path) -> None:
+async def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked)
         say(repl, "and hurry")
@@ -291,8 +276,6 @@ def test_a_message_for_a_turn_that_a_restart_ended_is_named_as_not_sent(tmp_path
         assert "not sent: and hurry" in view.text
         assert view.text.index("wait") < view.text.index("disconnected"), "what has arrived of the reply stays"
         provider.gates["first"].set()
-
-    play(tmp_path, scene, provider)
 
 
 @pytest.mark.matrix
@@ -319,10 +302,10 @@ def test_a_session_of_the_server_is_resumed_by_its_id(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_path: Path) -> None:
+async def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked)
         repl.enqueue(TypedMessage("of the first", "of the first"))
@@ -338,12 +321,11 @@ def test_words_that_were_typed_for_a_session_are_not_sent_in_the_next_one(tmp_pa
         say(repl, "second")
         await until(lambda: "echo second" in view.text)
         await idle(repl)
-
-    assert "echo of the first" not in play(tmp_path, scene, provider).text
+    assert "echo of the first" not in view.text
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_message_whose_answer_is_lost_is_not_sent_twice(
+async def test_a_message_whose_answer_is_lost_is_not_sent_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -367,17 +349,15 @@ def test_a_message_whose_answer_is_lost_is_not_sent_twice(
     monkeypatch.setattr(Client, "events", broken_events)
     monkeypatch.setattr(Client, "send", broken_send)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text if arrives else view.box == "hello")
         await idle(repl)
         assert ("The message was not sent" in " ".join(view.text.split())) is not arrives
         assert view.box == ("" if arrives else "hello")
 
-    play(tmp_path, scene)
 
-
-def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
+async def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -396,7 +376,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         await until(lambda: calls)
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
@@ -407,12 +387,10 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
         await until(lambda: "echo first" in view.text)
         await idle(repl)
 
-    play(tmp_path, scene, provider)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("last", ["turn.end", "result"])
-def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle(
+async def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -427,17 +405,15 @@ def test_an_agent_whose_connection_breaks_behind_the_end_of_a_turn_is_idle(
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         await until(lambda: calls)
         say(repl, "first")
         await until(lambda: "echo first" in view.text and len(calls) > 1)
         await idle(repl)
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
+async def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -460,7 +436,7 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, Answering(works), allow="all") as (repl, view):
         await until(lambda: calls)
         say(repl, "first")
         await until(lambda: "connection lost (http://" in view.text)
@@ -471,13 +447,11 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
         await until(lambda: "done" in view.text)
         await idle(repl)
 
-    play(tmp_path, scene, Answering(works), allow="all")
 
-
-def test_a_message_to_the_running_turn_is_taken_back_from_the_server(tmp_path: Path) -> None:
+async def test_a_message_to_the_running_turn_is_taken_back_from_the_server(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked)
         for text in ("one", "two"):
@@ -493,33 +467,28 @@ def test_a_message_to_the_running_turn_is_taken_back_from_the_server(tmp_path: P
         provider.gates["first"].set()
         await until(lambda: "echo three" in view.text)
         await idle(repl)
-
-    assert "already sent" not in play(tmp_path, scene, provider).text
+    assert "already sent" not in view.text
     said = [str(one["content"]) for one in provider.seen[-1] if one["role"] == "user"]
     assert "three" in said[-1] and not any("two" in text or "one" in text.split() for text in said)
 
 
-def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         await until(lambda: repl.jobs.current is None)
         assert isinstance(repl.backend, RemoteAgent)
         repl.backend._steered.append("gone")
         assert repl.take_back() == "gone"
         await until(lambda: "already sent: gone" in view.text)
 
-    play(tmp_path, scene)
 
-
-def test_a_mentioned_file_that_only_the_server_has_is_not_on_this_machine(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_mentioned_file_that_only_the_server_has_is_not_on_this_machine(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "read @src/only_there.py")
         await until(lambda: "No file src/only_there.py on this machine; sent as text" in view.text)
         await idle(repl)
 
-    play(tmp_path, scene)
 
-
-def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
+async def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Client.approve
@@ -531,19 +500,18 @@ def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
 
     monkeypatch.setattr(Client, "approve", stops_first)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    provider = Answering(lambda request: [("bash", {"command": "touch a"})])
+    async with connected(tmp_path, provider, allow="ask") as (repl, view):
         say(repl, "first")
         await until(lambda: view.asked)
         view.answers.append(None)
         await until(lambda: "Interrupted" in view.text)
         await idle(repl)
         await asyncio.sleep(0.1)
-
-    provider = Answering(lambda request: [("bash", {"command": "touch a"})])
-    assert "is waiting for an answer" not in play(tmp_path, scene, provider, allow="ask").text
+    assert "is waiting for an answer" not in view.text
 
 
-def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is_back(
+async def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -557,21 +525,20 @@ def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is
 
     monkeypatch.setattr(Client, "approve", fails_twice)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    def touches(request: Request) -> Reply:
+        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
+
+    async with connected(tmp_path, Answering(touches), allow="ask") as (repl, view):
         say(repl, "first")
         await until(lambda: view.asked)
         view.answers.append("y")
         await until(lambda: "done" in view.text)
         await idle(repl)
-
-    def touches(request: Request) -> Reply:
-        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
-
-    assert "Try again" not in play(tmp_path, scene, Answering(touches), allow="ask").text
+    assert "Try again" not in view.text
     assert (tmp_path / "a").exists()
 
 
-def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_back(
+async def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
@@ -585,24 +552,23 @@ def test_a_turn_that_is_stopped_while_the_connection_is_lost_ends_when_it_is_bac
 
     monkeypatch.setattr(Client, "cancel", fails_twice)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "first")
         await until(lambda: provider.asked)
         repl.interrupt()
         await until(lambda: len(calls) > 2)
         await until(lambda: "Interrupted" in view.text)
         await idle(repl)
+    assert "Try again" not in view.text
 
-    assert "Try again" not in play(tmp_path, scene, provider).text
 
-
-def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
+async def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
     provider, is_lost, cancelled = Answering(gates={"first": asyncio.Event()}), True, list[Any]()
     provider.gates["of another client"] = asyncio.Event()
-    real, real_events, back, connected = Client.cancel, Client.events, asyncio.Event(), list[Any]()
+    real, real_events, back, opened = Client.cancel, Client.events, asyncio.Event(), list[Any]()
 
     async def fails_while_lost(client: Client, *given: Any) -> None:
         if is_lost:
@@ -611,8 +577,8 @@ def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
         await real(client, *given)
 
     async def stops_while_lost(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        is_again = bool(connected)
-        connected.append(given)
+        is_again = bool(opened)
+        opened.append(given)
         if is_again:
             await back.wait()
         async for line in real_events(client, *given, **more):
@@ -623,8 +589,7 @@ def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
     monkeypatch.setattr(Client, "cancel", fails_while_lost)
     monkeypatch.setattr(Client, "events", stops_while_lost)
 
-    async def scene(repl: Repl, view: Kept) -> None:
-        nonlocal is_lost
+    async with connected(tmp_path, provider) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "first")
         await until(lambda: "connection lost" in view.text)
@@ -645,16 +610,14 @@ def test_a_stop_that_comes_late_leaves_the_turn_of_another_client_alone(
             assert (await sending)["ok"] and not cancelled
         await idle(repl)
 
-    play(tmp_path, scene, provider)
 
-
-def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
+async def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(client: Client, *given: Any, **more: Any) -> Any:
         raise ConnectionError("the connection was lost")
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         await repl.backend._connected.wait()
         for name in ("run_command", "list_commands"):
@@ -662,13 +625,15 @@ def test_a_command_whose_connection_is_lost_is_not_to_be_tried_again(
         say(repl, "!make release")
         await idle(repl)
         await until(lambda: "may still run in the server." in " ".join(view.text.split()))
-
-    text = " ".join(play(tmp_path, scene).text.split())
+    text = " ".join(view.text.split())
     assert text.count("the connection was lost") == 1 and "Try again" not in text
 
 
-def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_path: Path) -> None:
+    calls = [("bash", {"command": f"touch {name}"}) for name in "ab"]
+    async with connected(
+        tmp_path, Answering(lambda request: calls if len(request.messages) < 3 else "done"), allow="ask"
+    ) as (repl, view):
         say(repl, "first")
         await until(lambda: view.asked)
         view.answers.append("no, leave it")
@@ -679,27 +644,22 @@ def test_a_declined_call_does_not_look_as_if_it_ran_while_the_next_one_asks(tmp_
         await until(lambda: "bash touch b" in view.text)
         await idle(repl)
 
-    calls = [("bash", {"command": f"touch {name}"}) for name in "ab"]
-    play(tmp_path, scene, Answering(lambda request: calls if len(request.messages) < 3 else "done"), allow="ask")
-
 
 @pytest.mark.filterwarnings("error")
-def test_a_question_that_was_answered_before_it_is_asked_leaves_no_warning(tmp_path: Path) -> None:
+async def test_a_question_that_was_answered_before_it_is_asked_leaves_no_warning(tmp_path: Path) -> None:
     async def asked_in_vain() -> None:
         raise AssertionError("the task is cancelled before its first step")
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, _view):
         assert isinstance(repl.backend, RemoteAgent)
         work = asked_in_vain()
         repl.backend._begin(work).cancel()
         await until(lambda: inspect.getcoroutinestate(work) == inspect.CORO_CLOSED)
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         for line in ("/help", "/help all"):
             say(repl, line)
             await idle(repl)
@@ -707,28 +667,24 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("allow", "level"), [("all", "edit"), ("read", "ask")])
-def test_a_plan_is_carried_out_at_the_level_that_the_person_and_the_server_allow(
+async def test_a_plan_is_carried_out_at_the_level_that_the_person_and_the_server_allow(
     tmp_path: Path, allow: str, level: str
 ) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, allow=allow) as (repl, view):
         view.answers = ["y"]
         say(repl, "/plan how would you do it")
         await until(lambda: f"echo {PROCEED}" in view.text)
         await idle(repl)
         assert f"Plan mode is off. Permission level: {level}." in view.text and len(view.asked) == 1
 
-    play(tmp_path, scene, allow=allow)
 
-
-def test_a_plan_that_another_client_carries_out_is_no_question_any_more(tmp_path: Path) -> None:
+async def test_a_plan_that_another_client_carries_out_is_no_question_any_more(tmp_path: Path) -> None:
     provider = Answering(gates={"go on": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider, allow="edit") as (repl, view):
         say(repl, "/plan how would you do it")
         await until(lambda: view.asked)
         assert isinstance(repl.backend, RemoteAgent)
@@ -738,20 +694,16 @@ def test_a_plan_that_another_client_carries_out_is_no_question_any_more(tmp_path
         await sending
         await until(lambda: "echo go on" in view.text)
 
-    play(tmp_path, scene, provider, allow="edit")
 
-
-def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
+    async with connected(tmp_path, allow="edit") as (repl, _view):
         for level in ("edit", "plan", "ask", "edit"):
             await until(lambda level=level: repl.status(200).split(DOT)[1] == level)  # type: ignore[misc]
             repl.cycle_level()
 
-    play(tmp_path, scene, allow="edit")
 
-
-def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "hello")
         await idle(repl)
         assert not repl.backend.cancel(), "nothing runs in the server"
@@ -759,11 +711,9 @@ def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Pa
         await idle(repl)
         assert "no fenced code block" in view.text
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paged: list[str] = []
 
     async def keep(view: Kept, text: str, *, at_end: bool = False) -> None:
@@ -771,7 +721,7 @@ def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("nexus_cli.ui.repl.repl.show_in_pager", keep)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, _view):
         say(repl, "hello")
         await idle(repl)
         repl.show_last_output()
@@ -780,8 +730,6 @@ def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytes
         await until(lambda: len(paged) == 2)
         assert paged[0] == paged[1] and "echo hello" in paged[0]
 
-    play(tmp_path, scene)
-
 
 def changes(request: Request) -> Reply:
     """Writes a file, then says so."""
@@ -789,8 +737,8 @@ def changes(request: Request) -> Reply:
     return "written" if is_done else [("write_file", {"path": "new.txt", "content": "one\n"})]
 
 
-def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_resumed(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_resumed(tmp_path: Path) -> None:
+    async with connected(tmp_path, Answering(changes), allow="all") as (repl, view):
         say(repl, "make it")
         await idle(repl)
         assert (tmp_path / "new.txt").exists() and "1 file (+1 -0)" in view.text and "/undo to revert" in view.text
@@ -812,13 +760,13 @@ def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_r
         await idle(repl)
         assert "Nothing was changed." in view.text and (tmp_path / "new.txt").exists()
 
-    play(tmp_path, scene, Answering(changes), allow="all")
 
-
-def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: Path) -> None:
+async def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: Path) -> None:
     figures: list[Status] = []
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    ends = asyncio.Event()
+    provider = Answering(gates={"finish": ends})
+    async with connected(tmp_path, provider, allow="all") as (repl, _view):
         first = repl.status(200).split(DOT)
         assert first[0] == "played" and first[-1] == "$0.00" and "- of" not in repl.status(200), "it is estimated"
         say(repl, "hello")
@@ -832,16 +780,12 @@ def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: 
         shown = repl.status(300)
         assert f"at {figures[0].server}" in shown and "next uncached" in shown and "until" in shown
         assert shown == status_line(figures[0], 300, repl.theme, str(Path.home()))
-
-    ends = asyncio.Event()
-    provider = Answering(gates={"finish": ends})
-    play(tmp_path, scene, provider, allow="all")
     info = Ledger.open_for_reading(places().ledger).session(figures[0].session)
     assert (figures[0].model, figures[0].folder) == (info.model, str(tmp_path)) and figures[0].used > 0
 
 
-def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, _view):
         here = tmp_path / "here"
         here.mkdir()
         agent = repl.backend
@@ -859,10 +803,8 @@ def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp
         await agent._save_here("", "../../taken.md", "text")
         assert (here / "taken.md").exists() and not (tmp_path / "taken.md").exists()
 
-    play(tmp_path, scene)
 
-
-def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
+async def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
     refused = [name for name, one in discover().items() if not (one.is_served or one.at_terminal)]
     permits = [
         "config permissions.allow all",
@@ -871,7 +813,7 @@ def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
         "trust",
     ]
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, allow="edit") as (repl, view):
         say(repl, "hello")
         await idle(repl)
         for line in (*refused, *permits):
@@ -887,13 +829,11 @@ def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
             await idle(repl)
             assert "not available over" not in view.text[before:], name
 
-    play(tmp_path, scene, allow="edit")
 
-
-def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tmp_path: Path) -> None:
+async def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tmp_path: Path) -> None:
     provider = Answering()
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         view.answers = ["y"]
         say(repl, "!touch made && echo of-the-line")
         await idle(repl)
@@ -911,29 +851,25 @@ def test_a_shell_line_runs_in_the_server_and_goes_with_the_next_message(tmp_path
         say(repl, "!touch refused")
         await idle(repl)
         assert "nexus: ! touch refused" not in view.text, "its line has said it"
-
-    play(tmp_path, scene, provider)
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
-def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(tmp_path: Path) -> None:
+async def test_output_that_a_client_left_unsent_goes_with_the_next_message_of_another(tmp_path: Path) -> None:
     provider = Answering()
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider, left="echo of-the-line", allow="all") as (repl, _view):
         assert repl.queued() == ["attached: output of `echo of-the-line`"]
         say(repl, "look")
         await until(lambda: len(provider.seen) == 2)
         await idle(repl)
-
-    play(tmp_path, scene, provider, left="echo of-the-line", allow="all")
     assert "of-the-line\\n[exit status 0]\\n</shell>" in str(provider.seen[-1])
 
 
 @pytest.mark.matrix
-def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_it(tmp_path: Path) -> None:
+async def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_it(tmp_path: Path) -> None:
     what = "output of `echo of-the-line`"
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, left="echo of-the-line", allow="all") as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         agent = repl.backend
         first, client = agent.status.session, agent._client
@@ -948,12 +884,10 @@ def test_attached_output_waits_in_its_session_until_a_message_of_any_client_has_
         await client.send("a", f"look\n\n{waiting['block']}")
         await until(lambda: not repl.queued())
 
-    play(tmp_path, scene, left="echo of-the-line", allow="all")
-
 
 @pytest.mark.matrix
-def test_texts_that_were_read_before_a_message_took_them_along_are_not_attached_again(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_texts_that_were_read_before_a_message_took_them_along_are_not_attached_again(tmp_path: Path) -> None:
+    async with connected(tmp_path, left="echo of-the-line", allow="all") as (repl, _view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         read, is_sent = agent._client.get_conversation, False
@@ -972,14 +906,12 @@ def test_texts_that_were_read_before_a_message_took_them_along_are_not_attached_
         await agent._load_attached()
         assert is_sent and repl.queued() == []
 
-    play(tmp_path, scene, left="echo of-the-line", allow="all")
-
 
 @pytest.mark.matrix
-def test_attached_output_stays_with_its_session_if_another_client_moves_the_agent(tmp_path: Path) -> None:
+async def test_attached_output_stays_with_its_session_if_another_client_moves_the_agent(tmp_path: Path) -> None:
     what, provider = "output of `echo of-the-line`", Answering()
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider, left="echo of-the-line", allow="all") as (repl, view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent) and repl.queued() == [f"attached: {what}"]
         first = agent.status.session
@@ -990,34 +922,31 @@ def test_attached_output_stays_with_its_session_if_another_client_moves_the_agen
         await idle(repl)
         await agent._client.run_command("a", "resume", first)
         await until(lambda: repl.queued() == [f"attached: {what}"])
-
-    play(tmp_path, scene, provider, left="echo of-the-line", allow="all")
     assert "of-the-line" not in str(provider.seen[-1])
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("begun", [False, True])
-def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, begun: bool) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_leaving_says_which_output_waits_for_the_next_client(tmp_path: Path, begun: bool) -> None:
+    how = "kept for when you resume" if begun else "not sent"
+    async with connected(tmp_path, allow="all") as (repl, view):
         if begun:
             say(repl, "hello")
             await until(lambda: "echo hello" in view.text)
         say(repl, "!echo of-the-line")
         await until(lambda: repl.queued())
         await idle(repl)
-
-    how = "kept for when you resume" if begun else "not sent"
-    assert f"{how}: output of `echo of-the-line`" in play(tmp_path, scene, allow="all").text
+    assert f"{how}: output of `echo of-the-line`" in view.text
 
 
 @pytest.mark.matrix
-def test_leaving_promises_no_output_that_the_session_does_not_keep(
+async def test_leaving_promises_no_output_that_the_session_does_not_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nexus_cli.session.attached_texts.MOST_ATTACHED", 1)
     monkeypatch.setattr(remote_agent, "MOST_ATTACHED", 1)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, allow="all") as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
 
         async def run(line: str) -> None:
@@ -1031,14 +960,13 @@ def test_leaving_promises_no_output_that_the_session_does_not_keep(
         await run("second")
         waiting = (await repl.backend._client.get_conversation("a"))["attached"]
         assert [text["what"] for text in waiting] == ["output of `echo second`"]
-
-    text = play(tmp_path, scene, allow="all").text
+    text = view.text
     assert "not sent: output of `echo early`" in text and "not sent: output of `echo first`" in text
     assert "kept for when you resume: output of `echo second`" in text
 
 
 @pytest.mark.matrix
-def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
+async def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, is_lost = Client.unqueue, [True]
@@ -1048,7 +976,7 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
             raise ConnectionError("the connection was lost")
         return await real(client, *given, **more)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, left="echo of-the-line", allow="all") as (repl, _view):
         assert isinstance(repl.backend, RemoteAgent) and repl.queued()
         monkeypatch.setattr(Client, "unqueue", unqueue)
         repl.detach()
@@ -1059,11 +987,9 @@ def test_output_that_was_detached_while_the_connection_was_lost_stays_detached(
         await until(lambda: not agent._stored_texts)
         assert (await agent._client.get_conversation("a"))["attached"] == []
 
-    play(tmp_path, scene, left="echo of-the-line", allow="all")
-
 
 @pytest.mark.matrix
-def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
+async def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Client.run_command
@@ -1072,7 +998,7 @@ def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
         await real(client, *given, **more)
         raise ConnectionError("the connection was lost")
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
@@ -1086,11 +1012,9 @@ def test_a_clear_whose_answer_was_lost_is_not_said_to_be_another_clients(
         say(repl, "in the new one")
         await until(lambda: "echo in the new one" in view.text)
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
+async def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Client.run_command
@@ -1099,7 +1023,7 @@ def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
         await real(client, *given, **more)
         raise ConnectionError("the connection was lost")
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, allow="all") as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "hello")
         await until(lambda: "echo hello" in view.text)
@@ -1113,10 +1037,10 @@ def test_output_whose_answer_was_lost_is_attached_when_the_connection_is_back(
             await repl.backend._synchronize(is_first=False)
             assert repl.queued() == ["attached: output of `echo of-the-line`"]
 
-    play(tmp_path, scene, allow="all")
 
-
-def test_the_server_forgets_output_that_is_attached_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_server_forgets_output_that_is_attached_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, answers = Client.unqueue, list[Any]()
 
     async def recorded(client: Client, *given: Any) -> Any:
@@ -1124,20 +1048,18 @@ def test_the_server_forgets_output_that_is_attached_no_longer(tmp_path: Path, mo
 
     monkeypatch.setattr(Client, "unqueue", recorded)
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, left="echo of-the-line", allow="all") as (repl, _view):
         assert repl.detach() and repl.queued() == []
         await until(lambda: answers)
-
-    play(tmp_path, scene, left="echo of-the-line", allow="all")
     assert "of-the-line\n" in answers[0][0]
 
 
-def test_a_command_is_released_to_the_background_of_the_server(tmp_path: Path) -> None:
+async def test_a_command_is_released_to_the_background_of_the_server(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         last = request.messages[-1]
         return str(last["content"]) if last["role"] == "tool" else [("bash", {"command": "sleep 60"})]
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, Answering(script), allow="all") as (repl, view):
         say(repl, "begin")
         await until(lambda: "sleep 60" in view.text or "sleep 60" in str(repl.live(9)))
         while repl.jobs.current is not None:
@@ -1147,11 +1069,9 @@ def test_a_command_is_released_to_the_background_of_the_server(tmp_path: Path) -
         say(repl, "/jobs stop j1")
         await idle(repl)
 
-    play(tmp_path, scene, Answering(script), allow="all")
 
-
-def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         say(repl, "hello")
         await idle(repl)
         assert isinstance(repl.backend, RemoteAgent)
@@ -1162,12 +1082,10 @@ def test_what_another_client_changes_is_told_and_what_it_reads_is_not(tmp_path: 
         await idle(repl)
         assert view.text.count("a client ran") == 1, "its own commands are no news"
 
-    play(tmp_path, scene)
-
 
 @pytest.mark.matrix
-def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (repl, view):
         agent = repl.backend
         assert isinstance(agent, RemoteAgent)
         agent._is_calling, agent._called = True, describe_client_command("/pin add keep this")
@@ -1176,10 +1094,8 @@ def test_a_command_of_another_client_that_begins_as_the_own_one_is_told(tmp_path
         agent._is_calling = False
         assert view.text.count("a client ran") == 1 and "a client ran /pin add keep\n" in view.text
 
-    play(tmp_path, scene)
 
-
-def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path) -> None:
+async def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path) -> None:
     provider = Answering()
     whole = provider.stream
 
@@ -1193,7 +1109,7 @@ def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path
 
     provider.stream = breaks  # type: ignore[method-assign]
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, view):
         say(repl, "begin")
         await idle(repl)
         assert CUT_SHORT in " ".join(view.text.split())
@@ -1201,11 +1117,9 @@ def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path
         await until(lambda: "echo" in view.text)
         await idle(repl)
 
-    play(tmp_path, scene, provider)
 
-
-def test_what_another_client_changes_is_told_during_a_command_of_this_one(tmp_path: Path) -> None:
-    async def scene(repl: Repl, view: Kept) -> None:
+async def test_what_another_client_changes_is_told_during_a_command_of_this_one(tmp_path: Path) -> None:
+    async with connected(tmp_path, allow="all") as (repl, view):
         say(repl, "!sleep 60")
         await until(lambda: any("sleep 60" in line for line in repl.live(9)))
         assert isinstance(repl.backend, RemoteAgent)
@@ -1215,13 +1129,11 @@ def test_what_another_client_changes_is_told_during_a_command_of_this_one(tmp_pa
         repl.interrupt()
         await idle(repl)
 
-    play(tmp_path, scene, allow="all")
 
-
-def test_a_server_that_does_not_say_in_turn_runs_one_while_it_is_at_work(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_say_in_turn_runs_one_while_it_is_at_work(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async with connected(tmp_path, provider) as (repl, _view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "first")
         await until(lambda: provider.asked)
@@ -1231,11 +1143,9 @@ def test_a_server_that_does_not_say_in_turn_runs_one_while_it_is_at_work(tmp_pat
         assert value.pop("in_turn") and repl.backend._read_status(value).in_turn
         assert not repl.backend._read_status({**value, "activity": "idle"}).in_turn
 
-    play(tmp_path, scene, provider)
-
 
 @pytest.mark.matrix
-def test_a_server_that_does_not_know_the_session_of_a_message_is_not_told_it(
+async def test_a_server_that_does_not_know_the_session_of_a_message_is_not_told_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, sessions = Client.call, list[Any]()
@@ -1247,7 +1157,12 @@ def test_a_server_that_does_not_know_the_session_of_a_message_is_not_told_it(
             result.pop("in_turn")
         return result
 
-    async def scene(repl: Repl, view: Kept) -> None:
+    async def told(client: Client, method: str, **params: Any) -> Any:
+        sessions.extend([params["session"]] if method == "send" else [])
+        return await real(client, method, **params)
+
+    monkeypatch.setattr(Client, "call", told)
+    async with connected(tmp_path) as (repl, view):
         assert isinstance(repl.backend, RemoteAgent)
         say(repl, "one")
         await until(lambda: "echo one" in view.text)
@@ -1258,13 +1173,6 @@ def test_a_server_that_does_not_know_the_session_of_a_message_is_not_told_it(
         say(repl, "two")
         await until(lambda: "echo two" in view.text)
         assert sessions[1:] == [None]
-
-    async def told(client: Client, method: str, **params: Any) -> Any:
-        sessions.extend([params["session"]] if method == "send" else [])
-        return await real(client, method, **params)
-
-    monkeypatch.setattr(Client, "call", told)
-    play(tmp_path, scene)
 
 
 def test_a_session_is_continued_on_a_server_that_is_older_than_joins(tmp_path: Path) -> None:
