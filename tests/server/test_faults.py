@@ -46,14 +46,6 @@ def test_an_error_status_has_the_words_of_its_provider(
     assert model_server.requests[-1].status == status
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_error_can_be_given_words_of_its_own(model_server: ScriptedServer, form: str) -> None:
-    heard = once(model_server, form, {"fault": {"status": 400, "message": "a word of mine"}})
-    assert heard.status == 400 and b"a word of mine" in heard.body and "retry-after" not in heard.headers
-    quota = once(model_server, form, {"fault": "quota"})
-    assert quota.status == 429 and quota.json["error"]
-
-
 def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
     server = start_server(["one", "two"], refuse_above=20)
     long, short = request_body("chat", "x" * 1000), request_body("chat", "x")
