@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
-from session.summed import SUMMARY, Summariser, ended, living, summary_of, turn
+from session.summed import SUMMARY, Summariser, asks_for_summary, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
@@ -16,7 +17,7 @@ from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone, Event
+from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.reports.check_replay import check
@@ -169,6 +170,31 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
     with the_ledger() as ledger:
         typed = ledger.db.all("SELECT count(*) FROM entries WHERE actor = 'person'")
         assert ledger.session(session).id == session and typed == [(7,)], "of a transcript too, in a lane of its own"
+
+
+@pytest.mark.matrix
+def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:
+    steps: list[int] = []
+    sent = 0
+
+    def script(request: Request) -> Answer:
+        nonlocal sent
+        if asks_for_summary(request):
+            steps.append(sent)
+            return ORDER
+        sent += 1
+        return "done" if sent % 20 == 0 else [("bash", {"command": f"seq {sent}000 {sent}700"})]
+
+    async def live() -> int:
+        async with living(tmp_path, script, window=16_000) as session:
+            events = [event for number in range(3) for event in await turn(session, f"work {number}")]
+            assert session.engine.window_request().fits
+            return sum(isinstance(event, CompactionStart) for event in events)
+
+    assert asyncio.run(live()) >= 2
+    tried = sorted(set(steps))
+    assert len(tried) >= 2 and all(later - earlier >= 10 for earlier, later in pairwise(tried)), tried
+    assert sum(1 for step in steps if step == tried[0]) <= 3, "ways of one try"
 
 
 @pytest.mark.matrix
