@@ -185,16 +185,6 @@ def test_what_cannot_take_effect_does_not_count(project: Path) -> None:
     assert trust_state(project) == "trusted"
 
 
-def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> None:
-    folder = project / ".nexus" / "recipes"
-    (folder / "a.toml").write_text("# one\n")
-    (folder / "b.toml").write_text("# two\n")
-    trust(project)
-    (folder / "a.toml").write_text("# one\n# two\n")
-    (folder / "b.toml").write_text("")
-    assert trust_state(project) == "changed"
-
-
 def test_trust_holds_for_the_folder_however_it_is_spelt_and_for_no_other(project: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     trust(tmp_path / "link")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from epochs import prefix_sha256
-from laws.check import assert_laws, matched
+from laws.check import assert_laws
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from search import sample
@@ -174,25 +174,6 @@ def test_an_accepted_summary_keeps_the_request_the_newest_turns_and_the_own_word
             assert all(f"TURN{number}" in "\n".join(said) for number in range(5)), "own words are lost"
             drop = ledger.log(session).drops()[0]
             assert drop.id in said[0] and drop.entries is not None and drop.entries[0] == 1
-
-
-@pytest.mark.matrix
-def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
-    model = Lister(BAD["empty"])
-
-    async def live(around: World) -> None:
-        async with grown(around) as session:
-            assert model.asked == 2
-            for number in range(3):
-                assert outcome(await say(session, f"MORE{number} make a list")).ok
-            assert model.asked == 2
-
-    with world(place, model, window=WINDOW, compact=CompactSettings(at=0.385, to=0.2, overflow_to=0.15)) as around:
-        asyncio.run(live(around))
-        with the_ledger() as ledger:
-            session = ledger.sessions()[0].id
-            lanes = {one.row.lane for one in matched(ledger, session, around.server.requests)}
-        assert len(lanes) == 3
 
 
 def test_a_fork_that_overflows_is_not_sent_twice_and_teaches_the_window(place: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger.older import make_older
 from search import sample
 
 from nexus_cli.config.ledger_place import LedgerPlace
@@ -234,20 +232,6 @@ def test_a_fact_beside_borrowed_ones_has_the_id_that_the_ledger_of_origin_would_
     assert borrower.facts.list_facts() == ledger.facts.list_facts()
     assert keep(borrower, "new").id == keep(ledger, "new").id == "m4"
     borrower.close()
-
-
-def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace) -> None:
-    Ledger.open(path).close()
-    make_older(path, 2)
-    with sqlite3.connect(path) as connection:
-        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall()
-    connection.close()
-    ledger = Ledger.open(path)
-    fact = keep(ledger, "deploy with fly", session=make.new(ledger).id, entry=1)
-    ledger.close()
-    again = Ledger.open(path)
-    assert again.facts.search("deploys", "/p") == [fact] and again.notices == []
-    again.close()
 
 
 @pytest.mark.matrix

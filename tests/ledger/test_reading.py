@@ -57,6 +57,31 @@ def locked_out(path: Path) -> None:
         os.setuid(NOBODY)
 
 
+def refusal(path: Path, make: SimpleNamespace) -> str:
+    """The line that one is told who may not write and cannot read."""
+
+    def work(say: Say) -> None:
+        locked_out(path)
+        with pytest.raises(NexusError) as caught:
+            Ledger.open_for_reading(path)
+        say(caught.value.line)
+
+    status, (line,) = make.in_child(work)
+    assert status == 0
+    return str(line)
+
+
+def add_and_die(path: Path, session: str, make: SimpleNamespace) -> None:
+    """Add an entry in a process that is killed then: it stands in the log of the file alone."""
+
+    def work(say: Say) -> None:
+        ledger = Ledger.open(path)
+        ledger.log(session).append(make.user(2))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert make.in_child(work)[0] == -signal.SIGKILL
+
+
 def seen(path: Path, session: str) -> str:
     """What a reader finds."""
     ledger = Ledger.open_for_reading(path)
@@ -90,13 +115,7 @@ def test_who_may_not_write_reads_all_of_it_and_leaves_no_trace(path: Path, make:
 @pytest.mark.matrix
 def test_what_stands_in_the_log_of_a_process_that_was_killed_is_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
-
-    def killed(say: Say) -> None:
-        ledger = Ledger.open(path)
-        ledger.log(session).append(make.user(2))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert make.in_child(killed)[0] == -signal.SIGKILL
+    add_and_die(path, session, make)
     assert path.with_name("ledger.db-wal").stat().st_size
 
     def work(say: Say) -> None:
@@ -108,24 +127,10 @@ def test_what_stands_in_the_log_of_a_process_that_was_killed_is_read(path: Path,
 
 @pytest.mark.matrix
 def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path, make: SimpleNamespace) -> None:
-    session = filled(path, make)
-
-    def killed(say: Say) -> None:
-        ledger = Ledger.open(path)
-        ledger.log(session).append(make.user(2))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    make.in_child(killed)
+    add_and_die(path, filled(path, make), make)
     path.with_name("ledger.db-shm").unlink()
-
-    def work(say: Say) -> None:
-        locked_out(path)
-        with pytest.raises(NexusError) as caught:
-            Ledger.open_for_reading(path)
-        say(caught.value.line)
-
-    status, (line,) = make.in_child(work)
-    assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be read: ")
+    line = refusal(path, make)
+    assert line.startswith(f"nexus: the ledger {path} cannot be read: ")
     assert "a write-ahead log only" in line and "writable" in line
 
 
@@ -164,31 +169,9 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
 ) -> None:
     path.parent.mkdir()
     path.write_bytes(gzip.decompress(OLD.read_bytes()))
-
-    def work(say: Say) -> None:
-        locked_out(path)
-        with pytest.raises(NexusError) as caught:
-            Ledger.open_for_reading(path)
-        say(caught.value.line)
-
-    status, (line,) = make.in_child(work)
-    assert status == 0 and "the schema is too old" in line and "requires a writable folder" in line
+    line = refusal(path, make)
+    assert "the schema is too old" in line and "requires a writable folder" in line
     assert "\n" not in line and "NEXUS_HOME" in line
-
-
-@pytest.mark.matrix
-def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path, make: SimpleNamespace) -> None:
-    path.parent.mkdir()
-    path.touch()
-
-    def work(say: Say) -> None:
-        locked_out(path)
-        with pytest.raises(NexusError) as caught:
-            Ledger.open_for_reading(path)
-        say(caught.value.line)
-
-    status, (line,) = make.in_child(work)
-    assert status == 0 and "the file is empty" in line and "Free some space" in line and "too old" not in line
 
 
 def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNamespace) -> None:
@@ -204,18 +187,12 @@ def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNa
     database.close()
 
 
-@pytest.mark.parametrize("content", [b"no database at all " * 99, b""])
-def test_a_file_that_is_none_is_one_clear_error(path: Path, make: SimpleNamespace, content: bytes) -> None:
+@pytest.mark.parametrize(("content", "told"), [(b"no database at all " * 99, "cannot be"), (b"", "the file is empty")])
+def test_a_file_that_is_none_is_one_clear_error(path: Path, make: SimpleNamespace, content: bytes, told: str) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-
-    def work(say: Say) -> None:
-        locked_out(path)
-        with pytest.raises(NexusError) as caught:
-            Ledger.open_for_reading(path)
-        say(caught.value.line)
-
-    status, (line,) = make.in_child(work)
-    assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be ")
+    line = refusal(path, make)
+    assert line.startswith(f"nexus: the ledger {path} cannot be ") and told in line, line
+    assert "too old" not in line and ("Free some space" in line) is (not content)
     with pytest.raises(NexusError, match="cannot be read"):
         ReadOnlyDatabase(path.with_name("nothing.db"))

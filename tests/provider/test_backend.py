@@ -18,6 +18,7 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.reply import Reply
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
 CALLS = [
@@ -100,17 +101,23 @@ def test_calls_with_odd_ids_and_indexes_are_told_apart(
 
 @pytest.mark.matrix
 @FORMS
-def test_requests_one_after_another_share_a_connection(form: str, model_server: ScriptedServer) -> None:
+def test_requests_one_after_another_share_a_connection_and_each_tells_what_it_used(
+    form: str, model_server: ScriptedServer
+) -> None:
     model_server.load(["one", "two", "three"])
 
-    async def run() -> list[str]:
+    async def run() -> list[Reply]:
         backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
-        texts = [(await hear(backend, request(MODELS[form]))).reply.message.content for _ in range(3)]
+        replies = [(await hear(backend, request(MODELS[form]))).reply for _ in range(3)]
         await backend.aclose()
-        return texts
+        return replies
 
-    assert asyncio.run(run()) == ["one", "two", "three"]
+    replies = asyncio.run(run())
+    assert [reply.message.content for reply in replies] == ["one", "two", "three"]
     assert len({r.connection for r in model_server.requests}) == 1
+    used = [(u.input, u.output, u.cache_read) for reply in replies if (u := reply.usage)]
+    assert used == [(r.tokens.input, r.tokens.output, r.tokens.cache_read) for r in model_server.requests]
+    assert (used[2][2] > 0) is (form != "ollama"), "it tells of no cache"
 
 
 def test_a_local_openai_server_needs_no_key_and_a_hosted_one_does(

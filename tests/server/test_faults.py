@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import socket
-from functools import partial
 
 import pytest
 from search import sample
 from server.fault import KINDS
 from server.fixtures import Start
-from server.play import ScriptedServer, closed_port
+from server.play import ScriptedServer
 from server.raw_client import (
-    DELTAS,
     FORMS,
     LONG,
     PATHS,
@@ -48,36 +46,6 @@ def test_an_error_status_has_the_words_of_its_provider(
     assert model_server.requests[-1].status == status
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_error_can_be_given_words_of_its_own(model_server: ScriptedServer, form: str) -> None:
-    heard = once(model_server, form, {"fault": {"status": 400, "message": "a word of mine"}})
-    assert heard.status == 400 and b"a word of mine" in heard.body and "retry-after" not in heard.headers
-    quota = once(model_server, form, {"fault": "quota"})
-    assert quota.status == 429 and quota.json["error"]
-
-
-@pytest.mark.parametrize(
-    ("dialect", "form", "words"),
-    [
-        ("openai", "chat", "maximum context length is 20 tokens. However, your messages resulted in 254 tokens"),
-        ("deepseek", "chat", "maximum context length is 20 tokens. However, you requested 254 tokens"),
-        ("vllm", "chat", "you requested 254 tokens (254 in the messages, 0 in the completion)"),
-        ("mistral", "chat", "Prompt contains 254 tokens, too large for model with 20 maximum context length"),
-        ("llamacpp", "chat", '"n_prompt_tokens": 254, "n_ctx": 20'),
-        ("", "anthropic", "prompt is too long: 254 tokens > 20 maximum"),
-        ("", "gemini", "The input token count (254) exceeds the maximum number of tokens allowed (20)."),
-        ("", "ollama", "exceeds the context length (254 > 20)"),
-    ],
-)
-def test_a_request_above_the_window_is_refused_in_the_providers_words(
-    start_server: Start, dialect: str, form: str, words: str
-) -> None:
-    server = start_server(["fits"], refuse_above=20, dialect=dialect)
-    refused = post(server, form, request_body(form, "x" * 1000))
-    assert refused.status == 400 and words in refused.body.decode()
-    assert post(server, form, request_body(form, "x" * 64)).status == 200
-
-
 def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
     server = start_server(["one", "two"], refuse_above=20)
     long, short = request_body("chat", "x" * 1000), request_body("chat", "x")
@@ -104,17 +72,6 @@ def test_a_broken_connection_lets_exactly_so_many_deltas_through(
     assert not model_server.requests[-1].closed_early
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_close_before_the_head_sends_nothing(model_server: ScriptedServer, form: str) -> None:
-    heard = once(model_server, form, {"fault": "close_before_head"})
-    assert (heard.status, heard.end, heard.body) == (0, "closed", b"")
-
-
-def test_a_closed_port_refuses() -> None:
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", closed_port()), timeout=120)
-
-
 @pytest.mark.parametrize("form", ["chat", "anthropic"])
 def test_the_last_mark_can_be_missing_or_alone(model_server: ScriptedServer, form: str) -> None:
     mark = {"chat": b"[DONE]", "anthropic": b"message_stop"}[form]
@@ -122,17 +79,6 @@ def test_the_last_mark_can_be_missing_or_alone(model_server: ScriptedServer, for
     assert without.end == "complete" and mark not in without.body and text_of(without, form) == LONG["text"]
     alone = once(model_server, form, LONG | {"fault": "done_only"})
     assert alone.end == "complete" and len(alone.chunks) == 1 and mark in alone.body
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("stream", [True, False])
-def test_an_empty_answer_is_a_200_without_a_byte(model_server: ScriptedServer, form: str, stream: bool) -> None:
-    if form in ("anthropic", "chat", "ollama"):
-        model_server.load([{"fault": "empty"}])
-        heard = post(model_server, form, request_body(form, stream=stream), stream=stream)
-    else:
-        heard = once(model_server, form, {"fault": "empty"}, stream=stream)
-    assert (heard.status, heard.body, heard.end) == (200, b"", "complete")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -148,15 +94,6 @@ def test_a_finish_reason_can_be_missing_short_or_a_filter(model_server: Scripted
     assert bare.end == "complete" and key[form] not in bare.body and text_of(bare, form) == LONG["text"]
     for reason, word in zip(("length", "content_filter"), words, strict=True):
         assert f'"{word}"'.encode() in once(model_server, form, LONG | {"finish": reason}).body
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_an_error_event_comes_first_or_later_and_nothing_follows(model_server: ScriptedServer, form: str) -> None:
-    first = once(model_server, form, LONG | {"fault": {"kind": "error_first", "status": 429, "message": "slow down"}})
-    assert first.status == 200 and len(first.chunks) == 1 and b"slow down" in first.body
-    later = once(model_server, form, LONG | {"fault": {"kind": "error_later", "after": 3, "message": "gone"}})
-    assert later.end == "complete" and deltas_of(later, form) == 3
-    assert b"gone" in later.chunks[-1] and b"error" in later.chunks[-1]
 
 
 @pytest.mark.matrix
@@ -182,21 +119,6 @@ def test_a_stall_stops_after_so_many_deltas_and_then_goes_on(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_json_is_one_event_among_good_ones(model_server: ScriptedServer, form: str) -> None:
-    heard = once(model_server, form, LONG | {"fault": {"kind": "bad_json", "after": 2}})
-    broken = [event for event in heard.events if isinstance(event, str) and event != "[DONE]"]
-    assert broken == ['{"id": "broken", "choi'] and deltas_of(heard, form) == DELTAS
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_broken_byte_stands_inside_the_text_of_one_delta(model_server: ScriptedServer, form: str) -> None:
-    heard = once(model_server, form, LONG | {"fault": {"kind": "bad_utf8", "after": 2}})
-    with pytest.raises(UnicodeDecodeError):
-        heard.body.decode()
-    assert heard.body.count(b"\xff") == 1 and b"\xffthre" in heard.body
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_a_fault_that_waits_for_more_deltas_than_there_are_still_strikes(
     model_server: ScriptedServer, form: str
 ) -> None:
@@ -205,30 +127,6 @@ def test_a_fault_that_waits_for_more_deltas_than_there_are_still_strikes(
         heard = once(model_server, form, {"text": "short", "fault": {"kind": kind, "after": 99}})
         assert deltas_of(heard, form) == 1
         assert signs[kind] in heard.body if kind in signs else heard.end in ("closed", "reset")
-
-
-def arrived(number: int, server: ScriptedServer) -> bool:
-    return len(server.requests) == number
-
-
-def test_a_client_that_leaves_early_is_noticed(model_server: ScriptedServer) -> None:
-    model_server.load([LONG | {"pace": 0.05}, {"delay": 30}])
-    for number in (1, 2):
-        with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
-            line.sendall(request_bytes(PATHS["chat"], request_body("chat")))
-            assert model_server.wait_for(partial(arrived, number))
-    assert model_server.wait_for(lambda server: [r.closed_early for r in server.requests] == [True, True])
-
-
-def test_a_stall_before_the_head_delays_all_of_it(model_server: ScriptedServer) -> None:
-    model_server.load([{"text": "late", "fault": {"kind": "stall_before_head", "seconds": 30}}])
-    with socket.create_connection(("127.0.0.1", model_server.port), timeout=0.2) as line:
-        line.sendall(request_bytes(PATHS["chat"], request_body("chat")))
-        with pytest.raises(TimeoutError):
-            line.recv(1)
-    assert (
-        once(model_server, "chat", {"text": "x", "fault": {"kind": "stall_before_head", "seconds": 0.01}}).status == 200
-    )
 
 
 @pytest.mark.matrix

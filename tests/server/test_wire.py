@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import Any
 
 import pytest
@@ -13,14 +12,11 @@ from server.raw_client import (
     DELTAS,
     FORMS,
     LONG,
-    PATHS,
     Heard,
     deltas_of,
-    hear,
     once,
     post,
     request_body,
-    request_bytes,
     text_of,
 )
 
@@ -133,15 +129,6 @@ def test_anthropic_blocks_can_be_open_at_once(model_server: ScriptedServer) -> N
     ]
 
 
-@pytest.mark.parametrize("raw", ["", '{"a": ', "[1, 2]", '"{\\"a\\": 1}"'])
-def test_arguments_go_out_as_they_are_scripted(model_server: ScriptedServer, raw: str) -> None:
-    step = {"calls": [{"name": "f", "arguments": raw}], "fragment": 2}
-    chat = tool_deltas(once(model_server, "chat", step))
-    assert "".join(call["function"]["arguments"] for call in chat) == raw
-    blocks = [e["delta"] for e in once(model_server, "anthropic", step).events if e["type"] == "content_block_delta"]
-    assert "".join(block["partial_json"] for block in blocks) == raw
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_an_answer_without_a_stream_says_the_same_and_breaks_as_well(model_server: ScriptedServer, form: str) -> None:
     def ask(step: dict[str, Any]) -> Heard:
@@ -165,17 +152,6 @@ def test_a_body_can_end_with_its_connection_and_then_a_cut_is_silent(model_serve
     assert whole.body.endswith(b"[DONE]\n\n")
     cut = once(model_server, "chat", LONG | {"framing": "close", "fault": {"kind": "cut", "after": 2}})
     assert cut.end == "complete" and whole.body.replace(b"-1", b"-2").startswith(cut.body)
-
-
-def test_one_connection_carries_many_requests(model_server: ScriptedServer) -> None:
-    with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
-        for number in range(1, 6):
-            streamed = number % 2 == 1
-            line.sendall(request_bytes(PATHS["chat"], request_body("chat", stream=streamed)))
-            heard = hear(line)
-            text = text_of(heard, "chat") if streamed else heard.json["choices"][0]["message"]["content"]
-            assert (heard.end, text) == ("complete", f"answer ({number})")
-    assert model_server.connections == 1 and [r.connection for r in model_server.requests] == [1] * 5
 
 
 @pytest.mark.matrix

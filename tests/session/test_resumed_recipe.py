@@ -187,22 +187,3 @@ def test_a_new_session_has_the_recipe_that_is_named_else_that_of_its_front_end(t
             folder="/f", project="/f", model=MODEL, recipe="locked", at=format_utc(local_now())
         )
         assert recipe_of(made, replace(options, front="chat"))[0].name == "locked"
-
-
-@pytest.mark.matrix
-def test_a_refused_call_names_the_level_at_which_it_runs_where_there_is_one(tmp_path: Path, recipes: Path) -> None:
-    (recipes / "reading.toml").write_text('[limits]\nallow = "read"\n')
-
-    def calls(request: Request) -> Any:
-        edit = ("write_file", {"path": "a.txt", "content": "x"})
-        return [("bash", {"command": "touch b.txt"}), edit] if request.messages[-1]["role"] == "user" else "done"
-
-    def levels(**options: Any) -> list[str | None]:
-        asked = Options(tmp_path, MODEL, **options)
-        session = open_session(asked, SETTINGS, approver=None, provider=Played(calls))
-        return [one["level"] for one in say(session, "go")[1].denied]
-
-    assert levels() == ["auto", "edit"]
-    assert levels(allow="edit") == ["auto"]
-    assert levels(recipe="reading") == [None, None]
-    assert levels(recipe="locked", allow="all") == [None, None]

@@ -217,18 +217,21 @@ def test_background_processes_that_left_the_session_end_with_the_command_too(des
     assert _gone(_await_pid(tmp_path / "pid"))
 
 
+async def interrupted(desk: Any, folder: Path, command: str, times: int = 1) -> None:
+    """Run a command that writes a number into `pid`, and cancel it so often from then on."""
+    task = asyncio.create_task(desk.call("bash", command=command))
+    await asyncio.to_thread(_await_pid, folder / "pid")
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0.05)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.matrix
 @by_mark
 def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_path: Path) -> None:
-    async def interrupted() -> None:
-        command = f"(setsid sleep 100 & echo $! > {tmp_path}/pid); sleep 100"
-        task = asyncio.create_task(desk.call("bash", command=command))
-        await asyncio.to_thread(_await_pid, tmp_path / "pid")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(interrupted())
+    asyncio.run(interrupted(desk, tmp_path, f"(setsid sleep 100 & echo $! > {tmp_path}/pid); sleep 100"))
     assert _gone(_await_pid(tmp_path / "pid"))
 
 
@@ -268,17 +271,8 @@ def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, d
 
 @pytest.mark.matrix
 def test_a_second_cancellation_skips_the_grace(desk: Any, tmp_path: Path) -> None:
-    async def interrupted() -> None:
-        command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
-        task = asyncio.create_task(desk.call("bash", command=command))
-        await asyncio.to_thread(_await_pid, tmp_path / "pid")
-        task.cancel()
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(interrupted())
+    command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
+    asyncio.run(interrupted(desk, tmp_path, command, times=2))
     assert _gone(int((tmp_path / "pid").read_text()))
 
 

@@ -11,20 +11,6 @@ import pytest
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped, run_in_thread
 
 
-def test_the_result_comes_back_and_is_noted() -> None:
-    noted: list[int] = []
-    assert asyncio.run(run_in_thread(lambda stop: 7, noted.append)) == 7
-    assert noted == [7]
-
-
-def test_what_the_work_raises_is_raised() -> None:
-    def work(stop: StopFlag) -> None:
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        asyncio.run(run_in_thread(work))
-
-
 def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None:
     noted: list[str] = []
     begun, over = threading.Event(), threading.Event()

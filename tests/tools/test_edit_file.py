@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import stat
 from collections.abc import Callable
 from typing import Any
 
@@ -267,16 +265,6 @@ def test_line_ends_encoding_and_marks_are_the_files_own(
     result = desk.run("edit_file", path="a", edits=[edit])
     assert result.success, result.error
     assert path.read_bytes() == after
-
-
-def test_mode_and_link_stay(desk: Any) -> None:
-    path = desk.write("run.sh", "echo a\n")
-    path.chmod(0o755)
-    (desk.project / "link").symlink_to("run.sh")
-    assert desk.run("edit_file", path="link", edits=[_edit("a", "b")]).changed == ("run.sh",)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o755
-    assert (desk.project / "link").is_symlink()
-    assert sorted(os.listdir(desk.project)) == ["link", "run.sh"]
 
 
 def test_a_file_that_changed_since_it_was_read_is_changed_only_where_the_quoted_text_still_is(desk: Any) -> None:

@@ -206,17 +206,16 @@ def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
 
 
+def works_until_told(request: Request) -> Any:
+    """A worker that runs one command after the other until its budget has one request left."""
+    if "last request of your budget" in str(request.messages[-1]["content"]):
+        return "half of it"
+    return [("bash", {"command": f"echo {calls_made(request)}"})]
+
+
 @pytest.mark.matrix
 def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) -> None:
-    def busy(request: Request) -> Any:
-        last = str(request.messages[-1]["content"])
-        return (
-            "half of it"
-            if "last request of your budget" in last
-            else [("bash", {"command": f"echo {calls_made(request)}"})]
-        )
-
-    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 9}})})
+    crew = Crew({"ONE": works_until_told, "root": handing({"task": "ONE", "limits": {"max_steps": 9}})})
     events, outcome = run(crewed(crew, tmp_path), "root")
     (report,) = results(events)
     assert outcome.ok and "9 steps" in report and report.endswith("half of it")
@@ -246,16 +245,11 @@ def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
     passed, monotonic = [0.0], time.monotonic
     monkeypatch.setattr(spending, "time", SimpleNamespace(monotonic=lambda: monotonic() + passed[0]))
 
-    def busy(request: Request) -> Any:
+    def slow(request: Request) -> Any:
         passed[0] += 70.0
-        last = str(request.messages[-1]["content"])
-        return (
-            "half of it"
-            if "last request of your budget" in last
-            else [("bash", {"command": f"echo {calls_made(request)}"})]
-        )
+        return works_until_told(request)
 
-    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
+    crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "limits": limits})})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
     messages = [str(one.get("content")) for one in crew.seen[-2][1].messages]
@@ -303,12 +297,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) 
 @pytest.mark.matrix
 @pytest.mark.parametrize("limits", [{"max_cost": 0.03}, {"max_total_tokens": 40_000}])
 def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[str, Any], tmp_path: Path) -> None:
-    def busy(request: Request) -> Any:
-        last = str(request.messages[-1]["content"])
-        done = calls_made(request)
-        return "half of it" if "last request of your budget" in last else [("bash", {"command": f"echo {done}"})]
-
-    crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
+    crew = Crew({"ONE": works_until_told, "root": handing({"task": "ONE", "limits": limits})})
     crew.usage = Usage(6000, 10, cost_usd=0.001)
     events, _ = run(crewed(crew, tmp_path), "root")
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0], results(events)

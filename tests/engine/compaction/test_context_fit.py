@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -130,48 +129,6 @@ def test_what_the_person_said_first_outlives_every_compaction(tmp_path: Path) ->
     assert sum(one.ok for one in compactions(events)) >= 3
     assert all("> RULE-ONE: never touch legacy.py" in json.dumps(sent) for sent in provider.seen[-5:])
     assert_replays(session)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("good", sample([True, False], 2))
-def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_restart(
-    good: bool, tmp_path: Path
-) -> None:
-    steps: list[int] = []
-    sent = 0
-
-    def script(request: Request) -> Answer:
-        nonlocal sent
-        if summing_up(request):
-            steps.append(sent)
-            return SUMMARY if good else ""
-        sent += 1
-        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": f"seq {sent}00 {sent}20"})]
-
-    provider = Played(script)
-    early = CompactSettings(at=0.6)
-    said = ("word " * 2600, *(f"turn {number}" for number in range(6)))
-    session, events, _ = lived(provider, tmp_path, *said, window=12_000, compact=early)
-    for again in range(9):
-        _, more, _ = lived(provider, tmp_path, f"more {again}", window=12_000, again=session, compact=early)
-        events += more
-    tried = sorted({*steps})
-    assert compactions(events) and tried
-    assert all(later - earlier >= 10 for earlier, later in pairwise(tried)), tried
-    assert_replays(session)
-
-
-@pytest.mark.matrix
-def test_a_system_text_above_the_budget_is_one_error_and_no_summary_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "NEXUS.md").write_text("Rule. " * 40)
-    provider = working(lambda request, step: "ok")
-    session, _, ends = lived(provider, tmp_path, "hello", window=12_000)
-    assert ends[0].ok
-    _, events, ends = lived(provider, tmp_path, "again", "and again", window=1500, again=session)
-    assert [end.exit for end in ends] == [3, 3] and len(provider.seen) == 1
-    error = ends[0].error
-    assert error is not None and error["kind"] == "overflow" and "tool schemas" in error["message"]
-    assert not compactions(events)
 
 
 def images(number: int) -> Trigger:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from session.summed import Summariser, done, ended, living, noted, turn, window_
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.entry import Epoch, ItemForm
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.check_replay import check
 from nexus_cli.session.acts.compaction import uncompaction
@@ -32,28 +31,6 @@ def shown(session: Session) -> list[str]:
 def assert_replays(session: str) -> None:
     with the_ledger() as ledger:
         assert check(ledger, session)["ok"]
-
-
-@pytest.mark.matrix
-def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> None:
-    provider = Played(Summariser())
-
-    async def live() -> str:
-        async with living(tmp_path, None, *TURNS, provider=provider) as session:
-            before = shown(session)
-            assert ended(await session.compact()).ok and shown(session) != before
-            await turn(session, "SINCE make a list")
-            since = [item.message.content for item in session.context.conversation.tail]
-            said = noted(await done(session, uncompaction()))
-            assert "compaction undone" in said and shown(session) == before + since
-            epoch = session.context.conversation.epoch
-            assert epoch.cause == "undo" and not any(item.form is ItemForm.SUMMARY for item in epoch.head)
-            await turn(session, "go on")
-            assert "TURN0 make a list" in json.dumps(provider.seen[-1])
-            assert "CONTEXT SUMMARY" not in json.dumps(provider.seen[-1])
-            return session.id
-
-    assert_replays(asyncio.run(live()))
 
 
 @pytest.mark.matrix

@@ -71,7 +71,6 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
     return {"step": step, "epoch": None, "why": "no", "paid": paid, "over": over}
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rows", "fits", "overflows"),
     [

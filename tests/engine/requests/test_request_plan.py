@@ -24,11 +24,8 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import (
-    CompactionDone,
-    CompactionStart,
     ContextPlan,
     Event,
-    Notice,
     Outcome,
     ToolResultEvent,
     TurnEnd,
@@ -153,49 +150,17 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
             await turn(session, "list")
             told, shown = list[str](), list[str]()
             own: Any = session.dispatcher.services[Assembly]
-            held: Callable[[], Mapping[str, Any]] = own.held
+            contents: Callable[[], Mapping[str, Any]] = own.contents
 
             def looked() -> Mapping[str, Any]:
                 shown.append(f"{session.status().used:,}")
-                return held()
+                return contents()
 
-            own.held = looked
+            own.contents = looked
             for event in await turn(session, "look"):
                 if isinstance(event, ToolResultEvent):
                     told += re.findall(r"budget: ([\d,]+) of", event.result.text)
             assert told == shown != []
-
-    asyncio.run(live())
-
-
-@pytest.mark.matrix
-def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restart(tmp_path: Path) -> None:
-    async def live() -> None:
-        provider = Provider(script)
-        async with living(provider, tmp_path) as session:
-            for number in range(6):
-                await turn(session, f"list {number}")
-            name = session.id
-        async with living(provider, tmp_path, name) as session:
-            before, found = session.status().used, list[Mapping[str, Any]]()
-            await done(session, preview("", found.append))
-            events = await session.compact()
-            start = next(event for event in events if isinstance(event, CompactionStart))
-            end = next(event for event in events if isinstance(event, CompactionDone))
-            after = await agrees(session)
-            assert end.ok and (start.tokens, end.before, end.after) == (before, before, after)
-            assert after <= found[0]["after"] <= before, "at most"
-            [drop] = session.drops()[-1:]
-            assert drop.tokens == found[0]["goes"]["tokens"]
-        async with living(provider, tmp_path, name) as session:
-            assert session.status().used == after
-            notes = [event.text for event in await done(session, uncompaction()) if isinstance(event, Notice)]
-            undone = await agrees(session)
-            assert [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", notes[0])] == [after, undone]
-        async with living(provider, tmp_path, name) as session:
-            assert session.status().used == undone and await agrees(session) == undone
-            await turn(session, "go on")
-            await agrees(session)
 
     asyncio.run(live())
 
