@@ -128,10 +128,9 @@ def add(
     """
     before = target if target[0].startswith(SCHEMES) else target[:1]  # a command has options of its own
     if option := next((word for word in (name, *before) if word.startswith("-") and word != "--"), ""):
-        url = next((word for word in target if word.startswith(SCHEMES)), "")
-        hint = "Put options before NAME: nexus mcp add --env VAR=VALUE NAME COMMAND"
-        if url:
-            hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
+        url_or_command = next((word for word in target if word.startswith(SCHEMES)), "COMMAND")
+        form = f"nexus mcp add [OPTIONS] NAME {url_or_command}"
+        hint = f"The options are --env VAR=VALUE and --header 'NAME: VALUE', before NAME: {form}"
         raise UsageError(f"wrong usage: {one_line(option)}", "expected a server name, then a URL or command", hint)
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and "://" in words[0]

@@ -302,6 +302,7 @@ MISTAKES = (
     Mistake("command missing", ("mcp", "ad", "x")),
     Mistake("server with an option behind its name", ("mcp", "add", "web", "--url", "https://x.y/mcp")),
     Mistake("server with a variable behind its name", ("mcp", "add", "notes", "-e", "K=v", "--", "notes-server")),
+    Mistake("server with a scope", ("mcp", "add", "--scope", "user", "notes", "--", "notes-server")),
     Mistake("server with an option behind its URL", ("mcp", "add", "web", "https://x.y/mcp", "--header", "A: b")),
     Mistake(
         "server with an option of another program", ("mcp", "add", "--transport", "http", "web", "https://x.y/mcp")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from typing import Any
 
 import pytest
-from json_shape import find_verb, list_verbs, problems_of_line
+from json_shape import find_verb, list_verbs, problems, problems_of_line
 from programs import need
 from recorded.command_lines import LEFT_OUT
 from recorded.outputs import (
@@ -23,6 +24,8 @@ from recorded.outputs import (
     shorten,
 )
 from search import variant
+
+from nexus_cli.rpc.methods import METHODS
 
 RENEW = "If this is what was meant: python tests/recorded/outputs.py write, and a line in CHANGELOG.md"
 
@@ -71,6 +74,11 @@ def test_every_command_is_run_or_left_out_with_a_reason() -> None:
     assert len(leaves) > 80 and missing == LEFT_OUT.keys(), missing ^ LEFT_OUT.keys()
 
 
+def read_json(text: str) -> Any:
+    """Return the value of a recorded text, in which a number that differs is `N`."""
+    return json.loads(re.sub(r'(": )N\b', r"\g<1>0", text))
+
+
 def test_every_recorded_object_has_the_type_that_its_verb_declares() -> None:
     pattern = r"^=== (nexus .*) --json(?: .*)?\n\[exit \d+\]\n(\{\n(?:.*\n)*?\}\n|\{.*\}\n)"
     found: list[str] = []
@@ -79,12 +87,23 @@ def test_every_recorded_object_has_the_type_that_its_verb_declares() -> None:
         for line, text in re.findall(pattern, (EXPECTED / f"{name}.txt").read_text(encoding="utf-8"), re.MULTILINE):
             if not line.startswith("nexus ask "):
                 seen.add(find_verb(line))
-                found += problems_of_line(line, json.loads(text.replace('"seconds": N', '"seconds": 0')))
+                found += problems_of_line(line, read_json(text))
     assert found == []
     told = {"nexus mcp test": "it needs a server", "nexus sessions stop": "it needs a process"}
     left = {f"nexus {name}" for name in LEFT_OUT} | told.keys()
     missing = list_verbs() - seen - left
     assert not missing, f"record each with --json in tests/recorded/command_lines.py: {missing}"
+
+
+def test_every_recorded_result_of_the_server_has_the_type_that_its_method_declares() -> None:
+    found: list[str] = []
+    seen = set()
+    for name, text in re.findall(r"^=== (\w+) \{.*\n(\{\n(?:.*\n)*?\}\n)", read_expected("server"), re.MULTILINE):
+        answer = read_json(text)
+        if "result" in answer:
+            seen.add(name)
+            found += problems(answer["result"], METHODS[name].result, name)
+    assert found == [] and seen == {name for name, _ in READERS} & METHODS.keys()
 
 
 def test_every_method_of_the_server_is_called_or_changes_something() -> None:
