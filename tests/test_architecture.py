@@ -487,8 +487,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (44_855, 0, 42),
     "core": (47_051, 0, None),
     "defaults": (0, 13_074, 0),
-    "engine": (49_662, 0, 22),
-    "guides": (4_768, 0, 19),
+    "engine": (50_118, 0, 22),
+    "guides": (4_676, 0, 19),
     "hooks": (7_679, 0, 21),
     "imports": (14_422, 0, 10),
     "ledger": (53_168, 0, 30),
@@ -496,21 +496,21 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_750, 0, 48),
     "plugins": (8_076, 0, 22),
     "provider": (29_945, 0, 61),
-    "reports": (60_405, 8_357, None),
-    "rpc": (18_134, 0, 21),
+    "reports": (60_502, 8_357, None),
+    "rpc": (18_106, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_983, 0, 40),
     "sandbox": (38_219, 0, 27),
-    "sections": (36_296, 0, 27),
+    "sections": (36_351, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_286, 0, 25),
+    "session": (48_426, 0, 27),
     "spaces": (9_598, 0, 15),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
-    "tools": (54_651, 26_394, 57),
-    "tree undo worktrees": (68_958, 0, 63),
-    "ui": (95_999, 0, 45),
-    "workers": (10_325, 0, 1),
+    "tools": (54_654, 26_394, 57),
+    "tree undo worktrees": (69_136, 0, 63),
+    "ui": (95_935, 0, 45),
+    "workers": (10_332, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
 nodes with some `SLACK`.
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_765, 48_862)
+SUM = (972_328, 48_862)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -116,8 +116,9 @@ def test_a_project_brings_checks_only_when_it_is_trusted(place: Stage) -> None:
             ("sleep 60; echo {files}", "it took longer than 0.5 s, the last of 2 failures"),
             ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, the last of 2 failures"),
             ("no-such-program {files}", "a program could not be started ("),
+            ("python3 -m no_such_module {files}", "a program could not be started ("),
         ],
-        3,
+        4,
     ),
 )
 def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command: str, why: str) -> None:

@@ -272,7 +272,10 @@ def test_a_file_that_changed_since_it_was_read_is_changed_only_where_the_quoted_
     desk.run("read_file", path="a")
     path.write_text("one\n2\n")
     gone = desk.run("edit_file", path="a", edits=[_edit("two", "zwei")])
-    assert gone.error == "a: changed on disk since it was read: read it again\nNothing was changed."
+    stale = "a: changed on disk since it was read: read it again\n"
+    assert gone.error == f"{stale}`old` does not occur\nNothing was changed."
+    gone = desk.run("edit_file", path="a", edits=[_edit("one\ntwo", "zwei")])
+    assert gone.error.startswith(f"{stale}`old` does not occur. Nearest:\nline 1:\none\n2\n"), "enough to go on"
     assert path.read_text() == "one\n2\n"
     for old, new in (("one", "1"), ("1", "eins")):
         result = desk.run("edit_file", path="a", edits=[_edit(old, new)])

@@ -54,6 +54,8 @@ findings."""
 NAME = 24
 """Most characters of a check's name there."""
 NO_PROGRAM = (126, 127)
+_NO_MODULE = re.compile(rb"\S+: No module named \S+\s*")
+"""The output of `python -m NAME` without that module, whose exit status is also that of findings."""
 """Exit statuses of a shell that could not start a program."""
 NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
 """Line numbers, but not numbers in the name of a file."""
@@ -258,7 +260,8 @@ class EditChecks:
             state.fail(f"it could not be started ({reason_of(error)})")
             return None
         size = len(result.output) + result.uncounted
-        if result.timed_out or result.status in NO_PROGRAM or size > MOST_BYTES:
+        is_missing = result.status in NO_PROGRAM or _NO_MODULE.fullmatch(result.output)
+        if result.timed_out or is_missing or size > MOST_BYTES:
             slow = f"it took longer than {check.seconds:g} s" if result.timed_out else ""
             large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
             state.fail(

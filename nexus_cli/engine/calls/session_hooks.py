@@ -32,7 +32,7 @@ from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.engine.calls.hooked_files import describe_change, find_changes, read_seen_files
+from nexus_cli.engine.calls.hooked_files import describe_changes, read_files
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.guides.skills import Skill
 from nexus_cli.hooks.claude_lines import claude_lines
@@ -353,7 +353,7 @@ class SessionHooks:
             return result
         self._ran[checked.call.id] = hooked
         is_edit = bool(result.changed) and checked.tool.effect is Effect.EDIT
-        before = await asyncio.to_thread(read_seen_files, context) if is_edit else {}
+        before = await asyncio.to_thread(read_files, context.targets.values()) if is_edit else {}
         runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
             runs += await self._fire_call(FAILED_EVENT, hooked)
@@ -362,9 +362,8 @@ class SessionHooks:
                 self._add_words(checked.call, run, run.reason)
                 self._quote(run, run.reason, MOST_REASON)
             self._add_words(checked.call, run, run.answer.context)
-        for path, after in (await asyncio.to_thread(find_changes, before)).items() if before and runs else ():
-            line = describe_change(path, before[path], after, context)
-            self._added.setdefault(checked.call.id, []).append(line)
+        after = await asyncio.to_thread(read_files, before) if before and runs else {}
+        self._added.setdefault(checked.call.id, []).extend(describe_changes(before, after, context))
         return result
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:

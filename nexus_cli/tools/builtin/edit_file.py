@@ -114,7 +114,7 @@ def _change(
     try:
         after = _apply(text, edits, stop)
     except ToolError as error:
-        raise ToolError(STALE) from error
+        raise ToolError(f"{STALE}\n{error}") from error  # with the nearest lines, which may be all that it needs
     return content, text, replace(after, notes=(*after.notes, OTHER_CHANGES))
 
 
