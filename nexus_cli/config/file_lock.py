@@ -10,6 +10,7 @@ import fcntl
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -17,12 +18,12 @@ from typing import IO
 from nexus_cli.config.paths import private_dir
 
 
+@dataclass
 class FileLock:
     """One lock file, held until `release` or the end of the process."""
 
-    def __init__(self, path: Path, handle: int) -> None:
-        self._path = path
-        self._handle = handle
+    _path: Path
+    _handle: int
 
     @classmethod
     def take(cls, path: Path) -> FileLock | None:
