@@ -10,7 +10,6 @@ import fcntl
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -18,12 +17,12 @@ from typing import IO
 from nexus_cli.config.paths import private_dir
 
 
-@dataclass
 class FileLock:
     """One lock file, held until `release` or the end of the process."""
 
-    _path: Path
-    _handle: int
+    def __init__(self, path: Path, handle: int) -> None:
+        self._path = path
+        self._handle = handle
 
     @classmethod
     def take(cls, path: Path) -> FileLock | None:

@@ -432,7 +432,7 @@ class AgentDispatcher:
         session: The session that it is for: if the agent continues with another one by then, it is refused.
         """
         self._refuse_at_end()
-        context = ServedContext(lambda: self.session, self.publish, self._reopen, can_choose=asks)
+        context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         argument_line = arguments.strip()
         command = find_served(name, argument_line, context)
         waits = command.idle and not command.at_once(argument_line)

@@ -9,7 +9,6 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -87,17 +86,15 @@ class FolderSource(Source):
         return self._pool.shared.config or settings_in(find_project(self._folder))
 
 
-@dataclass
 class ServerMethods:
-    """Methods that need no agent: the verbs of worktrees, and the end of the server.
+    """Methods that need no agent: the verbs of worktrees, and the end of the server."""
 
-    A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block.
-    """
-
-    pool: AgentPool
-    _folder: Path
-    _shutdown: Callable[[], object]
-    is_stopping: bool = False
+    def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
+        """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
+        self.pool = pool
+        self._folder = folder
+        self._shutdown = shutdown
+        self.is_stopping = False
 
     def _resolve(self, cwd: str) -> Path:
         if "\0" in cwd:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,31 +54,34 @@ def refuse_elsewhere(
     return UsageError(subject, ELSEWHERE, hint)
 
 
-@dataclass
 class ServedContext:
-    """Implements `CommandContext` for a client: its terminal is elsewhere, and settings and keys are the person's.
+    """Implements `CommandContext` for a client: its terminal is elsewhere, and settings and keys are the person's."""
 
-    `publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. If it
-    `can_choose`, the client is offered choices: the command waits for `answer` after a call `choose`.
-    """
-
-    _session: Callable[[], Session]
-    _publish: Callable[[Event], None]
-    _reopen: Callable[[Options], Awaitable[None]]
-    can_choose: bool = False
-    reported: JsonObject | None = None
-    _calls: list[TerminalCall] = field(default_factory=list)
-    """Actions for the client's terminal, in order."""
-    holds_turns: bool = False
-    """True once the command runs if it may only run while no turn does."""
-    choice_id: str = ""
-    """The id of the open choice, "" for none."""
-    _choice: asyncio.Future[str | None] = field(init=False)
-    paused: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while a choice is open, and at the end."""
-    act: str = ""
-    """The notice of a command that has changed something and had no events, "" for any other."""
-    _has_events: bool = False
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        publish: Callable[[Event], None],
+        reopen: Callable[[Options], Awaitable[None]],
+        *,
+        asks: bool = False,
+    ) -> None:
+        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. With
+        `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
+        self._session, self._publish, self._reopen = session, publish, reopen
+        self.can_choose = asks
+        self.reported: JsonObject | None = None
+        self._calls: list[TerminalCall] = []
+        """Actions for the client's terminal, in order."""
+        self.holds_turns = False
+        """True once the command runs if it may only run while no turn does."""
+        self.choice_id = ""
+        """The id of the open choice, "" for none."""
+        self._choice: asyncio.Future[str | None]
+        self.paused = asyncio.Event()
+        """Set while a choice is open, and at the end."""
+        self.act = ""
+        """The notice of a command that has changed something and had no events, "" for any other."""
+        self._has_events = False
 
     def take_calls(self) -> list[TerminalCall]:
         """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""

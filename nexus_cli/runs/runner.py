@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.config.project_settings import settings_in
@@ -60,40 +59,48 @@ STEP_SECONDS = 60.0
 """Seconds that running turns have to finish their step when the runner ends."""
 
 
-@dataclass
 class Runner:
-    """Drives the due runs of one ledger, which stays open; each run that is driven has its own connection.
+    """Drives the due runs of one ledger."""
 
-    `producers` queue due runs
-    before each pass. `hooks` are by type of trigger. `holds_back` returns the reason that a due run must not start
-    now, "" if it may (the spending cap of a day). Without `provider` the runner makes one for all models, which
-    `aclose` closes; without `settings` each run has those of its folder. `show` gets the events of every run,
-    `changed` each run when it starts and when it has ended or waits. Without a `person` a run waits for each
-    approval.
-    """
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        producers: Sequence[RunProducer] = (),
+        hooks: Mapping[str, RunHooks] = HOOKS,
+        holds_back: Callable[[Ledger, Run], str] = lambda ledger, run: "",
+        provider: Provider | None = None,
+        settings: Settings | None = None,
+        at_once: int = AT_ONCE,
+        show: Callable[[Run, Event], None] = lambda run, event: None,
+        person: Approver | None = None,
+        changed: Callable[[Run], None] | None = None,
+    ) -> None:
+        """Watch `ledger`, which stays open; each run that is driven has its own connection.
 
-    _ledger: Ledger
-    producers: Sequence[RunProducer] = ()
-    hooks: Mapping[str, RunHooks] = field(default_factory=lambda: HOOKS)
-    holds_back: Callable[[Ledger, Run], str] = lambda ledger, run: ""
-    provider: Provider | None = None
-    settings: Settings | None = None
-    at_once: int = AT_ONCE
-    show: Callable[[Run, Event], None] = lambda run, event: None
-    person: Approver | None = None
-    changed: Callable[[Run], None] | None = None
-    _own_provider: Provider | None = None
-    """The provider, if this one made it."""
-    _watch: WaitWatch = field(default_factory=WaitWatch)
-    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    """By key of the run, like `_drivers`."""
-    _drivers: dict[int, RunDriver] = field(default_factory=dict)
-    cut: set[int] = field(default_factory=set)
-    """Keys of the runs that a limit stopped."""
-    _later: dict[int, float] = field(default_factory=dict)
-    """Runs that are skipped until a time of the monotonic clock."""
-    _held_back: set[int] = field(default_factory=set)
-    """Those of `_later` that were held back."""
+        `producers` queue due runs before each pass. `hooks` are by type of trigger. `holds_back` returns
+        the reason that a due run must not start now, "" if it may (the spending cap of a day). Without `provider` the
+        runner makes one for all models, which `aclose` closes; without `settings` each run has those of its folder.
+        `show` gets the events of every run, `changed` each run when it starts and when it has ended or waits. Without
+        a `person` a run waits for each approval.
+        """
+        self._ledger = ledger
+        self._producers, self._hooks = producers, hooks
+        self._holds_back, self._provider, self._settings = holds_back, provider, settings
+        self._at_once, self._show, self._person = at_once, show, person
+        self._changed = changed
+        self._own_provider: Provider | None = None
+        """The provider, if this one made it."""
+        self._watch = WaitWatch()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        """By key of the run, like `_drivers`."""
+        self._drivers: dict[int, RunDriver] = {}
+        self.cut = set[int]()
+        """Keys of the runs that a limit stopped."""
+        self._later: dict[int, float] = {}
+        """Runs that are skipped until a time of the monotonic clock."""
+        self._held_back = set[int]()
+        """Those of `_later` that were held back."""
 
     async def run_due(self, **filters: Any) -> list[Run]:
         """Drive due runs until none is left, or only those that `filters` (`key`, `entity`, ...) allow; return them."""
@@ -138,7 +145,7 @@ class Runner:
     async def _look(self) -> float | None:
         """Queue due runs and signal waits that are over. Return the seconds until the next look, None: at a change."""
         seconds = [await self._watch.look(self._ledger)]
-        for producer in self.producers:
+        for producer in self._producers:
             moment = await producer.look(self._ledger)
             seconds.append(None if moment is None else max(0.0, moment - self._ledger.runs.now()))
         return min((second for second in seconds if second is not None), default=None)
@@ -175,15 +182,15 @@ class Runner:
     def _take_due(self, filters: JsonObject) -> list[int]:
         """Claim due runs as far as there is room; return their keys."""
         claimed = list[int]()
-        while len(self._tasks) < self.at_once and (runs := self._candidates(filters)):
+        while len(self._tasks) < self._at_once and (runs := self._candidates(filters)):
             for run in runs:
-                if len(self._tasks) >= self.at_once:
+                if len(self._tasks) >= self._at_once:
                     break
                 if run.is_paused:
                     self._put_off(run, AGAIN_SECONDS)
                 elif is_elsewhere(self._ledger, run):
                     self._put_off(run, HELD_SECONDS)
-                elif self.holds_back(self._ledger, run):
+                elif self._holds_back(self._ledger, run):
                     self._held_back.add(run.key)
                     self._put_off(run, HELD_SECONDS)
                 elif self._ledger.runs.is_folder_busy(run):
@@ -225,16 +232,16 @@ class Runner:
         driver = RunDriver(
             connection,
             claimed,
-            self.hooks.get(run.type, RunHooks()),
-            lambda folder: self.settings or settings_in(folder),
+            self._hooks.get(run.type, RunHooks()),
+            lambda folder: self._settings or settings_in(folder),
             self._provider_for,
             _choose_model,
-            self.show,
-            self.person,
+            self._show,
+            self._person,
         )
         self._drivers[run.key] = driver
-        if self.changed is not None:
-            self.changed(claimed)
+        if self._changed is not None:
+            self._changed(claimed)
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
         task.add_done_callback(lambda finished_task: self._forget(run.key))
         return True
@@ -242,11 +249,11 @@ class Runner:
     async def _drive(self, driver: RunDriver) -> None:
         try:
             await driver.drive()
-            if self.changed is not None:
-                self.changed(driver.ledger.runs.get(driver.run.key))
+            if self._changed is not None:
+                self._changed(driver.ledger.runs.get(driver.run.key))
         except NexusError as error:  # nothing more can be recorded about it here
             self._put_off(driver.run, FAILED_SECONDS)
-            self.show(driver.run, Notice(error.sentences.removesuffix(".")))
+            self._show(driver.run, Notice(error.sentences.removesuffix(".")))
         finally:
             driver.ledger.unlock(driver.run.id)
             driver.ledger.close()
@@ -262,8 +269,8 @@ class Runner:
     # Shared by the runs
 
     def _provider_for(self, settings: Settings) -> Provider:
-        if self.provider is not None:
-            return self.provider
+        if self._provider is not None:
+            return self._provider
         if self._own_provider is None:
             self._own_provider = make_provider(settings)
         return self._own_provider

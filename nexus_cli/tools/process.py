@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -185,15 +185,13 @@ def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> Proces
     return run_process(argv, cwd=git.cwd, env=env, stop=stop, seconds=seconds, merge=False, confinement=walls)
 
 
-@dataclass
 class _Pipe:
     """The read end of a child's output."""
 
-    _file: IO[bytes]
-    _output: BoundedOutput
-    _show: Callable[[bytes], None] | None
-    _selector: selectors.DefaultSelector = field(default_factory=selectors.DefaultSelector)
-    is_open: bool = True
+    def __init__(self, file: IO[bytes], output: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
+        self._file, self._output, self._show = file, output, show
+        self._selector = selectors.DefaultSelector()
+        self.is_open = True
 
     def __enter__(self) -> _Pipe:
         os.set_blocking(self._file.fileno(), False)

@@ -272,12 +272,12 @@ def _cut(line: str) -> str:
     return clip_text(line, MOST_SHOWN)
 
 
-@dataclass
 class WorkerApprover:
     """An `Approver` that passes a worker's questions to the person of the parent session."""
 
-    _approver: Approver
-    _worker: Worker
+    def __init__(self, approver: Approver, worker: Worker) -> None:
+        self._approver = approver
+        self._worker = worker
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer."""

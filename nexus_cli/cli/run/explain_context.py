@@ -6,7 +6,6 @@ Prints plain lines. The first request of an epoch is described in full, a later 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.entry import Drop, DropObject
@@ -21,13 +20,13 @@ MAX_DROPS = 20
 """Most drops listed, the newest ones."""
 
 
-@dataclass
 class ContextExplainer:
     """Writes the plan of each request to a stream."""
 
-    _stream: Writable
-    _drops: Callable[[], Sequence[Drop]]
-    _epoch: Any = None
+    def __init__(self, stream: Writable, drops: Callable[[], Sequence[Drop]]) -> None:
+        self._stream = stream
+        self._drops = drops
+        self._epoch: Any = None
 
     def feed(self, event: Event) -> None:
         """Print `event` if it is the plan of a request."""

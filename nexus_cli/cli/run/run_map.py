@@ -545,15 +545,14 @@ def _answered(text: str, schema: str) -> Outcome:
     return replace(outcome, ok=not attempt.problems, text=attempt.text, data=attempt.data)
 
 
-@dataclass
 class _ItemNotices:
     """A stream for the notices of one item, each of which names it."""
 
-    _item: str
-    _tell: Callable[[list[str], str], None]
-
     terminal = colour = False
     width = 80
+
+    def __init__(self, item: str, tell: Callable[[list[str], str], None]) -> None:
+        self._item, self._tell = item, tell
 
     def write(self, text: str) -> None:
         """Print a line."""

@@ -77,19 +77,24 @@ def offers_completion(before: str) -> bool:
     return place is not None and (bool(place.text) or place.kind in ("command", "argument", "file"))
 
 
-@dataclass
 class Completions(Completer):
-    """Completes one input box. Never blocks the loop: slow work is done in threads.
+    """Completes one input box. Never blocks the loop: slow work is done in threads."""
 
-    `names` replace files in mentions.
-    """
-
-    _folder: Path
-    _index: FileIndex
-    _commands: Callable[[], Mapping[str, Command]]
-    _desk: Callable[[], CommandContext | None]
-    _mentioned: Callable[[], Sequence[str]] | None = None
-    _programs: list[str] | None = None
+    def __init__(
+        self,
+        folder: Path,
+        index: FileIndex,
+        commands: Callable[[], Mapping[str, Command]],
+        desk: Callable[[], CommandContext | None],
+        names: Callable[[], Sequence[str]] | None = None,
+    ) -> None:
+        """`names` replace files in mentions."""
+        self._mentioned = names
+        self._folder = folder
+        self._index = index
+        self._commands = commands
+        self._desk = desk
+        self._programs: list[str] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return nothing: the box asks for what may have to be waited for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.core.approval import CHANGES, DEFINITION, Answer, Deny, PersonQuestion, Question
 from nexus_cli.text.cells import one_line
@@ -35,24 +35,27 @@ class WaitingQuestion:
     """Its answer, if it was given together with another one."""
 
 
-@dataclass
 class PersonApprover:
-    """An `Approver` that asks the person.
-
-    `describe` returns the block of a call with its number in the list; with `stops`, a no without words ends the
-    turn; `escape` says what Esc does.
-    """
-
-    _source: AnswerSource
-    _describe: Callable[[Question, int], str]
-    stops: bool = True
-    escape: str = ESCAPE
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _waiting: list[WaitingQuestion] = field(default_factory=list)
-    _listed: int = 0
-    """Number of questions in the shown list."""
+    """An `Approver` that asks the person."""
 
     can_ask = True
+
+    def __init__(
+        self,
+        source: AnswerSource,
+        describe: Callable[[Question, int], str],
+        *,
+        stops: bool = True,
+        escape: str = ESCAPE,
+    ) -> None:
+        """`describe` returns the block of a call with its number in the list; with `stops`, a no without words ends
+        the turn; `escape` says what Esc does."""
+        self._source, self._describe = source, describe
+        self._stops, self._escape = stops, escape
+        self._turn = asyncio.Lock()
+        self._waiting: list[WaitingQuestion] = []
+        self._listed = 0
+        """Number of questions in the shown list."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer. The call does not run without one."""
@@ -81,9 +84,9 @@ class PersonApprover:
     async def _ask(self, waiting: WaitingQuestion) -> Answer:
         text = "" if waiting.number else self._show_list()
         listed = [question for question in self._waiting if question.number]
-        keys = answer_keys(waiting.question, len(listed), stops=self.stops)
+        keys = answer_keys(waiting.question, len(listed), stops=self._stops)
         block = self._block(waiting)
-        reply = await ask(self._source, AskedQuestion(self._prompt(waiting), keys, text, block, escape=self.escape))
+        reply = await ask(self._source, AskedQuestion(self._prompt(waiting), keys, text, block, escape=self._escape))
         if reply is None:
             return Deny(CLOSED, said=False)
         if reply.words:

@@ -4,7 +4,6 @@ hide the drops of whole messages; others at once; none that no person could miss
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.entry import Cause, Drop
@@ -37,17 +36,14 @@ _AMONG_DROPS = ContextPlan | TurnStart
 """Events between drops of one request."""
 
 
-@dataclass
 class DropBatcher:
-    """Shows drops, and holds those that may be many until an event arrives that is not among drops.
+    """Shows drops, and holds those that may be many until an event arrives that is not among drops."""
 
-    `name_command` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line in a
-    role of the theme.
-    """
-
-    _name_command: Callable[[str], str]
-    _show: Callable[[str, str], None]
-    _pending: list[Drop] = field(default_factory=list)
+    def __init__(self, name_command: Callable[[str], str], show: Callable[[str, str], None]) -> None:
+        """`name_command` returns the command that prints the drop of an id, or lists all for ""; `show` shows a line
+        in a role of the theme."""
+        self._name_command, self._show = name_command, show
+        self._pending: list[Drop] = []
 
     def feed(self, event: Event) -> None:
         """Show a drop, now, later or never: one notice reports pruned results. Before an event that is not among drops,

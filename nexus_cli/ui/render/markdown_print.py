@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from itertools import zip_longest
@@ -90,12 +89,12 @@ def print_block(block: Block, width: int, theme: Theme) -> str:
     return "\n".join(line.rstrip() for line in printed.getvalue().split("\n"))
 
 
-@dataclass
 class _Page:
     """The layout of blocks as lines for a console. A block is drawn in at most `width` cells."""
 
-    _console: Console
-    _theme: Theme
+    def __init__(self, console: Console, theme: Theme) -> None:
+        self._console = console
+        self._theme = theme
 
     def prose(self, block: Block) -> Iterator[Text]:
         """Yield the lines of a block that is no fence, as wide as the console."""

@@ -6,7 +6,7 @@ Knows only the events that the renderer passes on; finished work is not shown he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.event import Retry
@@ -23,21 +23,21 @@ RECONNECTING = "reconnecting"
 """The phase in which the events of a turn do not arrive."""
 
 
-@dataclass
 class Spinner:
     """The state of a turn as one line."""
 
-    _theme: Theme
-    _clock: Callable[[], float]
-    doing: str = ""
-    """The current work, "" for none."""
-    _began: float = 0.0
-    _characters: int = 0
-    _wrote: float = 0.0
-    _retry: tuple[Retry, float] | None = None
-    """The newest retry, and the time of the next attempt."""
-    lists_calls: bool = False
-    """True if running calls are shown elsewhere, each with its time."""
+    def __init__(self, theme: Theme, clock: Callable[[], float]) -> None:
+        self._theme = theme
+        self._clock = clock
+        self.doing = ""
+        """The current work, "" for none."""
+        self._began = 0.0
+        self._characters = 0
+        self._wrote = 0.0
+        self._retry: tuple[Retry, float] | None = None
+        """The newest retry, and the time of the next attempt."""
+        self.lists_calls = False
+        """True if running calls are shown elsewhere, each with its time."""
 
     @property
     def is_reconnecting(self) -> bool:

@@ -44,26 +44,27 @@ class Job:
         return time.monotonic() - self.began
 
 
-@dataclass
 class JobRunner:
-    """Runs work in tasks of the loop.
+    """Runs work in tasks of the loop."""
 
-    `ended` is called with each finished job; `cancel` stops the session if it is active; `name` names commands in
-    the line of an error.
-    """
-
-    _show_line: ShowLine
-    _ended: Callable[[Job], None] = lambda job: None
-    _cancel: Callable[[], bool] = lambda: False
-    name: NameCommands = use_slash_names
-    _background: set[asyncio.Task[None]] = field(default_factory=set)
-    current: Job | None = None
-    waits_for_user: bool = False
-    """True while the job waits for the person."""
-    _is_quiet: bool = False
-    """True once the end of a job is no stop of its work."""
-    guard: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """A context entered around all work."""
+    def __init__(
+        self,
+        show_line: ShowLine,
+        ended: Callable[[Job], None] = lambda job: None,
+        cancel: Callable[[], bool] = lambda: False,
+        name: NameCommands = use_slash_names,
+    ) -> None:
+        """`ended` is called with each finished job; `cancel` stops the session if it is active; `name` names commands
+        in the line of an error."""
+        self._show_line, self._ended, self._cancel, self._name = show_line, ended, cancel, name
+        self._background: set[asyncio.Task[None]] = set()
+        self.current: Job | None = None
+        self.waits_for_user = False
+        """True while the job waits for the person."""
+        self._is_quiet = False
+        """True once the end of a job is no stop of its work."""
+        self.guard: AbstractContextManager[object] = nullcontext()
+        """A context entered around all work."""
 
     @property
     def kind(self) -> str:
@@ -151,7 +152,7 @@ class JobRunner:
             with self.guard:
                 await work
         except NexusError as error:
-            self._show_line(self.name(error.line), "warn" if error.kind == "aborted" else "error")
+            self._show_line(self._name(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._background and not self._is_quiet:
                 self._show_line("stopped", "dim")

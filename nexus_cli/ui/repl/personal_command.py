@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,22 +55,21 @@ def _run(setting: str, command: str, folder: Path, value: JsonObject, stop: Stop
     return cut(line, LENGTH, "...")
 
 
-@dataclass
 class StatusCommand:
-    """Runs `ui.status_command` when the status may have changed: one run at a time, always with the newest status.
+    """Runs `ui.status_command` when the status may have changed: one run at a time, always with the newest status."""
 
-    `start_background` shows the error of its work; `changed` is called with each new line.
-    """
-
-    _start: Callable[[Coroutine[Any, Any, None]], object]
-    _changed: Callable[[], None]
-    line: str = ""
-    """The newest line; "" if there is none."""
-    _next: tuple[str, Status] | None = None
-    """The command and the status of the next run."""
-    _runs: bool = False
-    _failed: str = ""
-    """The command whose failure was shown."""
+    def __init__(
+        self, start_background: Callable[[Coroutine[Any, Any, None]], object], changed: Callable[[], None]
+    ) -> None:
+        """`start_background` shows the error of its work; `changed` is called with each new line."""
+        self._start, self._changed = start_background, changed
+        self.line = ""
+        """The newest line; "" if there is none."""
+        self._next: tuple[str, Status] | None = None
+        """The command and the status of the next run."""
+        self._runs = False
+        self._failed = ""
+        """The command whose failure was shown."""
 
     def update(self, command: str, status: Status) -> None:
         """Run `command` with `status` soon; "" removes the line."""

@@ -35,18 +35,19 @@ class ShellLine:
         return cls(text[2 if private else 1 :].strip(), private)
 
 
-@dataclass
 class Shell:
-    """Runs one line after the other, shows the outputs and attaches them to the next message.
+    """Runs one line after the other, shows the outputs and attaches them to the next message."""
 
-    `show_output` gets the line and its whole output, `attach` the text for the next message and its description.
-    """
-
-    _view: ReplView
-    _show_output: Callable[[str, str], None]
-    _attach: Callable[[str, str], None]
-    output: str = ""
-    """The newest output of the running line."""
+    def __init__(
+        self, view: ReplView, show_output: Callable[[str, str], None], attach: Callable[[str, str], None]
+    ) -> None:
+        """`show_output` gets the line and its whole output, `attach` the text for the next message and its
+        description."""
+        self._view = view
+        self._show_output = show_output
+        self._attach = attach
+        self.output = ""
+        """The newest output of the running line."""
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
         """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""

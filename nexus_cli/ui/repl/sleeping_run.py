@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
@@ -15,16 +14,16 @@ from nexus_cli.session.session import Session
 from nexus_cli.ui.repl.repl import Repl
 
 
-@dataclass
 class SleepingRun:
     """Watches the wait of the session that a REPL shows."""
 
-    _session: Callable[[], Session]
-    _repl: Repl
-    _run_turn: Callable[[Trigger], Awaitable[None]]
-    _waits: str = ""
-    _watched: str = ""
-    """The session whose wait is watched."""
+    def __init__(
+        self, session: Callable[[], Session], repl: Repl, run_turn: Callable[[Trigger], Awaitable[None]]
+    ) -> None:
+        self._session, self._repl, self._run_turn = session, repl, run_turn
+        self._waits = ""
+        self._watched = ""
+        """The session whose wait is watched."""
 
     @property
     def waits(self) -> str:

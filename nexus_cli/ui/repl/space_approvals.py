@@ -43,20 +43,16 @@ class _OpenQuestion:
         return self.is_answered or self.task.done()
 
 
-@dataclass
 class ApprovalQuestions:
-    """The open questions of one view, one for each run that waits for approval.
+    """The open questions of one view, one for each run that waits for approval."""
 
-    `person` is the name that an answer is recorded with. `jobs` runs the questions.
-    """
-
-    _ledger: Ledger
-    _view: ReplView
-    _theme: Theme
-    _show_note: ShowLine
-    _jobs: JobRunner
-    _person: str
-    _open_questions: dict[RunClaim, _OpenQuestion] = field(default_factory=dict)
+    def __init__(
+        self, ledger: Ledger, view: ReplView, theme: Theme, show_note: ShowLine, jobs: JobRunner, person: str
+    ) -> None:
+        """`person` is the name that an answer is recorded with. `jobs` runs the questions."""
+        self._ledger, self._view, self._theme, self._show_note = ledger, view, theme, show_note
+        self._jobs, self._person = jobs, person
+        self._open_questions: dict[RunClaim, _OpenQuestion] = {}
 
     def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""

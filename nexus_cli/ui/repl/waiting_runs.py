@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.session import Session
@@ -15,15 +14,14 @@ LOOK_SECONDS = 30.0
 """Seconds between two looks; the end of a turn or command is one too."""
 
 
-@dataclass
 class WaitingRuns:
     """The runs that wait for the person while a REPL is open."""
 
-    _session: Callable[[], Session]
-    _repl: Repl
-    _lines: dict[int, str] | None = None
-    """A line for each, by the key of the run; None before the first look, whose lines the greeting has."""
-    _again: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, session: Callable[[], Session], repl: Repl) -> None:
+        self._session, self._repl = session, repl
+        self._lines: dict[int, str] | None = None
+        """A line for each, by the key of the run; None before the first look, whose lines the greeting has."""
+        self._again = asyncio.Event()
 
     @property
     def count(self) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.cells import cut, one_line
@@ -22,22 +21,20 @@ _KNOWN_TERMINALS = ("ghostty", "WezTerm", "iTerm.app")
 """`TERM_PROGRAM` of terminals that support OSC 9, some of them OSC 777 as well: they get only one of the two."""
 
 
-@dataclass
 class Notifier:
-    """Writes the notifications; `note_key` marks the person as present.
+    """Writes the notifications; `note_key` marks the person as present."""
 
-    `write` sends its text to the terminal unchanged.
-    """
-
-    _write: TakeText
-    enabled: bool
-    run: Callable[[str], object] | None = None
-    """Runs the person's own command with the line of a notification."""
-    _key_at: float = 0.0
-    _due: asyncio.TimerHandle | None = None
-    _waiting: str = ""
-    """Line about work that waits for the person now."""
-    _called: bool = False
+    def __init__(self, write: TakeText, *, enabled: bool) -> None:
+        """`write` sends its text to the terminal unchanged."""
+        self._write = write
+        self.enabled = enabled
+        self.run: Callable[[str], object] | None = None
+        """Runs the person's own command with the line of a notification."""
+        self._key_at = 0.0
+        self._due: asyncio.TimerHandle | None = None
+        self._waiting = ""
+        """Line about work that waits for the person now."""
+        self._called = False
 
     def note_key(self) -> None:
         """Record a key, or the start of the screen, and restore the window title."""

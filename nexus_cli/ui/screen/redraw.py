@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import StringIO
 
 RATE = 15
@@ -17,16 +16,16 @@ SPIN = 8
 """Frames per second while something moves."""
 
 
-@dataclass
 class RedrawTimer:
     """Calls `draw` in the running loop. `draw` returns True if there is more to draw at once."""
 
-    _draw: Callable[[], bool]
-    _moving: Callable[[], bool]
-    _loop: asyncio.AbstractEventLoop | None = None
-    _due: asyncio.TimerHandle | None = None
-    _at: float = 0.0
-    _last: float = 0.0
+    def __init__(self, draw: Callable[[], bool], moving: Callable[[], bool]) -> None:
+        self._draw = draw
+        self._moving = moving
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._at = 0.0
+        self._last = 0.0
 
     def begin(self) -> None:
         """Start in the running loop; the first frame is due."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import termios
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.ui.asked_question import AskedQuestion
@@ -18,20 +17,25 @@ _PASTE_OFF = "\x1b[?2004l"
 """Ends the marks of pastes."""
 
 
-@dataclass
 class TerminalQuestions:
-    """An `AnswerSource` on a stream and a terminal.
+    """An `AnswerSource` on a stream and a terminal."""
 
-    `stop` handles Esc, which else closes the question; `cycle_level` Shift+Tab. Either may cancel it.
-    """
-
-    _stream: Writable
-    _descriptor: int = 0
-    stop: Callable[[], object] | None = None
-    cycle_level: Callable[[], object] = lambda: None
-    _before: list[Any] | None = None
-    """The terminal's former mode while it is in single-key mode."""
-    _marks_pastes: bool = False
+    def __init__(
+        self,
+        stream: Writable,
+        descriptor: int = 0,
+        *,
+        stop: Callable[[], object] | None = None,
+        cycle_level: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`stop` handles Esc, which else closes the question; `cycle_level` Shift+Tab. Either may cancel it."""
+        self._stream = stream
+        self._descriptor = descriptor
+        self._stop = stop
+        self._cycle_level = cycle_level
+        self._before: list[Any] | None = None
+        """The terminal's former mode while it is in single-key mode."""
+        self._marks_pastes = False
 
     @property
     def width(self) -> int:
@@ -47,7 +51,7 @@ class TerminalQuestions:
         with suppress(termios.error):  # the terminal is gone
             self._before = termios.tcgetattr(self._descriptor)
         try:
-            return await QuestionApp(self._stream, self._descriptor, question, self.stop, self.cycle_level).run()
+            return await QuestionApp(self._stream, self._descriptor, question, self._stop, self._cycle_level).run()
         finally:
             self.restore()
 
