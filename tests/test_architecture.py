@@ -479,10 +479,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_890, 0, 7),
+    "cli": (47_917, 0, 7),
     "client": (2_302, 0, 2),
     "commands": (72_615, 0, 61),
-    "config": (36_002, 0, None),
+    "config": (36_012, 0, None),
     "context": (8_820, 0, 15),
     "conversation": (44_830, 0, 42),
     "core": (47_051, 0, None),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_076, 0, 22),
     "provider": (30_082, 94_027, 61),
     "reports": (60_422, 8_357, None),
-    "rpc": (18_096, 0, 21),
+    "rpc": (18_129, 0, 21),
     "rules": (31_573, 0, 20),
     "runs": (22_983, 0, 40),
     "sandbox": (38_219, 0, 27),
@@ -507,10 +507,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (9_598, 0, 15),
     "testing": (1_483, 0, 0),
     "text": (4_477, 0, None),
-    "tools": (54_644, 26_394, 57),
+    "tools": (54_657, 26_394, 57),
     "tree undo worktrees": (69_136, 0, 63),
-    "ui": (95_417, 0, 44),
-    "workers": (10_320, 0, 1),
+    "ui": (95_681, 0, 44),
+    "workers": (10_332, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit, that of
 nodes with some `SLACK`.
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_748, 142_889)
+SUM = (972_143, 142_889)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
