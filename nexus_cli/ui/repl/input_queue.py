@@ -76,7 +76,7 @@ class InputQueue:
         commands = []
         while self.postponed and _opens_another(self.postponed[0]):
             commands.append(self.postponed.popleft())
-        self.is_behind = any(_moves(command) for command in commands)
+        self.is_behind = any(opens_session(command) for command in commands)
         self.later.extendleft(reversed(commands))
 
     def list_own(self) -> list[TypedMessage]:
@@ -175,7 +175,7 @@ def _opens_another(queued: TypedMessage) -> bool:
     return called is not None and (called.group == "sessions" or called.name in ("model", "effort"))
 
 
-def _moves(queued: TypedMessage) -> bool:
+def opens_session(queued: TypedMessage) -> bool:
     """True for a command behind which messages are for another session."""
     called = _find_called(queued)
     return called is not None and called.name in ("clear", "resume")

@@ -37,6 +37,8 @@ class Job:
     """Share of the work that is done, from 0 to 1; 0 if it does not report any."""
     stopped: int = 0
     """Number of times that the person tried to stop it."""
+    has_failed: bool = False
+    """True once it has ended with an error."""
 
     @property
     def seconds(self) -> float:
@@ -153,6 +155,8 @@ class JobRunner:
                 await work
         except NexusError as error:
             self._show_line(self._name(error.line), "warn" if error.kind == "aborted" else "error")
+            if self.current is not None and asyncio.current_task() is self.current.task:
+                self.current.has_failed = True
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._background and not self._is_quiet:
                 self._show_line("stopped", "dim")

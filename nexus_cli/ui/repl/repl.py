@@ -32,7 +32,7 @@ from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
-from nexus_cli.ui.repl.input_queue import InputQueue, brief, queued_line, take_argument
+from nexus_cli.ui.repl.input_queue import InputQueue, brief, opens_session, queued_line, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
@@ -353,6 +353,7 @@ class Repl:
         self.input_queue.sending = None
         self.refresh_status()
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
+        failed_to_move = work.kind == "command" and work.has_failed and opens_session(self._command_typed)
         outcome = self.outcome if failed and self._begun else None
         may_go_on = outcome and not outcome.is_stopped and (outcome.error or {}).get("hint") != FORK
         if may_go_on and self.backend.is_cut_short:
@@ -361,7 +362,7 @@ class Repl:
             self.input_queue.release()
         if self.is_leaving:
             self.view.leave()
-        elif work.stopped or failed:
+        elif work.stopped or failed or failed_to_move:
             self._next = None
             put_back = self.input_queue.postpone if work.stopped else self.input_queue.hold
             put_back(self.backend.take_back())

@@ -1163,6 +1163,22 @@ def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path)
 
 
 @pytest.mark.matrix
+def test_words_for_a_session_that_cannot_be_opened_go_to_no_other(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("first")
+        for words in ("/resume nosuch", "for that one"):
+            stage.repl.enqueue(TypedMessage(words, words))
+        await stage.until(lambda: "1 message still queued" in stage.text)
+        await stage.idle()
+        assert stage.repl.queued() == ["queued: for that one"] and len(stage.provider.seen) == 1
+        assert stage.repl.take_back() == "for that one"
+
+    stage.play(scene())
+
+
+@pytest.mark.matrix
 def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
     (tmp_path / "dot.png").write_bytes(png())
