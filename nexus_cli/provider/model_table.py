@@ -155,8 +155,12 @@ class _Table:
 
 @lru_cache(maxsize=1)
 def newer_models() -> Mapping[str, JsonObject]:
-    """Return the entries of models that the supported litellm lacks or prices otherwise, in the form of its table."""
-    entries: Mapping[str, JsonObject] = json.loads(NEWER.read_text("utf-8"))
+    """Return the entries of models that the supported litellm lacks or prices otherwise, in the form of its table; none
+    if the file is missing or damaged, as of a table that is."""
+    try:
+        entries: Mapping[str, JsonObject] = json.loads(NEWER.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
     return entries
 
 

@@ -92,7 +92,7 @@ def digest_inputs(request: Request, endpoint: Endpoint, info: ModelInfo) -> str:
     keyless = replace(endpoint, key="key" if endpoint.key else None)
     arguments = build_arguments(plain, keyless, info, walk=False)
     variables = {n: "" if is_provider_key(n) else v for n, v in copy_environ().items() if not VOLATILE.fullmatch(n)}
-    ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
+    ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.is_file())
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
     around = [sys.version, packages, ours, sorted(variables.items())]

@@ -318,9 +318,10 @@ class AgentDispatcher:
         """Return a listener of the agent's events after the number `after`, without a number of new events, and of
         the earlier questions that wait for an answer."""
         listener = self.feed.listen(after)
-        for question in self.approver.waiting:
-            if question.item is not None and (after is None or question.item.seq <= after):
-                listener.put(question.item)
+        for item in (question.item for question in self.approver.waiting if question.item is not None):
+            number = item.seq if after is None else after  # as an id: who continues behind it reads no event twice
+            if item.seq <= number:
+                listener.put(item._replace(seq=number))
         return listener
 
     def publish(self, event: Event, own_feed: EventFeed | None = None) -> None:

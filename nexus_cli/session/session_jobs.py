@@ -130,6 +130,8 @@ class SessionJobs(Jobs):
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, JobObject] = {}
         """Jobs of earlier processes by their ids."""
+        self._untold: list[JsonObject] = []
+        """Records of jobs of which no earlier process has reported the end."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
         self._ports = JobPorts(self._session)
@@ -460,6 +462,10 @@ class SessionJobs(Jobs):
         for job in self._jobs.values():
             if job.notice in self._engine.readings.notices:
                 self._record(job)
+        for value in self._untold:
+            if value["untold"] in self._engine.readings.notices:
+                with suppress(NexusError):
+                    self._engine.conversation.memo(JOB, value)
 
     # Across processes
 
@@ -487,6 +493,7 @@ class SessionJobs(Jobs):
             if untold := value.get("untold"):
                 conversation.memo(JOB, {key: text for key, text in value.items() if key != "untold"})
                 self._engine.tell_model(untold)
+                self._untold.append(value)
             elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
                 earlier = self._earlier[job_id]

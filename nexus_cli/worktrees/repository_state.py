@@ -26,7 +26,7 @@ _OPEN_WORK = {
 }
 """What is in a git folder while such work waits for the person."""
 _MOST_OF_MOVE = 4_096
-"""Most bytes of the newest line of git's log of HEAD."""
+"""Most bytes of the newest lines of git's log of HEAD that are read."""
 FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
 
@@ -58,14 +58,19 @@ def find_open_work(git_folder: Path) -> str:
 
 def _find_move(git_folder: Path) -> tuple[int, str]:
     """Return when HEAD was last moved, in seconds since 1970, and how: `checkout: moving from a to b`; 0 and "" if git
-    has not noted it, if a commit moved it, or if it stayed where it was (`reset: moving to HEAD` in a new worktree)."""
-    with suppress(OSError, ValueError, IndexError), open_real(git_folder / "logs/HEAD") as log:
-        log.seek(-min(_MOST_OF_MOVE, log.seek(0, os.SEEK_END)), os.SEEK_END)
-        head, _, words = log.read().splitlines()[-1].partition(b"\t")
-        how = one_line(words.decode("utf-8", "replace"))
-        before, after, *_, seconds, _ = head.split()
-        if how.startswith("checkout") or (before != after and not how.startswith("commit")):
-            return int(seconds), how
+    has not noted it, or if a commit moved it since. Passes over what left HEAD where it was: `reset: moving to HEAD`
+    after that checkout, or in a new worktree."""
+    with suppress(OSError, ValueError), open_real(git_folder / "logs/HEAD") as log:
+        start = max(0, log.seek(0, os.SEEK_END) - _MOST_OF_MOVE)
+        log.seek(start)
+        for line in reversed(log.read().splitlines()[start > 0 :]):  # the first one is cut
+            head, _, words = line.partition(b"\t")
+            how = one_line(words.decode("utf-8", "replace"))
+            before, after, *_, seconds, _ = head.split()
+            if not how or how.startswith("commit"):
+                break
+            if before != after or how.startswith("checkout") or "(finish)" in how:  # of a rebase: its last line
+                return int(seconds), how
     return 0, ""
 
 

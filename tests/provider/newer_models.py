@@ -42,8 +42,8 @@ PRICES = re.compile(rf"(?:{'|'.join(FIELDS.values())})(?:_above_\d+k_tokens)?")
 def is_wanted(key: str, entry: JsonObject, known: JsonObject | None) -> bool:
     """True for a model that the installed table lacks (`known` is None), or has with other prices or limits."""
     provider = str(entry.get("litellm_provider"))
-    if entry.get("mode") not in ("chat", "responses") or not MODELS.match(key):
-        return False
+    if entry.get("mode") not in ("chat", "responses") or not MODELS.match(key) or not entry.get("max_input_tokens"):
+        return False  # a window that is not listed has to be assumed, and said to be
     if known is None:
         is_host = HOSTS.fullmatch(provider) and (provider != "bedrock_converse" or BEDROCK.match(key))
         return bool(is_host or MAKERS.fullmatch(provider))
@@ -51,12 +51,17 @@ def is_wanted(key: str, entry: JsonObject, known: JsonObject | None) -> bool:
     return bool(MAKERS.fullmatch(provider)) and any(entry[field] != known.get(field) for field in facts)
 
 
+def _features(entry: JsonObject) -> JsonObject:
+    return {field: value for field, value in entry.items() if field.startswith("supports_")}
+
+
 def newer_entries(newer: dict[str, JsonObject], installed: dict[str, JsonObject]) -> dict[str, JsonObject]:
-    """Return the wanted entries of `newer`, with the fields that are read and say something."""
+    """Return the wanted entries of `newer`, with the fields that are read and say something. A feature on which only
+    `installed` says something is as it says: the entries of retired models lose some."""
     return {
         key: {
             field: value
-            for field, value in sorted(entry.items())
+            for field, value in sorted({**_features(installed.get(key, {})), **entry}.items())
             if value is not None and (field in READ or PRICES.fullmatch(field))
         }
         for key, entry in newer.items()

@@ -27,10 +27,11 @@ from server.play import ScriptedServer
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider import head_start, litellm_backend
+from nexus_cli.provider import head_start, litellm_backend, request_template
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_table import NEWER
 from nexus_cli.provider.request_template import MOST_FILES, VOLATILE
 
 CHAT = "openai/gpt-4o"
@@ -370,6 +371,18 @@ def test_never_with_another_package(person: Processes, tmp_path: Path, monkeypat
         patch.syspath_prepend(tmp_path / "packages")
         assert not person.ask(CHAT)[1]
     assert person.ask(CHAT)[1]
+
+
+@pytest.mark.matrix
+def test_never_with_other_facts_of_newer_models(
+    person: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_template, "__file__", str(tmp_path / "request_template.py"))
+    (tmp_path / NEWER.name).write_text("{}")
+    person.learn(CHAT)
+    assert person.ask(CHAT)[1]
+    os.utime(tmp_path / NEWER.name, (1.0, 1.0))
+    assert not person.ask(CHAT)[1]
 
 
 CHANGES = {

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from provider.newer_models import READ
 from search import some
 
 from nexus_cli.core.errors import NexusError
@@ -330,11 +332,29 @@ def test_a_model_that_litellm_lacks_has_its_window_prices_and_features() -> None
     assert model_info("deepseek/deepseek-v4-flash").input_price == 0.3, "a price that changed"
 
 
+@pytest.mark.parametrize("text", [None, "{"])
+def test_without_the_file_of_newer_models_there_is_litellms_table(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_table, "NEWER", tmp_path / "newer.json")
+    if text is not None:
+        model_table.NEWER.write_text(text)
+    for memo in (newer_models, model_table._table):
+        monkeypatch.setattr(model_table, memo.__name__, memo.__wrapped__)
+    assert model_table._table().get("gpt-4o") and not model_table._table().get("gpt-6-sol")
+
+
 def test_each_newer_entry_says_what_the_table_does_not() -> None:
     folder = litellm_folder()
     assert folder is not None
     listed = json.loads((folder / model_table.TABLE).read_text("utf-8"))
     not_needed = [key for key, entry in newer_models().items() if entry.items() <= listed.get(key, {}).items()]
     assert not_needed == [], "litellm has them: write the file again with tests/provider/newer_models.py"
-    unusable = [key for key, entry in newer_models().items() if not model_table._answers(entry)]
-    assert unusable == []
+    unusable = [
+        key
+        for key, entry in newer_models().items()
+        if not model_table._answers(entry)
+        or not entry.get("max_input_tokens")
+        or any(field in READ and entry.get(field) is None for field, value in listed.get(key, {}).items() if value)
+    ]
+    assert unusable == [], "without a window, or without a feature that litellm's own entry has"

@@ -455,6 +455,12 @@ async def test_a_question_of_a_worker_in_the_background_outlives_the_turns_of_it
         await handing
         await until(lambda: len(asked()) == 2)
         await served.client.send("a", "meanwhile")
+        newest = (await served.client.get_conversation("a"))["next"] - 1
+        head = {"Authorization": f"Bearer {TOKEN}", "Last-Event-ID": str(newest)}
+        async with aiohttp.ClientSession() as http, http.get(f"{served.url}/agents/a/events", headers=head) as again:
+            lines = [(await again.content.readline()).decode() for _ in range(4)]
+        assert "approval.ask" in lines[3]
+        assert lines[2] == f"id: {newest}\n", "who reconnects with it reads no event twice"
         await served.client.approve("a", f"w1:{asked()[1]['call']['id']}", "once")
         await until(lambda: (tmp_path / "made").exists())
         reading.cancel()

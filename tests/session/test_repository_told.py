@@ -77,6 +77,12 @@ def test_only_what_moved_head_elsewhere_is_told(project: Path) -> None:
         git(project, *arguments)
         moves.append(look_at_repository(project)["moved"][1])
     assert moves == ["", "checkout: moving from main to side", "", "reset: moving to HEAD~1"]
+    git(project, "checkout", "main")
+    git(project, "reset", "--hard")
+    assert look_at_repository(project)["moved"][1] == "checkout: moving from side to main"
+    commit(project, "Main")
+    git(project, "rebase", "--quiet", "main", "side")
+    assert look_at_repository(project)["moved"][1] == "rebase (finish): returning to refs/heads/side"
     git(project, "worktree", "add", "-q", "../copy")
     assert look_at_repository(project.parent / "copy")["moved"] == (0, "")
 

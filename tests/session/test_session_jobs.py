@@ -30,6 +30,7 @@ from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
+from nexus_cli.core.services import Jobs
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
@@ -227,6 +228,8 @@ def test_the_end_of_a_job_after_the_last_turn_is_told_when_the_session_is_resume
             while session.jobs is None or session.jobs.running():  # noqa: ASYNC110  (less than a second)
                 await asyncio.sleep(0.01)
             name = session.id
+        async with opened(tmp_path, again=name) as (session, _):
+            assert session.services.find(Jobs), "the person has asked for them, and left without a message"
         for _ in range(2):
             async with opened(tmp_path, again=name) as (session, provider):
                 await turn(session, "go on")

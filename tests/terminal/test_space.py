@@ -213,7 +213,8 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
     assert run.id == "run-1" and not ledger.runs.get(run.key).has_ended
 
 
-def test_in_a_pipe_lines_are_posted_and_the_newest_messages_printed(here: Place, ledger: Ledger) -> None:
+def piped(here: Place, text: bytes) -> tuple[int, str, str]:
+    """`nexus space open` with both streams in pipes: status, stdout, stderr."""
     child = born(
         list(OPEN),
         cwd=here.folder,
@@ -222,13 +223,29 @@ def test_in_a_pipe_lines_are_posted_and_the_newest_messages_printed(here: Place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    long = "a long line " * 20
-    out, err = child.communicate(f"one\n\n{long}\nlast".encode(), timeout=120)
-    assert (child.wait(), err) == (0, b"") and b"\x1b" not in out
+    out, err = child.communicate(text, timeout=120)
+    return child.wait(), out.decode(), err.decode()
+
+
+def test_in_a_pipe_lines_are_posted_and_the_newest_messages_printed(here: Place, ledger: Ledger) -> None:
+    long = "a long\u2028line\f " * 20
+    status, out, err = piped(here, f"one\n\n{long}\r\nlast".encode())
+    assert (status, err) == (0, "") and "\x1b" not in out
     assert said(ledger)[1:] == ["Husam: one", f"Husam: {long}", "Husam: last"]
-    lines = out.decode().splitlines()
+    lines = out.splitlines()
     assert "Sarah: an old message" in lines[3] and lines[-1].endswith("Husam: last")
-    assert any(line.endswith(long.strip()) for line in lines), "no line is folded"
+    assert any(line.count("a long") == 20 for line in lines), "no line is folded"
+
+
+@pytest.mark.matrix
+def test_in_a_pipe_an_agent_that_failed_and_another_encoding_are_told_once(here: Place, ledger: Ledger) -> None:
+    ana = ledger.spaces.find("Project Alpha").members[2]
+    ledger.spaces.entity(ana.name, AGENT, {"folder": str(here.folder / "gone")})
+    status, out, err = piped(here, b"@Nobody caf\xe9\n@Nobody\n@Ana look\n")
+    assert status == 0 and "caf\xe9" in out
+    encoding, nobody, failed = err.splitlines()
+    assert "cp1252" in encoding and "no member @Nobody" in nobody
+    assert "run-1 failed" in failed and "the folder does not exist" in failed
 
 
 def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:

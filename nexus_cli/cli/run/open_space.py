@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.print_report import ENDLESS
-from nexus_cli.cli.serve.serve_once import drive_runs, make_runner, tell_interrupted
+from nexus_cli.cli.serve.serve_once import drive_runs, make_runner, run_line, tell_interrupted
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.commands.forms import find_form
 from nexus_cli.commands.space import read_space
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, Entity, Space
+from nexus_cli.core.run import AGENT, DONE, Entity, Space
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.spaces.post_message import post_message
@@ -41,15 +41,26 @@ def _has_terminal() -> bool:
 
 
 def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
-    """Post each line of stdin, execute the runs of the space, and print its newest messages; return the exit status."""
+    """Post each line of stdin, execute the runs of the space, and print its newest messages; return the exit status.
 
+    A line on stderr tells of each run that failed or waits, since no message does.
+    """
+
+    @cache
     def warn(line: str) -> None:
+        """Write a line to stderr, once."""
         write_stderr_line(f"nexus: {line}")
 
-    for line in Reader(0, "stdin").read().text.splitlines():
+    piped = Reader(0, "stdin").read()
+    if piped.notice:
+        warn(piped.notice)
+    for line in piped.text.split("\n"):  # not `splitlines`: a message may have other separators
         if line.strip():
-            post_message(ledger, settings, space, member, line, warn)
-    status = drive_runs(ledger, partial(make_runner, ledger, settings, warn), space=space.key)[2]
+            post_message(ledger, settings, space, member, line.rstrip("\r"), warn)
+    runs, _, status = drive_runs(ledger, partial(make_runner, ledger, settings, warn), space=space.key)
+    for run in runs:
+        if run.state != DONE:
+            warn(run_line(run))
     out = Stream(1)
     width = out.width if os.environ.get("COLUMNS") else ENDLESS
     out.write(find_form("space_messages")(read_space(ledger, space, member, LAST), width) + "\n")

@@ -17,7 +17,7 @@ from nexus_cli.tools.files import ToolError, decode_file, project_relative, read
 MOST_CHARACTERS = 4_000
 """Most characters of a diff that the model gets."""
 LARGEST = 1 << 20
-"""Most bytes of a file that is compared."""
+"""Most bytes of a file whose change is told."""
 
 
 def read_files(paths: Iterable[Path]) -> dict[Path, bytes]:
@@ -25,20 +25,22 @@ def read_files(paths: Iterable[Path]) -> dict[Path, bytes]:
     contents: dict[Path, bytes] = {}
     for path in paths:
         with suppress(OSError, ToolError):
-            contents[path] = read_real_file(path).data[:LARGEST]
+            contents[path] = read_real_file(path).data
     return contents
 
 
 def describe_changes(before: Mapping[Path, bytes], after: Mapping[Path, bytes], context: ToolContext) -> Iterator[str]:
     """Yield a text on each file that hooks changed and that the model knew; note that it knows the change if it gets
-    all of it."""
+    all of it. Blocks: a diff of a large file takes a second."""
     seen_files: SeenFileStore | None = context.services.get(SeenFileStore)
     for path, data in after.items():
         if data == before[path] or seen_files is None or seen_files.digest(str(path)) != sha256_hex(before[path]):
             continue
-        name, old, new = project_relative(path, context.project), decode_file(before[path]), decode_file(data)
+        name = project_relative(path, context.project)
+        is_small = max(len(before[path]), len(data)) <= LARGEST
+        old, new = (decode_file(before[path]), decode_file(data)) if is_small else (None, None)
         diff = unified_diff(old.text, new.text, name) if old and new else ""
-        if not diff or len(diff) > MOST_CHARACTERS or len(data) == LARGEST:
+        if not diff or len(diff) > MOST_CHARACTERS:
             yield f"[hooks changed {name} after this call: read it before you edit it again]"
             continue
         seen_files.note(str(path), sha256_hex(data), "changed")

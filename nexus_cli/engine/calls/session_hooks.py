@@ -362,8 +362,10 @@ class SessionHooks:
                 self._add_words(checked.call, run, run.reason)
                 self._quote(run, run.reason, MOST_REASON)
             self._add_words(checked.call, run, run.answer.context)
-        after = await asyncio.to_thread(read_files, before) if before and runs else {}
-        self._added.setdefault(checked.call.id, []).extend(describe_changes(before, after, context))
+        if before and runs:
+            after = await asyncio.to_thread(read_files, before)
+            lines = await asyncio.to_thread(list, describe_changes(before, after, context))
+            self._added.setdefault(checked.call.id, []).extend(lines)
         return result
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:

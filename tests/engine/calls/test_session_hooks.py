@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.engine.calls import session_hooks
+from nexus_cli.engine.calls import hooked_files, session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.hooks.hook_list import Hook
@@ -128,6 +129,33 @@ def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp
     )
     is_known = [seen[str(tmp_path / name)] == sha256_hex((tmp_path / name).read_bytes()) for name in written]
     assert is_known == [True, False, True, False]
+
+
+def test_a_change_of_a_file_that_is_too_large_to_compare_is_told_without_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compared is compared beside the event loop."""
+    monkeypatch.setattr(hooked_files, "LARGEST", 9)
+    hooks = make_hooks(tmp_path, (HookTable("PostToolUse", "echo more >> a.py"),))
+    checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
+    asked_in: list[threading.Thread] = []
+
+    class Asked(SeenFiles):
+        def digest(self, path: str) -> str | None:
+            asked_in.append(threading.current_thread())
+            return super().digest(path)
+
+    seen = Asked({str(tmp_path / "a.py"): sha256_hex(b"x" * 20)})
+
+    async def work() -> ToolResult:
+        (tmp_path / "a.py").write_text("x" * 20)
+        return ToolResult("created", changed=("a.py",))
+
+    async def run() -> ToolResult:
+        return hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path, seen, "a.py"), work))
+
+    assert asyncio.run(run()).text == "created\n[hooks changed a.py after this call: read it before you edit it again]"
+    assert asked_in and threading.main_thread() not in asked_in
 
 
 def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers: bool = False) -> list[tuple[str, str]]:
