@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.cli.json_page import types_of_commands
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
+from nexus_cli.rpc.methods import METHODS
 
 find_types = cache(types_of_commands)
 """Returns the types by command, made once: a test asks for those of hundreds of lines."""
@@ -32,6 +33,11 @@ def problems_of_line(line: str, value: Any) -> list[str]:
     """Return where the object that a command line printed is of no type that its verb declares."""
     kinds = find_types()[find_verb(line)]
     return min(([*problems(value, kind, f"{line}: {kind.__name__}")] for kind in kinds), key=len)
+
+
+def problems_of_result(method: str, value: Any) -> list[str]:
+    """Return where the result of a method of the server is not of the type that it declares."""
+    return [*problems(value, METHODS[method].result, method)]
 
 
 def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
