@@ -314,11 +314,12 @@ class AgentDispatcher:
     async def _run_resumed(self, run: Run, trigger: Trigger) -> Outcome:
         return (await self._run_turn(trigger, None, 0, tuple(self._commands.values())))[0]
 
-    def listen(self, after: int | None = None) -> Listener:
-        """Return a listener of the agent's events after the number `after`, without a number of new events, and of
-        the earlier questions that wait for an answer."""
+    def listen(self, after: int | None = None, *, questions: bool = False) -> Listener:
+        """Return a listener of the agent's events after the number `after`, without a number of new events; without a
+        number, or with `questions`, also of the earlier questions that wait for an answer."""
         listener = self.feed.listen(after)
-        for item in (question.item for question in self.approver.waiting if question.item is not None):
+        waiting = self.approver.waiting if questions or after is None else ()
+        for item in (question.item for question in waiting if question.item is not None):
             number = item.seq if after is None else after  # as an id: who continues behind it reads no event twice
             if item.seq <= number:
                 listener.put(item._replace(seq=number))

@@ -278,7 +278,9 @@ class RpcServer:
         if agent is None:
             return problem_response(404, "no such agent")
         feed = agent.dispatcher.feed
-        listener = agent.dispatcher.listen(int(last_id) if last_id else None)
+        # A client of 0.2.0, which does not name `questions`, would ask a question twice.
+        questions = request.query.get("questions") == "true"
+        listener = agent.dispatcher.listen(int(last_id) if last_id else None, questions=questions)
         try:
             return await self._stream(request, agent.dispatcher, listener)
         finally:

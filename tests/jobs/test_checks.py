@@ -86,6 +86,15 @@ def test_a_whole_project_is_looked_at_before_its_first_edit(place: Stage) -> Non
     assert APPLIED + "1 new finding of" in result and "new.go:5" in result and "old.go" not in result
 
 
+@pytest.mark.matrix
+def test_a_module_that_the_edited_file_lacks_is_a_finding(place: Stage) -> None:
+    command = "python3 -c 'import shop' 2>&1 | tail -n 1 | grep Error && exit 1; exit 0"
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.py'\ncommand = {json.dumps(command)}\n")
+    place.script(Editor(("shop.py", "import os", "import no_such_module")))
+    assert place.ask("--allow", "edit", "change the import").status == 0
+    assert APPLIED in place.results[-1] and "ModuleNotFoundError: No module named" in place.results[-1]
+
+
 def test_many_findings_are_cut_at_twenty_and_the_rest_is_a_drop(place: Stage) -> None:
     place.script(Editor(("new.py", "", "".join(f"print(name_{at})\n" for at in range(35)))))
     done = place.ask("--allow", "edit", "--json", "write it")

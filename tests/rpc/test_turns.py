@@ -457,7 +457,8 @@ async def test_a_question_of_a_worker_in_the_background_outlives_the_turns_of_it
         await served.client.send("a", "meanwhile")
         newest = (await served.client.get_conversation("a"))["next"] - 1
         head = {"Authorization": f"Bearer {TOKEN}", "Last-Event-ID": str(newest)}
-        async with aiohttp.ClientSession() as http, http.get(f"{served.url}/agents/a/events", headers=head) as again:
+        address = f"{served.url}/agents/a/events?questions=true"
+        async with aiohttp.ClientSession() as http, http.get(address, headers=head) as again:
             lines = [(await again.content.readline()).decode() for _ in range(4)]
         assert "approval.ask" in lines[3]
         assert lines[2] == f"id: {newest}\n", "who reconnects with it reads no event twice"
@@ -472,13 +473,20 @@ async def test_who_comes_later_is_told_of_the_questions_that_wait(tmp_path: Path
         first: list[dict[str, Any]] = []
         turn = asyncio.create_task(collect(served.client.stream("a", "run it"), first))
         await until(lambda: "approval.ask" in [event["type"] for event in first])
-        for after in (None, (await served.client.get_conversation("a"))["next"] - 1):
-            async for event in served.client.events("a", after):
+        newest = (await served.client.get_conversation("a"))["next"] - 1
+        for after, questions in ((None, False), (newest, True)):
+            async for event in served.client.events("a", after, questions=questions):
                 assert event["type"] == "approval.ask"
                 break
+        older: list[dict[str, Any]] = []
+        unaware = asyncio.create_task(collect(served.client.events("a", newest), older))
+        await until(lambda: _listeners(served, "a"))
         await served.client.approve("a", event["question"]["call"]["id"], "once")
         await turn
         assert "ran" in first[-1]["text"]
+        await until(lambda: older)
+        assert "approval.ask" not in [event["type"] for event in older], "asked once, as of a client of 0.2.0"
+        unaware.cancel()
         later: list[dict[str, Any]] = []
         reading = asyncio.create_task(collect(served.client.events("a"), later))
         await until(lambda: _listeners(served, "a"))

@@ -55,7 +55,7 @@ NAME = 24
 """Most characters of a check's name there."""
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
-_NO_MODULE = re.compile(rb"\S+: No module named \S+\s*")
+_NO_MODULE = re.compile(rb"[^\n]*(?i:python|pypy)[\d.]*: No module named \S+\s*")
 """The output of `python -m NAME` without that module, whose exit status is also that of findings."""
 NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
 """Line numbers, but not numbers in the name of a file."""
