@@ -89,6 +89,15 @@ def test_a_secret_of_the_settings_is_stored_by_its_name(context: FakeContext) ->
     assert [path.read_text() for path in stored()] == ["any form"] and "HOOK_SECRET is stored in" in context.said[-1]
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("rest", [KEY, "banana", f"openai {KEY}", f"openai {ODD_KEY}", ODD_KEY])
+def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, context: FakeContext) -> None:
+    with pytest.raises(NexusError) as caught:
+        context.run(f"login {rest}")
+    assert caught.value.kind == "usage" and not context.asked
+    assert KEY not in caught.value.line and ODD_KEY not in caught.value.line
+
+
 def test_a_subscription_names_the_command_that_signs_in(context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:
         context.run("login GitHub-Copilot")

@@ -22,9 +22,10 @@ MAKERS = re.compile("anthropic|dashscope|deepseek|gemini|mistral|moonshot|openai
 HOSTS = re.compile("azure|bedrock_converse|chatgpt|github_copilot|vertex_ai-(?:anthropic_models|language-models)")
 """Providers of which only models that the installed table lacks are taken."""
 MODELS = re.compile(
-    r"(?!azure/(?!gpt-[6-9]))(?!us-gov\.)(?!.*(?:audio|beta|image|live|lyria|realtime|research|robotics|transcribe|tts))"
+    r"(?!azure/(?!gpt-[6-9]))(?!us-gov\.)(?!gpt-5\.1-codex)(?!.*(?:audio|beta|image|live|lyria|realtime|research|robotics|transcribe|tts))"
 )
-"""Leaves out models that write no text or are trials, old ones under new names, and closed regions."""
+"""Leaves out models that write no text or are trials, old ones under new names, closed regions, and retired models
+whose window now counts the output."""
 BEDROCK = re.compile(r"(?:(?:us|eu|global)\.)?anthropic\.claude-")
 FACTS = ("input_cost_per_token", "output_cost_per_token", "max_input_tokens")
 """What makes an entry that the installed table has a newer one."""
