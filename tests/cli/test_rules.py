@@ -126,6 +126,19 @@ def test_a_wrong_rule_is_not_added(nexus: Run, rule: str, fact: str) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [('deny = ["bash(x"]', ("line 2", "bash(x")), ("deny = 5", ("line 2", "a list of quoted strings"))],
+)
+def test_a_file_with_a_wrong_rule_is_exit_2_with_its_line(nexus: Run, text: str, facts: tuple[str, ...]) -> None:
+    write(f"[rules]\n{text}\n")
+    for words in (["list"], ["test", "ls"]):
+        done = nexus("rules", *words)
+        said = done.stderr.decode()
+        assert done.returncode == 2 and said.count("\n") == 1 and all(fact in said for fact in ("config.toml", *facts))
+
+
+@pytest.mark.matrix
 def test_a_projects_allow_rule_has_no_effect_and_says_so(nexus: Run, tmp_path: Path) -> None:
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(ls *)"]\n')

@@ -142,7 +142,8 @@ def test_words_that_begin_with_preview_are_instructions(context: FakeContext) ->
 
 @pytest.mark.matrix
 def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeContext) -> None:
-    assert context.run("pin").shown[-1][1]["messages"] == []
+    before = context.run("pin").shown[-1][1]
+    assert before["messages"] == [] and "`nexus pin add NUMBER` pins a message" in find_form("pins")(before, 120)
     for number in range(12):
         context.turn(f"message {number}\nof several lines")
     value = context.run("pin").shown[-1][1]

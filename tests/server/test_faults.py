@@ -10,6 +10,7 @@ from server.fault import KINDS
 from server.fixtures import Start
 from server.play import ScriptedServer
 from server.raw_client import (
+    DELTAS,
     FORMS,
     LONG,
     PATHS,
@@ -46,6 +47,27 @@ def test_an_error_status_has_the_words_of_its_provider(
     assert model_server.requests[-1].status == status
 
 
+@pytest.mark.parametrize(
+    ("dialect", "form", "words"),
+    [
+        ("openai", "chat", "maximum context length is 20 tokens. However, your messages resulted in 254 tokens"),
+        ("deepseek", "chat", "maximum context length is 20 tokens. However, you requested 254 tokens"),
+        ("vllm", "chat", '"type": "BadRequestError"'),
+        ("mistral", "chat", "Prompt contains 254 tokens, too large for model with 20 maximum context length"),
+        ("llamacpp", "chat", '"n_prompt_tokens": 254, "n_ctx": 20'),
+        ("", "anthropic", "prompt is too long: 254 tokens > 20 maximum"),
+        ("", "gemini", "The input token count (254) exceeds the maximum number of tokens allowed (20)."),
+        ("", "ollama", "exceeds the context length (254 > 20)"),
+    ],
+)
+def test_a_request_above_the_window_is_refused_in_the_providers_words(
+    start_server: Start, dialect: str, form: str, words: str
+) -> None:
+    server = start_server(["fits"], refuse_above=20, dialect=dialect)
+    refused = post(server, form, request_body(form, "x" * 1000))
+    assert refused.status == 400 and words in refused.body.decode()
+
+
 def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
     server = start_server(["one", "two"], refuse_above=20)
     long, short = request_body("chat", "x" * 1000), request_body("chat", "x")
@@ -70,6 +92,24 @@ def test_a_broken_connection_lets_exactly_so_many_deltas_through(
     assert heard.end == {"reset": "reset", "cut": "closed"}[kind]
     assert deltas_of(heard, form) == after
     assert not model_server.requests[-1].closed_early
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("fault", "status", "end"), [("close_before_head", 0, "closed"), ("empty", 200, "complete")])
+def test_nothing_at_all_can_be_sent(model_server: ScriptedServer, form: str, fault: str, status: int, end: str) -> None:
+    heard = once(model_server, form, {"fault": fault})
+    assert (heard.status, heard.body, heard.end) == (status, b"", end)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_goes_on_behind_bad_json_and_ends_with_an_error(model_server: ScriptedServer, form: str) -> None:
+    later = once(model_server, form, LONG | {"fault": {"kind": "error_later", "after": 3, "message": "gone"}})
+    assert (later.end, deltas_of(later, form)) == ("complete", 3) and b"gone" in later.chunks[-1]
+    bad_json = once(model_server, form, LONG | {"fault": {"kind": "bad_json", "after": 2}})
+    assert [event for event in bad_json.events if isinstance(event, str) and event != "[DONE]"] == [
+        '{"id": "broken", "choi'
+    ]
+    assert deltas_of(bad_json, form) == DELTAS
 
 
 @pytest.mark.parametrize("form", ["chat", "anthropic"])

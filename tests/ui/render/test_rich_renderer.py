@@ -174,6 +174,12 @@ def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
     assert seen.text == "x = 1\n\n▌ next\n\nbold text\n"
 
 
+def test_deltas_of_a_single_character_give_the_same() -> None:
+    whole = Seen().feed(e.Thinking("a b\nc"), e.Text(ANSWER), e.TurnEnd(DONE)).text
+    one_by_one = Seen().feed(*map(e.Thinking, "a b\nc"), *map(e.Text, ANSWER), e.TurnEnd(DONE))
+    assert one_by_one.text == whole
+
+
 def test_the_width_may_change_between_blocks() -> None:
     seen = Seen(80).feed(e.Text("word " * 14 + "\n\n"))
     seen.width = 20
