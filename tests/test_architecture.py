@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (203, 0, 0),
     "acp": (9_107, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_973, 0, 7),
+    "cli": (47_976, 0, 7),
     "client": (2_302, 0, 2),
     "commands": (72_615, 0, 61),
     "config": (36_012, 0, None),
@@ -524,7 +524,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_444, 140_627)
+SUM = (972_447, 140_627)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -51,7 +51,7 @@ def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity
         """Write a line to stderr, once."""
         write_stderr_line(f"nexus: {line}")
 
-    piped = Reader(0, "stdin").read()
+    piped = Reader(0, "stdin", tell=warn).read()
     if piped.notice:
         warn(piped.notice)
     for line in piped.text.split("\n"):  # not `splitlines`: a message may have other separators
