@@ -6,6 +6,7 @@ Neither its commands nor hooks change what is permitted; the person's own shell,
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from program.stage import NEXUS, PRICED, QUICK, calls, stage
@@ -16,7 +17,7 @@ WIDENS = "nexus rules remove 'edit_file(locked/**)'"
 
 def test_neither_a_command_of_the_model_nor_a_hook_changes_what_is_permitted(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
-        hook = f'[[hook]]\nevent = "SessionStart"\ncommand = "{NEXUS} {WIDENS[6:]} >hook 2>&1"\n'
+        hook = f'[[hook]]\nevent = "SessionStart"\ncommand = "{quote(str(NEXUS))} {WIDENS[6:]} >hook 2>&1"\n'
         text = QUICK + PRICED + DENIES + hook
         file, results = place.settings(text), list[str]()
 

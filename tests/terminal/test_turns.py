@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -264,7 +265,7 @@ def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path
 
 def test_a_shell_line_of_the_person_may_change_the_settings(repl: Opens) -> None:
     made = repl()
-    made.send(f"!{NEXUS} config set effort low\r")
+    made.send(f"!{quote(str(NEXUS))} config set effort low\r")
     made.wait_for("set effort in ")
     assert 'effort = "low"' in (made.place.nexus_home / "config" / "config.toml").read_text()
 
