@@ -131,7 +131,7 @@ class SessionJobs(Jobs):
         self._earlier: dict[str, JobObject] = {}
         """Jobs of earlier processes by their ids."""
         self._untold: list[JsonObject] = []
-        """Records of jobs of which no earlier process has reported the end."""
+        """Records of jobs whose end this process has to report; after a kill the next one reports it again."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
         self._ports = JobPorts(self._session)
@@ -463,9 +463,9 @@ class SessionJobs(Jobs):
             if job.notice in self._engine.readings.notices:
                 self._record(job)
         for value in self._untold:
-            if value["untold"] in self._engine.readings.notices:
+            if value["untold"] not in self._engine.readings.notices:
                 with suppress(NexusError):
-                    self._engine.conversation.memo(JOB, value)
+                    self._engine.conversation.memo(JOB, {key: fact for key, fact in value.items() if key != "untold"})
 
     # Across processes
 
@@ -491,7 +491,6 @@ class SessionJobs(Jobs):
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
         for job_id, value in _newest_records(conversation).items():
             if untold := value.get("untold"):
-                conversation.memo(JOB, {key: text for key, text in value.items() if key != "untold"})
                 self._engine.tell_model(untold)
                 self._untold.append(value)
             elif value["state"] in (RUNNING, CLOSED) and not value.get("told"):
