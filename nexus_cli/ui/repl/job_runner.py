@@ -154,11 +154,15 @@ class JobRunner:
             with self.guard:
                 await work
         except NexusError as error:
-            self._show_line(self._name(error.line), "warn" if error.kind == "aborted" else "error")
-            if self.current is not None and asyncio.current_task() is self.current.task:
-                self.current.has_failed = True
+            self._show_failure(self._name(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._background and not self._is_quiet:
                 self._show_line("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person
-            self._show_line(report_bug(bug).line, "error")
+            self._show_failure(report_bug(bug).line, "error")
+
+    def _show_failure(self, line: str, role: str) -> None:
+        """Show the error of the running task, and note it if that is the current job."""
+        self._show_line(line, role)
+        if self.current is not None and asyncio.current_task() is self.current.task:
+            self.current.has_failed = True
