@@ -231,11 +231,14 @@ class SpaceChat(ReplController):
         self._change(stop)
 
     def _change(self, work: Callable[[], str]) -> None:
-        """Do `work` in a thread and show its result."""
+        """Do `work` in a thread and show its result once the view knows what changed."""
 
         async def change() -> None:
-            self.show_note(one_line(await _in_thread(work)))
-            await self._show_new()
+            result = await _in_thread(work)
+            try:
+                await self._show_new()
+            finally:
+                self.show_note(one_line(result))
 
         self._begin_post(change())
 
