@@ -102,18 +102,16 @@ def test_a_refused_call_and_the_words_of_a_failure_stay_as_they_are() -> None:
 
 
 @pytest.mark.matrix
-def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     stage = Stage(tmp_path, lambda request: "answer")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("words")
         await stage.idle()
         for line in ("/memory forget m9", "/resume nosuch", "/model nonsense", "/cache why 99"):
             stage.type(line)
             await stage.idle()
-
-    stage.play(scene())
     text = " ".join(stage.text.split())
     for advice in ("See `/memory list`.", "See `/sessions list`.", "/model list", " request. `/cache` lists"):
         assert advice in text

@@ -27,23 +27,21 @@ def answer(request: Request) -> str:
     return f"answer {sum(message['role'] == 'user' for message in request.messages)}"
 
 
-def planned(folder: Path, *answers: str | None) -> Stage:
+async def planned(folder: Path, *answers: str | None) -> Stage:
     """A REPL whose model has answered in plan mode, after these answers to the question."""
     stage = Stage(folder, answer)
     stage.view.answers = list(answers)
     stage.session.dispatcher.permission.probe_backend()
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/plan look at shop.py")
         await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
         await stage.idle()  # the question too: what was answered has begun
-
-    stage.play(scene())
     return stage
 
 
 @pytest.mark.parametrize("words", ["list", "LIST", "pause plan-1", "remove plan-2", "remove the nightly tests"])
-def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, words: str) -> None:
+async def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, words: str) -> None:
     stage = Stage(tmp_path, answer)
     add_plan(
         stage.session.ledger,
@@ -51,32 +49,30 @@ def test_the_words_of_schedules_begin_no_plan_and_cost_nothing(tmp_path: Path, w
         RunSettings(),
     )
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type(f"/plan {words}")
         await stage.idle()
-
-    stage.play(scene())
     assert stage.session.status().allow == "ask" and not stage.provider.seen
     assert f"To manage schedules: /schedule {words}." in " ".join(stage.text.split())
 
 
 @pytest.mark.matrix
-def test_a_task_that_begins_with_such_a_word_is_planned(tmp_path: Path) -> None:
+async def test_a_task_that_begins_with_such_a_word_is_planned(tmp_path: Path) -> None:
     stage = Stage(tmp_path, answer)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/plan remove the old parser and run the tests")
         await stage.until(lambda: "answer 1" in stage.text)
-
-    stage.play(scene())
     assert "Plan mode is on" in stage.text
 
 
 @pytest.mark.parametrize(
     ("line", "level"), sample([("y", "edit"), ("Yes", "edit"), ("a", "auto"), ("auto", "auto")], 2)
 )
-def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: Path, line: str, level: str) -> None:
-    stage = planned(tmp_path, line)
+async def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(
+    tmp_path: Path, line: str, level: str
+) -> None:
+    stage = await planned(tmp_path, line)
     assert stage.session.status().allow == level and PROCEED in _said(stage.provider)[-1]
     assert "Plan mode is on" in stage.text and "Plan mode is off." in stage.text and stage.text.count(PROCEED) == 1
     assert len(stage.view.asked) == 1 and PROMPT in stage.view.asked[0] and "[y]es, edit level" in stage.view.asked[0]
@@ -84,41 +80,43 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("line", ["n", "no", "No.", None])
-def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
-    stage = planned(tmp_path, line)
+async def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
+    stage = await planned(tmp_path, line)
     assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("line", ["a", "auto"])
-def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+async def test_a_level_that_was_not_offered_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
     no_walls = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
     monkeypatch.setattr("ui.repl.test_repl.SETTINGS", no_walls)
-    stage = planned(tmp_path, line, "n")
+    stage = await planned(tmp_path, line, "n")
     assert "[a]uto" not in stage.view.asked[0] and f"{line} is not an answer" in stage.view.asked[1]
     assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1
 
 
-def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
-    stage = planned(tmp_path, "ok", "", "yes, and add a test first", "n")
+async def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
+    stage = await planned(tmp_path, "ok", "", "yes, and add a test first", "n")
     assert "ok is not an answer" in stage.view.asked[1] and "An empty line is not an answer" in stage.view.asked[2]
     assert "yes, and add a test first" in _said(stage.provider)[-1] and stage.session.status().allow == "plan"
     assert len(stage.view.asked) == 4, "it is offered again after the next answer"
 
 
 @pytest.mark.matrix
-def test_words_behind_no_are_the_next_message_too(tmp_path: Path) -> None:
-    stage = planned(tmp_path, "n, use the other file", "n")
+async def test_words_behind_no_are_the_next_message_too(tmp_path: Path) -> None:
+    stage = await planned(tmp_path, "n, use the other file", "n")
     assert _said(stage.provider)[-1].endswith("use the other file") and stage.session.status().allow == "plan"
 
 
-def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: Path) -> None:
+async def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: Path) -> None:
     stage = Stage(tmp_path, answer)
 
     async def offered(count: int) -> None:
         await stage.until(lambda: len(stage.view.asked) == count)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/plan begin")
         await offered(1)
         stage.type("/status")
@@ -136,13 +134,13 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
         stage.repl.cycle_level()
         await stage.idle()
         await asyncio.sleep(0)
-
-    stage.play(scene())
     assert [len(said) for said in stage.provider.seen] and len(stage.provider.seen) == 4
     assert stage.session.status().allow == "ask"
 
 
-def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leaving_while_a_title_is_made_says_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ui.repl.test_repl.SETTINGS", replace(SETTINGS, ui=UiSettings(title_model="openai/other")))
     begun = asyncio.Event()
 
@@ -157,18 +155,16 @@ def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkey
     monkeypatch.setattr("ui.repl.test_repl.Played", Stuck)
     stage = Stage(tmp_path, answer)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("make one")
         await stage.until(begun.is_set)
         await stage.idle()
-
-    stage.play(scene())
     assert "stopped" not in stage.text
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("by_key", [False, True])
-def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
+async def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_key: bool
 ) -> None:
     named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
@@ -186,7 +182,7 @@ def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
     monkeypatch.setattr("ui.repl.test_repl.Played", Slow)
     stage = Stage(tmp_path, answer)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/plan make one")
         await stage.until(lambda: begun.is_set() and len(stage.view.asked) == 1)
         if by_key:
@@ -199,55 +195,49 @@ def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
         made.set()
         await stage.until(lambda: not stage.session.busy)
         await stage.idle()
-
-    stage.play(scene())
     assert "stopped" not in stage.text and ("keys set" in stage.text) is not by_key
 
 
 @pytest.mark.matrix
-def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(tmp_path: Path) -> None:
+async def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(
+    tmp_path: Path,
+) -> None:
     stage = Stage(tmp_path, answer, allow="edit")
 
-    async def scene() -> None:
+    async with stage.running():
         for line in ("hello", "/plan", "/plan"):
             stage.type(line)
             await stage.idle()
-
-    stage.play(scene())
     assert not stage.view.asked and stage.session.status().allow == "edit"
     assert "Plan mode is off. Permission level: edit." in stage.text
 
 
-def test_on_and_off_are_no_message(tmp_path: Path) -> None:
+async def test_on_and_off_are_no_message(tmp_path: Path) -> None:
     stage = Stage(tmp_path, answer, allow="edit")
     levels = []
 
-    async def scene() -> None:
+    async with stage.running():
         for line in ("/plan off", "/plan on", "/plan on", "/plan off", "/plan off"):
             stage.type(line)
             await stage.idle()
             levels.append(stage.session.status().allow)
-
-    stage.play(scene())
     assert levels == ["edit", "plan", "plan", "edit", "edit"] and not stage.provider.seen
 
 
 @pytest.mark.matrix
-def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
+async def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("the secret", encoding="utf-8")
     (tmp_path / "own.txt").write_text("my file", encoding="utf-8")
     paste = "see @secret.txt\n" * 12
     stage = Stage(tmp_path, answer)
     stage.view.answers = ["n"]
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.submit(TypedMessage(f"/plan fix @own.txt {paste}", "/plan fix @own.txt [pasted 12 lines]", (paste,)))
         await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
         await stage.idle()
         record = stage.session.record
         assert record is not None and len(record.memos("pasted")) == 1
-
-    stage.play(scene())
     words = _said(stage.provider)[-1]
     assert "fix @own.txt see @secret.txt" in words and "my file" in words and "the secret" not in words
     assert "Attached own.txt" in stage.text

@@ -9,7 +9,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -151,19 +152,16 @@ class Stage:
     async def idle(self) -> None:
         await self.until(lambda: self.repl.jobs.current is None)
 
-    def play(self, scene: Coroutine[Any, Any, None]) -> None:
-        """Run the REPL until `scene` is over."""
-
-        async def both() -> None:
-            running = asyncio.create_task(self.repl.run())
-            try:
-                await scene
-            finally:
-                self.repl.request_exit()
-                await asyncio.wait_for(running, PATIENCE)
-                await self.session.aclose()
-
-        asyncio.run(both())
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The REPL runs; afterwards it has left and its session is closed."""
+        running = asyncio.create_task(self.repl.run())
+        try:
+            yield
+        finally:
+            self.repl.request_exit()
+            await asyncio.wait_for(running, PATIENCE)
+            await self.session.aclose()
 
     @property
     def text(self) -> str:
@@ -174,49 +172,43 @@ def _said(provider: Played, number: int = -1) -> list[str]:
     return [str(message["content"]) for message in provider.seen[number] if message["role"] == "user"]
 
 
-def test_an_own_command_that_is_typed_before_it_was_read_is_found(tmp_path: Path) -> None:
+async def test_an_own_command_that_is_typed_before_it_was_read_is_found(tmp_path: Path) -> None:
     folder = places().config / "commands"
     folder.mkdir(parents=True)
     (folder / "tidy.md").write_text("---\ndescription: Tidy up\n---\nTidy the desk.\n")
     stage = Stage(tmp_path, lambda request: "tidied")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.backend.read_own_commands()
         stage.type("/tidy")
         stage.type("/nosuch")
         await stage.until(lambda: "tidied" in stage.text and "/nosuch: there is no such command" in stage.text)
-
-    stage.play(scene())
     assert "/tidy: there" not in stage.text and "Tidy the desk." in _said(stage.provider)[-1]
 
 
-def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
+async def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "the **answer**")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("the question")
         assert stage.repl.running
         await stage.idle()
-
-    stage.play(scene())
     assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
     assert stage.repl.outcome is not None and stage.repl.outcome.ok
 
 
-def test_a_notice_of_the_session_names_commands_as_they_are_typed_here(
+async def test_a_notice_of_the_session_names_commands_as_they_are_typed_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, lambda request: "answer")
     monkeypatch.setattr(stage.session, "take_notices", lambda: ["unknown window. To set it: nexus config set a.b 1"])
 
-    async def scene() -> None:
+    async with stage.running():
         stage.backend.refresh()
-
-    stage.play(scene())
     assert "! unknown window. To set it: /config set a.b 1" in stage.text
 
 
-def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
+async def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repl, "LONG", 0.0)
@@ -225,19 +217,17 @@ def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
     stage = Stage(tmp_path, lambda request: next(steps), allow="all")
     stage.view.echoes = True
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("wait")
         await stage.until(lambda: "bash until [ -e go ]" in stage.text)
         stage.type("/fork later")
         assert "queued: /fork later" in stage.text
         (tmp_path / "go").touch()
         await stage.idle()
-
-    stage.play(scene())
     assert stage.text.count("bash until") == 1
 
 
-def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path: Path) -> None:
+async def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     whole = stage.provider.stream
     lost = [ProviderError("network", "the connection was lost", "Check the connection", started=True)]
@@ -251,7 +241,7 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
 
     stage.provider.stream = breaks  # type: ignore[method-assign]
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         assert "half of it" in stage.text and "the connection was lost" in stage.text
@@ -265,27 +255,23 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         assert " continued\n" in transcript and GO_ON not in transcript
         assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 
-    stage.play(scene())
 
-
-def test_a_turn_that_ends_because_another_process_has_its_session_offers_no_continue(tmp_path: Path) -> None:
+async def test_a_turn_that_ends_because_another_process_has_its_session_offers_no_continue(tmp_path: Path) -> None:
     def answer(request: Request) -> Answer:
         why = f"another process has taken over session {stage.session.id}"
         raise NexusError("ledger", "the connection to the ledger was lost", why, FORK)
 
     stage = Stage(tmp_path, answer)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         assert "another process has taken over" in " ".join(stage.text.split()) and "Fork it" in stage.text
         assert "/continue" not in stage.text
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_path: Path) -> None:
+async def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_path: Path) -> None:
     written: list[Answer] = [[("write_file", {"path": "a.txt", "content": "1\n2\n"})]]
     stage = Stage(tmp_path, lambda request: written.pop() if written else "done", allow="edit")
     whole = stage.provider.stream
@@ -299,37 +285,33 @@ def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_path: P
 
     stage.provider.stream = breaks  # type: ignore[method-assign]
 
-    async def scene() -> None:
+    async with stage.running():
         for words in ("begin", "/continue"):
             stage.type(words)
             await stage.idle()
-
-    stage.play(scene())
     assert "  whole turn: 1 file (+2 -0) · /undo to revert" in stage.text
 
 
 @pytest.mark.matrix
-def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
+async def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
 
     stage = Stage(tmp_path, script)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.view.asked)
         assert stage.view.called == [(f"bash is waiting for your answer in {tmp_path.name}", True)]
         stage.view.answers.append("y")
         await stage.idle()
-
-    stage.play(scene())
     (_, nothing, (done, waits)) = stage.view.called
     assert nothing == ("", False)
     assert done.startswith("done after ") and done.endswith(f" in {tmp_path.name}") and not waits
 
 
 @pytest.mark.matrix
-def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
+async def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
     stage: list[Stage] = []
 
     def script(request: Request) -> Answer:
@@ -338,7 +320,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
     stage.append(Stage(tmp_path, script, allow="all"))
     one = stage[0]
 
-    async def scene() -> None:
+    async with one.running():
         one.type("begin")
         await one.until(lambda: one.provider.seen)
         one.type("and faster")
@@ -348,17 +330,15 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
         await one.until(lambda: len(one.provider.seen) == 3)
         await one.idle()
         assert one.repl.queued() == []
-
-    one.play(scene())
     second = [str(m["content"]) for m in one.provider.seen[1] if m["role"] == "user"]
     assert second[-1].endswith("and faster") and _said(one.provider)[-1].endswith("afterwards")
 
 
 @pytest.mark.matrix
-def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
+async def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 5"})], allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("one")
@@ -370,16 +350,14 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         stage.repl.interrupt()
         await stage.idle()
 
-    stage.play(scene())
 
-
-def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: Path) -> None:
+async def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return [("bash", {"command": "echo so' 'far; sleep 30"})] if len(request.messages) < 3 else "fine"
 
     stage = Stage(tmp_path, script, allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
         stage.type("steering words")
@@ -400,8 +378,6 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
         assert stage.repl.queued() == []
-
-    stage.play(scene())
     first, second = (_said(stage.provider, number) for number in (1, 2))
     assert first[-2].endswith("go on") and first[-1].endswith("steering words"), "the next turn gets both"
     assert second[-1].endswith("queued words")
@@ -409,11 +385,11 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
 
 
-def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
+async def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
     stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
         stage.type("only three")
@@ -424,11 +400,9 @@ def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: 
         await stage.until(lambda: len(stage.provider.seen) == 2 and stage.repl.jobs.current is None)
         assert _said(stage.provider)[-1].endswith("only three") and stage.repl.queued() == []
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_words_of_a_stopped_turn_stay_queued_if_the_next_one_is_stopped_before_it_has_them(
+async def test_words_of_a_stopped_turn_stay_queued_if_the_next_one_is_stopped_before_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, lambda request: "done")
@@ -438,24 +412,22 @@ def test_words_of_a_stopped_turn_stay_queued_if_the_next_one_is_stopped_before_i
         assert repl.take_back() == "", "it is on its way: Up does not take it too"
         raise asyncio.CancelledError
 
-    async def scene() -> None:
+    async with stage.running():
         repl.input_queue.unused.append(words)
         monkeypatch.setattr(repl, "_message", stopped)
         with pytest.raises(asyncio.CancelledError):
             await repl._begin_turn(Trigger("go on"))
         assert [*repl.input_queue.unused] == [words] and not stage.provider.seen
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("by_line", [False, True])
-def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
+async def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
     stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
     stage.view.echoes = by_line
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
         stage.repl.enqueue(TypedMessage("later", "later"))
@@ -467,18 +439,16 @@ def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_
         await stage.until(lambda: len(stage.provider.seen) == 3 and stage.repl.jobs.current is None)
         assert _said(stage.provider)[-1].endswith("later")
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("sent", ["second", "second, as I said"])
-def test_a_message_that_is_taken_back_and_sent_as_it_was_stays_behind_those_before_it(
+async def test_a_message_that_is_taken_back_and_sent_as_it_was_stays_behind_those_before_it(
     tmp_path: Path, sent: str
 ) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
     stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
         for text in ("first", "second"):
@@ -491,11 +461,11 @@ def test_a_message_that_is_taken_back_and_sent_as_it_was_stays_behind_those_befo
         newest = [text.rpartition("\n")[2] for text in _said(stage.provider)[-2:]]
         assert newest == (["first", sent] if sent == "second" else [sent, "first"]), "other words are the next message"
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
+async def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(
+    tmp_path: Path,
+) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
     async def stopped(*queued: str) -> str:
@@ -508,7 +478,7 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
         await stage.idle()
         return before
 
-    async def scene() -> None:
+    async with stage.running():
         first = await stopped("/clear")
         assert stage.session.id != first and stage.repl.queued() == []
         second = await stopped("/review", "/clear")
@@ -531,16 +501,14 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
             stage.type("/clear")
             await stage.idle()
             assert stage.repl.queued() == [], command
-
-    stage.play(scene())
     assert "kept for when you resume the previous session: words for the old one" in stage.text
     assert "kept for when you resume the previous session: words behind /rename prices" in stage.text
 
 
-def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path: Path) -> None:
+async def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("hello")
         await stage.until(lambda: "fine" in stage.text)
         await stage.idle()
@@ -551,8 +519,6 @@ def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path: Path)
             stage.view.answers.append(answer)
             stage.type(f"/sessions delete {first}")
             await stage.idle()
-
-    stage.play(scene())
     asks = "Delete it permanently? [y]es \N{MIDDLE DOT} [N]o:"
     assert len(stage.view.asked) == 3 and all(asked.endswith(asks) for asked in stage.view.asked)
     no, cancelled = stage.text.index("Nothing was deleted."), stage.text.index("/sessions delete: cancelled")
@@ -560,13 +526,13 @@ def test_a_question_of_a_verb_is_answered_by_a_key_as_in_a_shell(tmp_path: Path)
 
 
 @pytest.mark.matrix
-def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
+async def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return [("bash", {"command": "sleep 30"})] if len(request.messages) < 3 else "fine"
 
     stage = Stage(tmp_path, script, allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
         stage.repl.enqueue(TypedMessage("before", "before"))
@@ -574,12 +540,10 @@ def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_pa
         stage.type("do it differently")
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
-
-    stage.play(scene())
     assert [_said(stage.provider, number)[-1] for number in (1, 2)] == ["do it differently", "before"]
 
 
-def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
+async def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
     class Slow(Played):
         """Takes its time with everything but the first answer."""
 
@@ -592,7 +556,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
     stage = Stage(tmp_path, lambda request: "fine")
     stage.session.engine.provider = Slow(stage.provider.script)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         for line, told in (
@@ -607,15 +571,13 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
             assert told in " ".join(stage.text.split()), stage.text
         assert "[ ] g1 a parser" in stage.text and "the turn was interrupted" not in stage.text
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
+async def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         assert "- of" in stage.repl.status(80), "nobody knows it yet"
         stage.repl.refresh_status()
         await stage.until(lambda: "- of" not in stage.repl.status(80))
@@ -626,16 +588,12 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         await stage.idle()
         assert stage.session.status().used > 0
 
-    stage.play(scene())
 
-
-def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
+async def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.refresh_status()
-
-    stage.play(scene())
     assert stage.text == ""
 
 
@@ -653,11 +611,11 @@ class Kill:
         shutil.move(self._kept, places().data)
 
 
-def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_kill(tmp_path: Path) -> None:
+async def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
     kill, session = Kill(tmp_path), stage.session.id
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.backend.attach("<block/>", "a block")
@@ -668,8 +626,6 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
         await stage.until(lambda: stage.session.undelivered)
         stage.backend.attach("<second/>", "a second block")
         kill.now()
-
-    stage.play(scene())
     for kept in ("use blue", "then green", "a second block"):
         assert f"kept for when you resume: {kept}" in stage.text
     assert "not sent" not in stage.text
@@ -679,32 +635,32 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
         "attached: a second block",
     ]
 
-    async def look() -> None:
+    def look() -> None:
         stage.view.echoes = True
         stage.backend.show_conversation()
         assert stage.repl.queued() == waiting and all(line in stage.text for line in waiting)
 
-    async def go_on() -> None:
-        await look()
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+    async with stage.running():
+        look()
+    kill.undo_later()
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+    async with stage.running():
+        look()
         stage.type("go on")
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
-
-    for scene in (look, go_on):
-        stage = Stage(tmp_path, lambda request: "fine", resume=session)
-        stage.play(scene())
-        if scene is look:
-            kill.undo_later()
     first, second, third = (_said(stage.provider, number)[-1] for number in range(3))
     assert first.endswith("\n\ngo on\n\n<second/>"), "what a message took along stays with it"
     assert second == "use blue\n\n<block/>" and third == "then green"
     waiting.clear()
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
-    stage.play(look())
+    async with stage.running():
+        look()
 
 
 @pytest.mark.matrix
-def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: Path) -> None:
+async def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     kill, session, run = Kill(tmp_path), stage.session.id, stage.backend.run
 
@@ -712,7 +668,7 @@ def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: 
         await asyncio.sleep(30)  # as behind a hook, or before an MCP server answers
         await run(trigger)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         stage.backend.attach("<block/>", "a block")
@@ -724,18 +680,14 @@ def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: 
         stage.repl.interrupt()
         await stage.idle()
         assert stage.view.box == "one" and stage.repl.queued() == ["queued: two", "attached: a block"]
-
-    stage.play(scene())
     kill.undo_later()
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
-    async def go_on() -> None:
+    async with stage.running():
         assert stage.repl.queued() == ["queued: one", "queued: two"]
         stage.type("go on")
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
-
-    stage.play(go_on())
     assert [_said(stage.provider, number)[-1] for number in range(3)] == ["go on", "one\n\n<block/>", "two"]
 
 
@@ -744,11 +696,11 @@ def _work_first(request: Request) -> Answer:
     return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
 
 
-def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path: Path) -> None:
+async def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, _work_first, allow="all")
     kill, session = Kill(tmp_path), stage.session.id
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("!!echo ran-$((40+2))")
@@ -756,18 +708,16 @@ def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path
         await stage.until(lambda: "Renamed" in stage.text)
         await stage.idle()
         kill.now()
-
-    stage.play(scene())
     assert "ran-42" in stage.text
     kill.undo_later()
     assert not Stage(tmp_path, lambda request: "fine", resume=session).repl.queued()
 
 
-def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -> None:
+async def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, _work_first, allow="all")
     kill, session = Kill(tmp_path), stage.session.id
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("!echo along-$((40+2))")
@@ -777,17 +727,15 @@ def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -
         stage.backend.store_queue = lambda *, only=None: True  # type: ignore[method-assign]
         await stage.until(lambda: len(_said(stage.provider)) > 1)
         kill.now()
-
-    stage.play(scene())
     kill.undo_later()
     assert Stage(tmp_path, lambda request: "fine", resume=session).repl.queued() == ["queued: same words"]
 
 
-def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -> None:
+async def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     kill, session = Kill(tmp_path), stage.session.id
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         stage.repl.input_queue.postponed.append(TypedMessage("later", "later"))
@@ -799,17 +747,15 @@ def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -
         with pytest.raises(NexusError):
             await stage.backend.reopen(replace(stage.backend.options, resume=""))
         kill.now()
-
-    stage.play(scene())
     kill.undo_later()
     assert Stage(tmp_path, lambda request: "fine", resume=session).repl.queued() == ["queued: later"]
 
 
 @pytest.mark.matrix
-def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
+async def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.idle()
         stage.type("!echo detached-$((40+2))")
@@ -818,32 +764,26 @@ def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
         newest = stage.session.engine.conversation.memos(WAITING_TEXTS)[-1]
         assert newest.value["texts"] == [] and newest.value["memos"] == {}
 
-    stage.play(scene())
-
 
 @pytest.mark.parametrize("runs", [False, True])
-def test_messages_that_were_typed_just_before_leaving_are_kept(tmp_path: Path, runs: bool) -> None:
+async def test_messages_that_were_typed_just_before_leaving_are_kept(tmp_path: Path, runs: bool) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})] if runs else "fine", allow="all")
     last = ["use blue", "use red"] if runs else ["use blue"]
 
-    async def leave() -> None:
+    async with stage.running():
         stage.type("hello")
         await stage.until(lambda: stage.provider.seen if runs else stage.repl.jobs.current is None)
         for words in last:
             stage.type(words)
-
-    stage.play(leave())
     kept = [line.partition("kept for when you resume: ")[2] for line in stage.text.splitlines()]
     assert [words for words in kept if words] == last, stage.text
     resumed = Stage(tmp_path, lambda request: "fine", resume=stage.session.id)
 
-    async def look() -> None:
+    async with resumed.running():
         assert resumed.repl.queued() == [f"queued: {words}" for words in last]
 
-    resumed.play(look())
 
-
-def test_leaving_waits_for_work_in_the_background_that_keeps_something() -> None:
+async def test_leaving_waits_for_work_in_the_background_that_keeps_something() -> None:
     kept = []
 
     async def work() -> None:
@@ -853,42 +793,35 @@ def test_leaving_waits_for_work_in_the_background_that_keeps_something() -> None
             await asyncio.sleep(0)
             kept.append("it")
 
-    async def scene() -> None:
-        runner = JobRunner(lambda text, role: None, lambda job: None, lambda: False)
-        runner.start_background(work())
-        await asyncio.sleep(0)
-        await runner.settle()
-        assert kept
-
-    asyncio.run(scene())
+    runner = JobRunner(lambda text, role: None, lambda job: None, lambda: False)
+    runner.start_background(work())
+    await asyncio.sleep(0)
+    await runner.settle()
+    assert kept
 
 
-def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
+async def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo seen")
         await stage.idle()
-
-    stage.play(scene())
     assert "not sent: output of `echo seen" in stage.text
 
 
-def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(tmp_path: Path) -> None:
+async def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def leave() -> None:
+    async with stage.running():
         stage.type("hello")
         await stage.idle()
         stage.type("!echo seen-$((40+2)); exit 3")
         await stage.idle()
-
-    stage.play(leave())
     assert "kept for when you resume: output of `echo seen" in stage.text
     session = stage.session.id
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
-    async def go_on() -> None:
+    async with stage.running():
         assert stage.repl.queued() == ["attached: output of `echo seen-$((40+2)); exit 3`"]
         stage.type("!echo taken back")
         await stage.idle()
@@ -904,23 +837,19 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         await stage.idle()
         memos = stage.session.context.conversation.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
-
-    stage.play(go_on())
     assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
     assert stage.text.count("kept for when you resume the previous session: output of `echo seen") == 2
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
-    async def look() -> None:
+    async with stage.running():
         assert stage.repl.queued() == [], "it was sent"
-
-    stage.play(look())
 
 
 @pytest.mark.matrix
-def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
+async def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo shared-$((40+2))")
         await stage.idle()
         stage.type("!!echo private-$((40+1))")
@@ -933,15 +862,13 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
         stage.type("look")
         await stage.idle()
         assert stage.repl.queued() == []
-
-    stage.play(scene())
     assert "shared-42" in stage.text and "private-41" in stage.text
     said = "\n".join(_said(stage.provider))
     assert "shared-42" in said and "private-41" not in said
     assert re.search(r"look\n\n<shell command=.echo shared", said)
 
 
-def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
+async def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = {
@@ -954,13 +881,11 @@ def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
         monkeypatch.setenv(name, value)
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo of hunter2-hunter2; env | grep -e hunter2 -e 1234 -e plain-v | sort")
         await stage.idle()
         stage.type("look")
         await stage.idle()
-
-    stage.play(scene())
     assert "GH_TOKEN=hunter2-hunter2\n" in stage.text and "The model sees [GH_TOKEN], [LONG_API_KEY]" in stage.text
     said = "\n".join(_said(stage.provider))
     assert "GH_TOKEN=[GH_TOKEN]" in said and "LONG_API_KEY=[LONG_API_KEY]" in said and "of [GH_TOKEN]; env" in said
@@ -969,7 +894,7 @@ def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
     assert b"[LONG_API_KEY]" in kept and b"hunter2-hunter2" not in kept
 
 
-def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
+async def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
     calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
     stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
     engine = stage.session.engine
@@ -979,7 +904,7 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
             pass
         return [item.text for item in engine.compactor.make_record().items if item.kind != "file"]
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("run it")
         await stage.idle()
         for line in ("!echo 'error: no rule'; exit 2", "!!exit 3", "!exit 4", "!echo taken back", "!sleep 60"):
@@ -999,14 +924,12 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
             "- sleep 60 (run by the person) -> no exit status: stopped by the person",
         ]
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
+async def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("hello")
         await stage.idle()
         repl = stage.repl
@@ -1023,47 +946,41 @@ def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Pat
         repl.detach()
         assert stage.session.status().used == before and f"{short(before)} of" in repl.status(80)
 
-    stage.play(scene())
 
-
-def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
+async def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo so-far-$((40+2)); sleep 60")
         await stage.until(lambda: "so-far-42" in "".join(stage.repl.live(5)) and stage.repl.spinner())
         assert stage.repl.running
         stage.repl.interrupt()
         await stage.idle()
         assert stage.repl.queued() == ["attached: output of `echo so-far-$((40+2)); sleep 60`"]
-
-    stage.play(scene())
     assert "stopped" in stage.text and "so-far-42" in stage.text
 
 
-def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: Path) -> None:
+async def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/contxt")
         await stage.idle()
         assert "/context" in stage.text and not stage.provider.seen
         stage.type("/usr/bin/env is what?")
         await stage.idle()
-
-    stage.play(scene())
     assert _said(stage.provider)[-1].endswith("/usr/bin/env is what?")
 
 
 @pytest.mark.matrix
-def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+async def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
         lambda request: "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 0.3"})],
         allow="all",
     )
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         before = stage.session.id
@@ -1072,11 +989,9 @@ def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path)
         await stage.until(lambda: stage.session.id != before)
         await stage.idle()
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -> None:
+async def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -> None:
     answers: dict[str, str] = {}
 
     def script(request: Request) -> Answer:
@@ -1088,7 +1003,7 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
 
     stage = Stage(tmp_path, script)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["", "ok", "y"]
         stage.type("run it")
         await stage.idle()
@@ -1098,8 +1013,6 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
         stage.view.answers = [None]
         stage.type("and again")
         await stage.idle()
-
-    stage.play(scene())
     yes, words, nothing = answers.values()
     assert "ran-2" in yes and "not this one" in words
     assert nothing == "not run: the question was closed without an answer"
@@ -1108,14 +1021,12 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
     assert len(stage.view.asked) == 5 and "echo ran-" in stage.view.asked[0]
 
 
-def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
+async def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: "sleep" in "".join(stage.repl.live(5)))
-
-    stage.play(scene())
     assert stage.repl.outcome is not None and not stage.repl.outcome.ok
     assert len(stage.provider.seen) == 1, "it did not wait for the command"
 
@@ -1123,50 +1034,44 @@ def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", sample(["[/bold]", "{}", "%s %d", "\ud800 lone", "a\x00b", "\x1b[31mred", "/ ", "!", "!!"], 3, 2)
 )
-def test_odd_words_are_no_odd_case(tmp_path: Path, text: str) -> None:
+async def test_odd_words_are_no_odd_case(tmp_path: Path, text: str) -> None:
     stage = Stage(tmp_path, lambda request: f"you said {text}")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type(text)
         await stage.idle()
-
-    stage.play(scene())
     assert "\x1b" not in stage.text and "Traceback" not in stage.text and "bug" not in stage.text
 
 
-def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
+async def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("forty-two\n")
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("read @notes.txt please")
         await stage.idle()
-
-    stage.play(scene())
     assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
 
 
 @pytest.mark.matrix
-def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path) -> None:
+async def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("first")
         for words in ("/nosuch", "second", "/nosuch either", "third"):
             stage.repl.enqueue(TypedMessage(words, words))
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
         assert stage.repl.queued() == []
-
-    stage.play(scene())
     assert stage.text.count("no such command") == 2 and _said(stage.provider)[-1].endswith("third")
 
 
 @pytest.mark.matrix
-def test_words_for_a_session_that_cannot_be_opened_go_to_no_other(tmp_path: Path) -> None:
+async def test_words_for_a_session_that_cannot_be_opened_go_to_no_other(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("first")
         for words in ("/resume nosuch", "for that one"):
             stage.repl.enqueue(TypedMessage(words, words))
@@ -1175,16 +1080,14 @@ def test_words_for_a_session_that_cannot_be_opened_go_to_no_other(tmp_path: Path
         assert stage.repl.queued() == ["queued: for that one"] and len(stage.provider.seen) == 1
         assert stage.repl.take_back() == "for that one"
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
+async def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
     (tmp_path / "dot.png").write_bytes(png())
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo shared")
         await stage.idle()
         stage.type("begin")
@@ -1201,16 +1104,14 @@ def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> 
         assert taken == ["see @dot.png", "!echo again", "read @notes.txt", ""]
         stage.repl.interrupt()
         await stage.idle()
-
-    stage.play(scene())
     assert "forty-two" not in stage.text
 
 
-def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: Path) -> None:
+async def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(png())
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
@@ -1221,38 +1122,32 @@ def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: P
         stage.repl.interrupt()
         await stage.idle()
 
-    stage.play(scene())
 
-
-def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: Path) -> None:
+async def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
         stage.type("words")
         stage.repl.interrupt()
         await stage.idle()
         assert stage.view.box == "words" and stage.repl.queued() == ["attached: a block"]
-
-    stage.play(scene())
     assert not stage.provider.seen
 
 
-def test_a_call_that_runs_when_the_repl_ends_says_that_the_session_was_closed(tmp_path: Path) -> None:
+async def test_a_call_that_runs_when_the_repl_ends_says_that_the_session_was_closed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 60"})], allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("run it")
         await stage.until(lambda: stage.session.dispatcher.started_here)
-
-    stage.play(scene())  # which requests the exit, as SIGTERM and SIGHUP do
     assert "the session was closed" in stage.session.engine.conversation.items[-1].message.content
 
 
-def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path) -> None:
+async def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "the first answer")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("one")
         await stage.idle()
         assert stage.backend.last_answer == "the first answer"
@@ -1260,24 +1155,20 @@ def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path
         await stage.idle()
         assert stage.backend.last_answer == ""
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> None:
+async def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!!seq 1 30000")
         await stage.idle()
-
-    stage.play(scene())
     assert "\n30000\n" in stage.text and "\n29900\n" not in stage.text
     assert "[showing the end of 30,001 lines; all: /transcript]" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
 
 
-def test_control_o_shows_the_newest_output_and_then_the_transcript(
+async def test_control_o_shows_the_newest_output_and_then_the_transcript(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pager, paged = tmp_path / "pager", tmp_path / "paged"
@@ -1290,7 +1181,7 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
     def pages() -> list[str]:
         return paged.read_text().split("PAGE\n")[:-1] if paged.exists() else []
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.show_last_output()
         await stage.until(lambda: "No messages in this session yet." in stage.text)
         stage.type("!!seq 100 200")
@@ -1307,8 +1198,6 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
         await stage.until(lambda: not PAGED)  # it has written, and is about to end
         stage.type("/transcript")
         await stage.until(lambda: len(pages()) == 5)
-
-    stage.play(scene())
     first, again, more, newest, command = pages()
     assert "\n150\n" in first and "hello" not in first
     assert again == more and "    150\n" in again and "> hello\n\nfine" in again
@@ -1317,10 +1206,10 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
 
 
 @pytest.mark.matrix
-def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
+async def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/permissions all")
         await stage.idle()
         stage.type("!echo of-the-first")
@@ -1335,32 +1224,28 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         assert stage.repl.queued() == [] and stage.session.status().allow == "all"
         stage.type("hello again")
         await stage.idle()
-
-    stage.play(scene())
     kept = "kept for when you resume the previous session: output of `echo of-the-first-too"
     assert kept in " ".join(stage.text.split())
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
 @pytest.mark.matrix
-def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
+async def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
         lambda request: "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})],
     )
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["", "", "", "", ""]
         stage.type("run it")
         await stage.idle()
-
-    stage.play(scene())
     assert stage.provider.seen[-1][-1]["content"] == "not run: the question was closed without an answer"
     assert "✗ not run: the question was closed without an answer" in stage.text and "eclined" not in stage.text
 
 
 @pytest.mark.matrix
-def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
+async def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
     calls = iter(
         [
             ("bash", {"command": "touch a"}),
@@ -1370,12 +1255,10 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
     )
     stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 8 else "done")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["n not that", "n not that", "n not that"]
         stage.type("run it")
         await stage.idle()
-
-    stage.play(scene())
     stored, run, write = stage.view.asked
     assert "Run this? [y]es · [s]ession: touch * · [a]lways here · [n]o" in stored
     assert "Run this? [y]es · [s]ession: this exact command · [n]o" in run
@@ -1383,7 +1266,7 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -> None:
+async def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
         lambda request: (
@@ -1391,62 +1274,54 @@ def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -> None
         ),
     )
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["n"]
         stage.type("run it")
         await stage.idle()
         stage.type("use make instead")
         await stage.idle()
-
-    stage.play(scene())
     assert "Stopped. Type what to do instead" in stage.view.text and "/continue to resume" not in stage.view.text
     assert len(stage.view.asked) == 1 and stage.repl.outcome is not None and stage.repl.outcome.ok
 
 
-def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> None:
+async def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\n")
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("@a.py @missing/b.py check, @property")
         await stage.idle()
-
-    stage.play(scene())
     assert "No file missing/b.py; sent as text" in stage.text
     assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
 
 
-def test_a_dragged_file_goes_along_with_its_message(tmp_path: Path) -> None:
+async def test_a_dragged_file_goes_along_with_its_message(tmp_path: Path) -> None:
     (tmp_path / "a b.py").write_text("one\ntwo\n")
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         mention = f'@"{tmp_path}/a b.py"'
         stage.repl.submit(TypedMessage(f"{mention} what?", "[Image #1] what?", (), (mention,)))
         await stage.idle()
-
-    stage.play(scene())
     assert "[Image #1] what?" in stage.text and "Attached" in stage.text
     assert '@"' in _said(stage.provider)[-1] and "\none\ntwo\n</file>" in _said(stage.provider)[-1]
 
 
-def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:
+async def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     stage.view.width = 24
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["7", "2"]
         choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
         assert await stage.backend.choose("Which one of them is it?", choices) == "b"
-
-    stage.play(scene())
     assert stage.view.asked == [
         "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel):",
         "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel):",
     ]
 
 
-def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: Path) -> None:
+async def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     every = [Choice(f"k{number}", f"session {number}") for number in range(40)]
 
@@ -1454,48 +1329,42 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
         found = [choice for choice in every if words in choice.label]
         return found[:30], len(found)
 
-    async def scene() -> None:
+    async with stage.running():
         for answers, key in ((["n 39"], "k39"), (["n 3", "2"], "k30")):
             stage.view.answers.extend(answers)
             assert await stage.backend.choose("Which?", every[:30], search) == key
-
-    stage.play(scene())
     assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
 
 
 @pytest.mark.matrix
-def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
+async def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
         lambda request: "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "make a\nmake b"})],
     )
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["sure", "y"]
         stage.type("run it")
         await stage.idle()
-
-    stage.play(scene())
     first, second = stage.view.asked
     assert "Please answer y, s or n" in second and first.count("  make a\n") == 1
 
 
 @pytest.mark.parametrize("words", ["exit", " Quit "])
-def test_a_word_that_leaves_a_shell_leaves(tmp_path: Path, words: str) -> None:
+async def test_a_word_that_leaves_a_shell_leaves(tmp_path: Path, words: str) -> None:
     stage = Stage(tmp_path, lambda request: "never")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type(words)
         await asyncio.wait_for(stage.view._end.wait(), PATIENCE)
-
-    stage.play(scene())
     assert not stage.provider.seen
 
 
-def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path: Path) -> None:
+async def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "answer", allow="all")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("first")
         await stage.idle()
         before = stage.text
@@ -1512,13 +1381,11 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
         assert stage.session.status().allow == "ask"
 
-    stage.play(scene())
 
-
-def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path) -> None:
+async def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "never")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!sleep 60")
         await stage.until(lambda: "esc to stop" in stage.repl.spinner())
         for _ in range(4):
@@ -1535,11 +1402,9 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         stage.repl.interrupt()
         await stage.idle()
 
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
     monkeypatch.setattr(sys.modules[__name__], "SETTINGS", named)
     asked: list[str] = []
@@ -1550,23 +1415,21 @@ def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeyp
 
     stage = Stage(tmp_path, answer)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("the page is broken")
         await stage.until(lambda: "title" in asked and not stage.session.busy)
         stage.type("go on")
         await stage.until(lambda: asked.count("turn") == 2)
         await stage.idle()
-
-    stage.play(scene())
     with the_ledger() as ledger:
         assert [info.name for info in ledger.sessions()] == ["Fix the page"]
     assert asked == ["turn", "title", "turn"] and "Fix the page" not in stage.text
 
 
-def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons(tmp_path: Path) -> None:
+async def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "looked")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("!echo seen-$((40+2))")
         await stage.idle()
         stage.type("/init see @no.py")
@@ -1583,28 +1446,24 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "/init see @no.py"
-
-    stage.play(scene())
     said = _said(stage.provider)[-1]
     assert "NEXUS.md at the root" in said and "see @no.py" in said and "seen-42" in said
     assert "/init see @no.py" in stage.text and "at the root" not in stage.text and "No file" not in stage.text
 
 
-def test_words_of_ours_that_never_reached_the_session_do_not_stand_in_the_box(tmp_path: Path) -> None:
+async def test_words_of_ours_that_never_reached_the_session_do_not_stand_in_the_box(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "never")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.start_next("words of ours")
         stage.type("/help")
         await stage.until(lambda: stage.repl.jobs.kind == "turn")
         stage.repl.interrupt()
         await stage.idle()
-
-    stage.play(scene())
     assert "words of ours" not in stage.view.box + stage.text
 
 
-def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     threads: list[threading.Thread] = []
     offered: list[bool] = []
@@ -1615,12 +1474,10 @@ def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("nexus_cli.ui.repl.local_session.discover", note_thread)
 
-    async def scene() -> None:
+    async with stage.running():
         stage.repl.offer_commands = lambda: offered.append(True)
         stage.backend.read_own_commands()
         await stage.until(lambda: offered)
-
-    stage.play(scene())
     assert threads and threading.main_thread() not in threads
 
 
@@ -1635,7 +1492,7 @@ def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> No
 
 
 @pytest.mark.matrix
-def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpectedly(
+async def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpectedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
@@ -1648,19 +1505,17 @@ def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpect
     async def after() -> None:
         ran.append("switched back")
 
-    async def scene() -> None:
+    monkeypatch.setattr(Session, "run", broken)
+    async with stage.running():
         cast(Any, stage.repl.backend).after_turn = after
         stage.type("hello")
         await stage.until(lambda: "a bug" in stage.text)
         await stage.idle()
         assert ran == ["switched back"]
 
-    monkeypatch.setattr(Session, "run", broken)
-    stage.play(scene())
-
 
 @pytest.mark.matrix
-def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: Path) -> None:
+async def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: Path) -> None:
     need("bwrap")
     with socket.create_server(("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]
@@ -1668,37 +1523,33 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
     steps: list[Answer] = [[("bash", serve), ("wait_for", {"url": f"tcp://127.0.0.1:{port}"})], "it runs"]
     stage = Stage(tmp_path, lambda request: steps.pop(0), allow="ask")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.view.answers = ["y", "y"]
         stage.type("serve the page")
         await stage.until(lambda: "it runs" in stage.text)
         await stage.idle()
         assert f"1 job j1 http://127.0.0.1:{port}" in stage.repl.status(200)
-
-    stage.play(scene())
     ran, forwarded = stage.view.asked
     assert "http.server" in ran and f"port {port} of j1 to 127.0.0.1 for your browser" in forwarded, stage.view.asked
     assert f"j1 is open at http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
 
 
-def test_keys_of_providers_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_of_providers_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", "sk-hidden")
     stage = Stage(tmp_path, lambda request: "fine")
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/key")
         await stage.until(lambda: "MISTRAL_API_KEY" in stage.text)
-
-    stage.play(scene())
     assert "sk-hidden" not in stage.text
 
 
 @pytest.mark.matrix
-def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
+async def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     stage.repl.keys = (*stage.repl.keys, ("F5", "redraw"))
 
-    async def scene() -> None:
+    async with stage.running():
         stage.type("/help all")
         await stage.until(lambda: "F5" in stage.text and "!COMMAND" in stage.text)
         stage.type("/help")
@@ -1711,5 +1562,3 @@ def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
         await stage.until(lambda: "!COMMAND" in stage.text[shown:])
         listed = stage.text[shown:]
         assert "? for keys" not in listed and "F5" not in listed and "Shift+Tab" not in listed and "Ctrl+D" in listed
-
-    stage.play(scene())

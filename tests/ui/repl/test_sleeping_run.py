@@ -54,8 +54,8 @@ def transcript(stage: Stage) -> str:
     return find_form("transcript")(session_transcript(stage.session), 80)
 
 
-def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:
-    async def scene() -> None:
+async def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:
+    async with stage.running():
         stage.type("tell me how CI ends")
         await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
         await stage.idle()
@@ -71,8 +71,6 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
         assert "waits" not in stage.repl.status(160)
         assert [value for value in shown_again(stage) if "wait_for" in value] == ["✓ wait_for ci.log"]
         assert outcomes(stage) == ["ok"] and "· waiting" not in transcript(stage)
-
-    stage.play(scene())
     sent = stage.provider.seen[-1]
     assert any(message.get("tool_calls") for message in sent), "it goes on natively"
     text = json.dumps(sent)
@@ -83,14 +81,15 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
     assert "cut short" not in stage.view.text and "✗" not in stage.view.text
 
 
-def test_a_call_behind_a_wait_is_not_run_and_nobody_is_said_to_have_stopped_the_turn(stage: Stage) -> None:
+async def test_a_call_behind_a_wait_is_not_run_and_nobody_is_said_to_have_stopped_the_turn(stage: Stage) -> None:
     def script(request: Any) -> Answer:
         last = json.dumps(request.messages[-1])
         if "meanwhile" in last or "RESUME" in last:
             return "an answer"
         return [("wait_for", {"file": "ci.log"}), ("bash", {"command": "touch behind"})]
 
-    async def scene() -> None:
+    stage.provider.script = script
+    async with stage.running():
         stage.type("tell me how CI ends")
         await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
         await stage.idle()
@@ -98,20 +97,18 @@ def test_a_call_behind_a_wait_is_not_run_and_nobody_is_said_to_have_stopped_the_
         await stage.until(lambda: len(stage.provider.seen) == 2)
         await stage.idle()
         assert not (stage.backend.folder / "behind").exists()
-
-    stage.provider.script = script
-    stage.play(scene())
     text = json.dumps(stage.provider.seen[-1])
     assert "not run: this run waits for something first (ci.log changes)" in text, text
     assert "was stopped" not in text, text
 
 
-def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: Stage) -> None:
+async def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: Stage) -> None:
     def script(request: Any) -> Answer:
         has_come = "RESUME" in json.dumps(request.messages)
         return [("bash", {"command": "touch begun; sleep 30"})] if has_come else [("wait_for", {"file": "ci.log"})]
 
-    async def scene() -> None:
+    stage.provider.script = script
+    async with stage.running():
         stage.type("tell me how CI ends")
         await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
         (stage.backend.folder / "ci.log").write_text("passed")
@@ -120,7 +117,4 @@ def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: St
             ledger.runs.cancel(1, AT)
         await stage.until(lambda: "Interrupted" in stage.view.text)
         await stage.idle()
-
-    stage.provider.script = script
-    stage.play(scene())
     assert stored(1).state == "cancelled"
