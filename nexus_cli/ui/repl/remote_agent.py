@@ -536,8 +536,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
         elif isinstance(inner, e.PersonAsked):
             self._questions[inner.id] = self._begin(self._answer(inner))
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
-            if (task := self._questions.pop(line["id"], None)) is not None:
-                task.cancel()  # answered elsewhere, or done
+            self._withdraw(line["id"])  # answered elsewhere, or done
+        elif isinstance(inner, e.ToolResultEvent):  # a call that is stopped while it asks has no answer
+            self._withdraw(e.question_id(inner.call.id, event.agent if isinstance(event, e.AgentEvent) else ""))
         elif isinstance(event, e.SessionStart) and event.session != self._shown_session:
             self._report_session(event.session)
             self.refresh()
@@ -574,6 +575,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if matches:
             self._expected.remove(max(matches, key=len))
         return bool(matches)
+
+    def _withdraw(self, key: str) -> None:
+        """Stop asking a question, if it is open."""
+        if (task := self._questions.pop(key, None)) is not None:
+            task.cancel()
 
     async def _ask(self, key: str, question: Question) -> None:
         """Ask the person and send the answer."""

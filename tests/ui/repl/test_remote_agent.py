@@ -511,6 +511,21 @@ async def test_an_answer_to_a_question_that_a_stop_has_ended_is_no_error(
     assert "is waiting for an answer" not in view.text
 
 
+@pytest.mark.matrix
+async def test_a_question_of_a_turn_that_another_client_stops_is_asked_no_longer(tmp_path: Path) -> None:
+    provider = Answering(lambda request: [("bash", {"command": "touch a"})])
+    async with connected(tmp_path, provider, allow="ask") as (repl, view):
+        say(repl, "first")
+        await until(lambda: view.asked)
+        assert isinstance(repl.backend, RemoteAgent)
+        await repl.backend._client.cancel("a")
+        await until(lambda: "Interrupted" in view.text)
+        await idle(repl)
+        view.answers.append("y")
+        await asyncio.sleep(0.05)
+    assert view.answers == ["y"]
+
+
 async def test_an_answer_that_is_given_while_the_connection_is_lost_arrives_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
