@@ -353,10 +353,12 @@ class SessionHooks:
             return result
         self._ran[checked.call.id] = hooked
         is_edit = bool(result.changed) and checked.tool.effect is Effect.EDIT
-        events = ["PostToolUse", FAILED_EVENT] if hooked.has_failed else ["PostToolUse"]
-        is_hooked = is_edit and any([await self._find_hooks(event, [], hooked) for event in events])
-        before = await asyncio.to_thread(read_files, context.targets.values()) if is_hooked else {}
-        runs = [run for event in events for run in await self._fire_call(event, hooked)]
+        hooks = await self._load() if is_edit else ()
+        is_told = any([await self._is_meant(hook, "PostToolUse", (), hooked) for hook in hooks])
+        before = await asyncio.to_thread(read_files, context.targets.values()) if is_told else {}
+        runs = await self._fire_call("PostToolUse", hooked)
+        if hooked.has_failed:
+            runs += await self._fire_call(FAILED_EVENT, hooked)
         for run in runs:
             if run.outcome == BLOCKED:
                 self._add_words(checked.call, run, run.reason)
@@ -398,12 +400,6 @@ class SessionHooks:
         """Run the hooks of an event of a call."""
         return await self._fire(event, [], partial(call.fields, event), call=call)
 
-    async def _find_hooks(self, event: str, names: Sequence[str], call: HookedCall | None) -> list[Hook]:
-        """Return the hooks that run at `event`, for the call if it is one of a call."""
-        if self.is_worker and event not in WORKER_EVENTS:
-            return []
-        return [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
-
     async def _is_meant(self, hook: Hook, event: str, names: Sequence[str], call: HookedCall | None) -> bool:
         """Return True if a hook runs at `event`, for the call if it is one of a call."""
         if hook.state not in (ACTIVE, CHANGED) or hook.table.event != event:
@@ -430,7 +426,9 @@ class SessionHooks:
     ) -> list[HookRun]:
         """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
         that a matcher may name, `fields` the event's own part of the input."""
-        matching = await self._find_hooks(event, names, call)
+        if self.is_worker and event not in WORKER_EVENTS:
+            return []
+        matching = [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
         chosen = {hook.key: hook for hook in reversed(matching)}
         if not chosen:
             return []
