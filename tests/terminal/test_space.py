@@ -13,7 +13,7 @@ from search import sample
 from terminal.repl import Opens, Place
 from terminal.terminal import TAB, Terminal, ctrl
 
-from nexus_cli.core.run import AGENT, HUMAN, Run, Wait
+from nexus_cli.core.run import AGENT, DONE, HUMAN, LONGEST_MESSAGE, Run, Wait
 from nexus_cli.ledger import Ledger
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -246,6 +246,18 @@ def test_in_a_pipe_an_agent_that_failed_and_another_encoding_are_told_once(here:
     encoding, nobody, failed = err.splitlines()
     assert "cp1252" in encoding and "no member @Nobody" in nobody
     assert "run-1 failed" in failed and "the folder does not exist" in failed
+
+
+@pytest.mark.matrix
+def test_in_a_pipe_a_line_that_cannot_be_posted_ends_it_after_the_runs_of_those_before(
+    here: Place, ledger: Ledger
+) -> None:
+    here.server.load(["I looked."])
+    status, out, err = piped(here, b"@Ana look\n" + b"x" * (LONGEST_MESSAGE + 1) + b"\nbehind it\n")
+    assert status == 2 and err.startswith("nexus: the message is too long: ") and err.count("\n") == 1
+    assert said(ledger)[1:] == ["Husam: @Ana look"] and out.rstrip().endswith("@Ana look")
+    (run,) = ledger.runs.list_runs([DONE])
+    assert run.last_words == "I looked."
 
 
 def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:

@@ -43,7 +43,8 @@ def _has_terminal() -> bool:
 def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
     """Post each line of stdin, execute the runs of the space, and print its newest messages; return the exit status.
 
-    A line on stderr tells of each run that failed or waits, since no message does.
+    A line on stderr tells of each run that failed or waits, since no message does. Raises `NexusError` for a line that
+    cannot be posted, after all that without the lines behind it.
     """
 
     @cache
@@ -54,9 +55,13 @@ def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity
     piped = Reader(0, "stdin", tell=warn).read()
     if piped.notice:
         warn(piped.notice)
-    for line in piped.text.split("\n"):  # not `splitlines`: a message may have other separators
-        if line.strip():
-            post_message(ledger, settings, space, member, line.rstrip("\r"), warn)
+    refusal: NexusError | None = None
+    try:
+        for line in piped.text.split("\n"):  # not `splitlines`: a message may have other separators
+            if line.strip():
+                post_message(ledger, settings, space, member, line.rstrip("\r"), warn)
+    except NexusError as error:
+        refusal = error
     runs, _, status = drive_runs(ledger, partial(make_runner, ledger, settings, warn), space=space.key)
     for run in runs:
         if run.state != DONE:
@@ -64,6 +69,8 @@ def _post_stdin(ledger: Ledger, settings: Settings, space: Space, member: Entity
     out = Stream(1)
     width = out.width if os.environ.get("COLUMNS") else ENDLESS
     out.write(find_form("space_messages")(read_space(ledger, space, member, LAST), width) + "\n")
+    if refusal is not None:
+        raise refusal
     return status
 
 

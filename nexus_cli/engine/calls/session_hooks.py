@@ -353,7 +353,9 @@ class SessionHooks:
             return result
         self._ran[checked.call.id] = hooked
         is_edit = bool(result.changed) and checked.tool.effect is Effect.EDIT
-        before = await asyncio.to_thread(read_files, context.targets.values()) if is_edit else {}
+        hooks = await self._load() if is_edit else ()
+        is_told = any([await self._is_meant(hook, "PostToolUse", (), hooked) for hook in hooks])
+        before = await asyncio.to_thread(read_files, context.targets.values()) if is_told else {}
         runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
             runs += await self._fire_call(FAILED_EVENT, hooked)

@@ -131,6 +131,23 @@ def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp
     assert is_known == [True, False, True, False]
 
 
+@pytest.mark.parametrize("guard", [("PostToolUse", "Bash"), ("PreToolUse", "*")])
+def test_an_edit_reads_no_file_if_no_hook_follows_it(
+    tmp_path: Path, guard: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event, matcher = guard
+    hooks = make_hooks(tmp_path, (HookTable(event, "true", matcher=matcher),))
+    checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
+    read = list[object]()
+    monkeypatch.setattr(session_hooks, "read_files", lambda paths: read.extend(paths) or {})
+
+    async def work() -> ToolResult:
+        return ToolResult("created", changed=("a.py",))
+
+    assert asyncio.run(hooks.run_call(checked, make_context(tmp_path, SeenFiles(), "a.py"), work)).text == "created"
+    assert not read
+
+
 def test_a_change_of_a_file_that_is_too_large_to_compare_is_told_without_its_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
