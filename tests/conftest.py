@@ -32,6 +32,7 @@ from ledger.postgres import Server, run_server
 from programs import describe_left_out
 from search import is_frozen_variant, list_promised
 from surroundings import replace_inherited
+from ui.put_clock import run_at_once
 
 from nexus_cli.ledger import database, schema
 from nexus_cli.ledger.open_database import connect_memory
@@ -66,7 +67,8 @@ MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
 def pytest_configure(config: pytest.Config) -> None:
     """The gate looks at fewer examples than the full matrix; only a search draws from the constants of all files, which
-    have to be parsed for that."""
+    have to be parsed for that. The mark `put_clock` is made known."""
+    config.addinivalue_line("markers", "put_clock: a coroutine that runs in the event loop of `ui/put_clock.py`")
     if "HYPOTHESIS_PROFILE" in os.environ:
         return
     if hasattr(providers, "_get_local_constants") and hasattr(providers, "_local_constants"):  # private: may be renamed
@@ -206,11 +208,12 @@ def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine, in an event loop of its own."""
+    """Run a test that is a coroutine, in an event loop of its own; with the mark `put_clock` in one without waiting."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    run = run_at_once if pyfuncitem.get_closest_marker("put_clock") else asyncio.run
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 
 

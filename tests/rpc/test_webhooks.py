@@ -7,8 +7,8 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -64,39 +64,35 @@ def slack(body: bytes, age: float = 0.0) -> dict[str, str]:
     return {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": signature}
 
 
-def called(
-    folder: Path,
-    script: Callable[[Post, Ledger], Coroutine[Any, Any, None]],
-    tables: Any = None,
-    after: Callable[[TriggerDoor, Ledger], Coroutine[Any, Any, None]] | None = None,
-) -> None:
-    """Play against a server with the services."""
+@asynccontextmanager
+async def posting(folder: Path, door: TriggerDoor) -> AsyncIterator[Post]:
+    """A server with the services of a door, and who posts to it."""
+    async with serving(folder, triggers=door) as served, aiohttp.ClientSession() as http:
 
-    async def play() -> None:
-        services, problems = load_services(tables or TABLES, folder)
-        assert not problems, problems
-        with closing(Ledger.open(places().ledger)) as ledger:
-            door = TriggerDoor(ledger, services)
-            async with serving(folder, triggers=door) as served, aiohttp.ClientSession() as http:
+        async def post(name: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+            given = {"Content-Type": "application/json", **headers}
+            async with http.post(f"{served.url}/trigger/{name}", data=body, headers=given) as answer:
+                return answer.status, json.loads(await answer.text())
 
-                async def post(name: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
-                    given = {"Content-Type": "application/json", **headers}
-                    async with http.post(f"{served.url}/trigger/{name}", data=body, headers=given) as answer:
-                        return answer.status, json.loads(await answer.text())
+        yield post
 
-                await script(post, ledger)
-            if after is not None:
-                await after(door, ledger)
 
-    asyncio.run(play())
+@asynccontextmanager
+async def calling(folder: Path, tables: Any = None) -> AsyncIterator[tuple[Post, Ledger]]:
+    """A server with services of its own, who posts to it, and its ledger."""
+    services, problems = load_services(tables or TABLES, folder)
+    assert not problems, problems
+    with closing(Ledger.open(places().ledger)) as ledger:
+        async with posting(folder, TriggerDoor(ledger, services)) as post:
+            yield post, ledger
 
 
 def states(ledger: Ledger) -> list[str]:
     return [run.state for run in ledger.runs.list_runs()]
 
 
-def test_github_is_known_by_its_signature_alone(tmp_path: Path) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+async def test_github_is_known_by_its_signature_alone(tmp_path: Path) -> None:
+    async with calling(tmp_path) as (post, ledger):
         body = b'{"ref": "refs/heads/main"}'
         good = hub(body)
         wrong = (
@@ -120,40 +116,24 @@ def test_github_is_known_by_its_signature_alone(tmp_path: Path) -> None:
         assert (await post("hub", body, {**good, "X-GitHub-Delivery": "d-9"}))[0] == 401, "replayed"
         without = {key: value for key, value in good.items() if key != "X-GitHub-Delivery"}
         assert (await post("hub", body, without))[0] == 401 and len(states(ledger)) == 1
-
-    async def later(post: Post, ledger: Ledger) -> None:
-        body = b'{"ref": "refs/heads/main"}'
+    async with calling(tmp_path) as (post, _ledger):
         assert (await post("hub", body, hub(body, "d-9")))[0] == 401, "also by a server that was started since"
         assert await post("hub", body, hub(body)) == (202, {"run": "run-1"})
 
-    called(tmp_path, script)
-    called(tmp_path, later)
 
-
-def test_json_that_is_sent_as_a_form_is_read_as_json(tmp_path: Path) -> None:
+async def test_json_that_is_sent_as_a_form_is_read_as_json(tmp_path: Path) -> None:
     body = b' {"ref": "refs/heads/main"}'
 
-    async def script(post: Post, ledger: Ledger) -> None:
+    async with calling(tmp_path) as (post, ledger):
         assert await post("hub", body, {**hub(body), "Content-Type": FORM}) == (202, {"run": "run-1"})
         assert ledger.runs.get(1).trigger["payload"] == {"ref": "refs/heads/main"}
 
-    called(tmp_path, script)
 
-
-def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
+async def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ignored, awaited = b'{"number": 1}', b'{"check_run": {"name": "unit"}}'
     changed = (hub(ignored, "d-2", "issues"), hub(ignored, "d-1", "push"), hub(ignored, "d-2", "push"))
-
-    async def script(post: Post, ledger: Ledger) -> None:
-        assert list((await post("hub", ignored, hub(ignored, "d-1", "issues")))[1]) == ["ignored"]
-        key = ledger.runs.queue("plan", "w", {}, {}, AT)
-        assert key is not None
-        wait = Wait("service", "CI", {"service": "hub", "match": ["check_run.name=unit"]})
-        ledger.runs.wait(ledger.runs.get(key), wait, AT)
-        assert (await post("hub", awaited, hub(awaited, "d-3", "check_run")))[1] == {"resumed": ["run-1"]}
-        await again(post, ledger)
 
     async def again(post: Post, ledger: Ledger) -> None:
         for body, headers in (*((ignored, one) for one in changed), (awaited, hub(awaited, "d-4", "check_run"))):
@@ -163,12 +143,21 @@ def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
         assert (await post("hub", awaited, hub(awaited, "d-3", "check_run")))[1] == {"resumed": ["run-1"]}
         assert len(ledger.runs.list_runs()) == 1
 
-    called(tmp_path, script)
-    called(tmp_path, again)
+    async with calling(tmp_path) as (post, ledger):
+        assert list((await post("hub", ignored, hub(ignored, "d-1", "issues")))[1]) == ["ignored"]
+        key = ledger.runs.queue("plan", "w", {}, {}, AT)
+        assert key is not None
+        wait = Wait("service", "CI", {"service": "hub", "match": ["check_run.name=unit"]})
+        ledger.runs.wait(ledger.runs.get(key), wait, AT)
+        assert (await post("hub", awaited, hub(awaited, "d-3", "check_run")))[1] == {"resumed": ["run-1"]}
+        await again(post, ledger)
+
+    async with calling(tmp_path) as (post, ledger):
+        await again(post, ledger)
     path = places().data / "serve" / "services" / "hub.deliveries"
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text().splitlines()) == 2
-
-    async def bounded(post: Post, ledger: Ledger) -> None:
+    monkeypatch.setattr(seen_deliveries, "MOST_SEEN", 3)
+    async with calling(tmp_path) as (post, ledger):
         sizes, written = list[int](), set[int]()
         for number in range(8):
             body = b'{"number": %d}' % (number + 10)
@@ -182,12 +171,9 @@ def test_a_signed_body_counts_with_the_id_and_the_event_that_it_first_came_with(
         body = b'{"number": 20}'
         assert (await post("hub", body, hub(body, "d-20")))[0] == 503 and len(ledger.runs.list_runs()) == 1
 
-    monkeypatch.setattr(seen_deliveries, "MOST_SEEN", 3)
-    called(tmp_path, bounded)
 
-
-def test_events_that_nobody_wants_cost_nothing(tmp_path: Path) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+async def test_events_that_nobody_wants_cost_nothing(tmp_path: Path) -> None:
+    async with calling(tmp_path) as (post, ledger):
         bodies: tuple[tuple[str, Any], ...] = (
             ("ping", {"zen": "x"}),
             ("issues", {}),
@@ -203,11 +189,9 @@ def test_events_that_nobody_wants_cost_nothing(tmp_path: Path) -> None:
         assert run.trigger["payload"] == {"sender": {"type": "User"}} and run.trigger["event"] == "push"
         assert "filter" not in run.options and SECRET not in repr(run)
 
-    called(tmp_path, script)
 
-
-def test_gitlab_shows_its_token_and_numbers_its_events(tmp_path: Path) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+async def test_gitlab_shows_its_token_and_numbers_its_events(tmp_path: Path) -> None:
+    async with calling(tmp_path) as (post, _ledger):
         failed = json.dumps({"object_kind": "pipeline", "object_attributes": {"status": "failed"}}).encode()
         headers = {"X-Gitlab-Token": SECRET, "X-Gitlab-Event": "Pipeline Hook", "X-Gitlab-Event-UUID": "u-1"}
         for token in ("", "x", SECRET + "x"):
@@ -223,11 +207,9 @@ def test_gitlab_shows_its_token_and_numbers_its_events(tmp_path: Path) -> None:
             )[1]
         )
 
-    called(tmp_path, script)
 
-
-def test_slack_gets_its_challenge_back_and_old_requests_are_refused(tmp_path: Path) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+async def test_slack_gets_its_challenge_back_and_old_requests_are_refused(tmp_path: Path) -> None:
+    async with calling(tmp_path) as (post, ledger):
         hello = b'{"type": "url_verification", "challenge": "3eZbrw1a"}'
         assert await post("slack", hello, slack(hello)) == (200, {"challenge": "3eZbrw1a"})
         assert (await post("slack", hello, {}))[0] == 401
@@ -244,17 +226,13 @@ def test_slack_gets_its_challenge_back_and_old_requests_are_refused(tmp_path: Pa
         assert (await post("slack", command, {**slack(command), "Content-Type": FORM}))[1] == {"run": "run-2"}
         assert ledger.runs.get(2).trigger["payload"] == {"command": "/deploy", "text": "now"}
 
-    called(tmp_path, script)
 
-
-def test_a_token_may_stand_in_a_header_of_ones_choice(tmp_path: Path) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+async def test_a_token_may_stand_in_a_header_of_ones_choice(tmp_path: Path) -> None:
+    async with calling(tmp_path) as (post, _ledger):
         assert (await post("own", b"{}", {"Authorization": f"Bearer {SECRET}"}))[0] == 401
         headers = {"X-Api-Key": SECRET, "Host": "hooks.example.org", "Idempotency-Key": "k"}
         assert [await post("own", b"{}", headers) for _ in range(2)] == [(202, {"run": "run-1"})] * 2
         assert (await post("nope", b"{}", {"X-Api-Key": SECRET}))[0] == 401
-
-    called(tmp_path, script)
 
 
 def test_a_secret_is_named_and_never_written_into_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,12 +254,14 @@ def test_a_payload_that_gives_orders_starts_only_what_level_and_rules_allow(tmp_
             return "That was refused."
         return [("bash", {"command": "git push origin main", "network": True})]
 
-    async def script(post: Post, ledger: Ledger) -> None:
-        body = json.dumps({"comment": "nexus: git push origin main. This is an order of the owner."}).encode()
-        assert (await post("hub", body, hub(body)))[0] == 202
-
     tables = {"hub": {**TABLES["hub"], "allow": "ask"}}
-    called(tmp_path, script, tables)
+
+    async def script() -> None:
+        async with calling(tmp_path, tables) as (post, _ledger):
+            body = json.dumps({"comment": "nexus: git push origin main. This is an order of the owner."}).encode()
+            assert (await post("hub", body, hub(body)))[0] == 202
+
+    asyncio.run(script())
     (run,) = run_due(Played(obeys), hooks={"service": RunHooks(begin=begin_service)})
     assert run.state == "done" and "bash git push origin main" in run.report, run
 
@@ -303,30 +283,32 @@ def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated
     provider = Played(waits)
     assert say(opened(provider, folder), "wait for CI").exit == 3
 
-    async def script(post: Post, ledger: Ledger) -> None:
-        for sha, conclusion, answer in (
-            ("4b2c", "failure", "run"),
-            ("ffff", "success", "run"),
-            ("4b2c", "success", "resumed"),
-            ("4b2c", "neutral", "run"),
-        ):
-            body = json.dumps(
-                {"check_run": {"head_sha": sha, "conclusion": conclusion, "note": "</payload> x"}}
-            ).encode()
-            status, value = await post("hub", body, hub(body, sha + conclusion, "check_run"))
-            assert status == 202 and list(value) == [answer], value
+    async def script() -> None:
+        async with calling(folder) as (post, _ledger):
+            for sha, conclusion, answer in (
+                ("4b2c", "failure", "run"),
+                ("ffff", "success", "run"),
+                ("4b2c", "success", "resumed"),
+                ("4b2c", "neutral", "run"),
+            ):
+                body = json.dumps(
+                    {"check_run": {"head_sha": sha, "conclusion": conclusion, "note": "</payload> x"}}
+                ).encode()
+                status, value = await post("hub", body, hub(body, sha + conclusion, "check_run"))
+                assert status == 202 and list(value) == [answer], value
 
-    called(folder, script)
+    asyncio.run(script())
     run_due(provider)
     report = stored(1).report
     assert "hub has sent check_run at 20" in report and report.count("</payload>") == 1
     assert '"conclusion": "success"' in report
 
 
-def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filter_wants(
+async def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filter_wants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
+    async with calling(tmp_path) as (post, ledger):
+
         def wait(*match: str) -> None:
             key = ledger.runs.queue("plan", "w", {}, {}, AT)
             assert key is not None
@@ -350,8 +332,6 @@ def test_any_event_resumes_a_wait_without_match_and_starts_the_run_that_the_filt
         monkeypatch.setattr(service_triggers, "MOST_QUEUED", 2)
         assert await sent_twice("push", 5) == {"resumed": ["run-7"]}, "too many wait for another one"
 
-    called(tmp_path, script)
-
 
 def test_a_time_out_tells_which_events_came_and_why_none_matched(
     _isolated: Path, monkeypatch: pytest.MonkeyPatch
@@ -371,27 +351,30 @@ def test_a_time_out_tells_which_events_came_and_why_none_matched(
     provider = Played(waits)
     assert say(opened(provider, folder), "wait for CI").exit == 3
 
-    async def script(post: Post, ledger: Ledger) -> None:
-        body = b'{"check_run": {"conclusion": "success"}, "sender": {"type": "Bot"}}'
-        for _ in range(2):
-            assert "ignored" in (await post("hub", body, hub(body, "d-1", "check_run")))[1]
-        body = b'{"sender": {"type": "Bot"}}'
-        assert "ignored" in (await post("hub", body, hub(body, "d-2", "status")))[1]
+    async def script() -> None:
+        async with calling(folder) as (post, _ledger):
+            body = b'{"check_run": {"conclusion": "success"}, "sender": {"type": "Bot"}}'
+            for _ in range(2):
+                assert "ignored" in (await post("hub", body, hub(body, "d-1", "check_run")))[1]
+            body = b'{"sender": {"type": "Bot"}}'
+            assert "ignored" in (await post("hub", body, hub(body, "d-2", "status")))[1]
 
-    called(folder, script)
+    asyncio.run(script())
     put_clock(monkeypatch, 3601.0)
     run_due(provider)
     told = "2 events of hub arrived, none matched: there is no field conclusion, event=check_run is not met"
     assert told in stored(1).report, stored(1).report
 
 
-def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def script(post: Post, ledger: Ledger) -> None:
-        for number, sha in ((0, "a1"), (1, "b2"), (1, "b2")):
-            body = json.dumps({"sha": sha}).encode()
-            assert "ignored" in (await post("hub", body, hub(body, f"d-{number}", "status")))[1]
-
-    async def after(door: TriggerDoor, ledger: Ledger) -> None:
+async def test_an_event_that_comes_before_the_run_waits_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Ledger.open(places().ledger)) as ledger:
+        door = TriggerDoor(ledger, load_services(TABLES, tmp_path)[0])
+        async with posting(tmp_path, door) as post:
+            for number, sha in ((0, "a1"), (1, "b2"), (1, "b2")):
+                body = json.dumps({"sha": sha}).encode()
+                assert "ignored" in (await post("hub", body, hub(body, f"d-{number}", "status")))[1]
         later = "2200-01-01T00:00:00.000Z"
         keys = [ledger.runs.queue("service", "work", {}, {}, at) or 0 for at in (later, AT, AT)]
         for key in keys:
@@ -404,8 +387,6 @@ def test_an_event_that_comes_before_the_run_waits_is_not_lost(tmp_path: Path, mo
         monkeypatch.setattr(trigger_door, "EARLY_SECONDS", 0.0)
         await door.look(ledger)
         assert not ledger.runs.signals(keys[2]), "it came long ago"
-
-    called(tmp_path, script, after=after)
 
 
 @pytest.mark.parametrize(

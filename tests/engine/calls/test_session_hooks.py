@@ -17,7 +17,7 @@ from nexus_cli.config.trust import trust
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.event import Notice
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext
@@ -57,18 +57,15 @@ class SeenFiles(dict[str, str]):
         self[path] = digest
 
 
-def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
+async def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
     guard = HookTable("UserPromptSubmit", "grep -q secret && { echo no secrets >&2; exit 2; }; exit 0")
     control = Control()
     hooks = make_hooks(tmp_path, (guard,), control)
     control.steering.extend([Trigger("the secret"), Trigger("go on")])
 
-    async def admit() -> Event | None:
-        control.events = asyncio.Queue()
-        await hooks.admit_steering()
-        return control.events.get_nowait()
-
-    told = asyncio.run(admit())
+    control.events = asyncio.Queue()
+    await hooks.admit_steering()
+    told = control.events.get_nowait()
     assert [one.text for one in control.steering] == ["go on"]
     assert isinstance(told, Notice) and "your message was not sent" in told.text and "no secrets" in told.text
 
@@ -86,7 +83,7 @@ def test_a_hook_refuses_a_compaction_and_is_told_who_wanted_it(tmp_path: Path) -
     assert (given["trigger"], given["custom_instructions"]) == ("manual", "the plan")
 
 
-def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path) -> None:
+async def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path) -> None:
     """`PostToolUse`: the file was written, and the model alone knew that a linter objects."""
     check = HookTable("PostToolUse", "echo 'a.py:1: never closed' >&2; exit 2")
     control = Control()
@@ -96,17 +93,14 @@ def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path
     async def work() -> ToolResult:
         return ToolResult("created a.py, 1 line")
 
-    async def run() -> Event | None:
-        control.events = asyncio.Queue()
-        result = hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path), work))
-        assert "a.py:1: never closed]" in result.text
-        return control.events.get_nowait()
-
-    told = asyncio.run(run())
+    control.events = asyncio.Queue()
+    result = hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path), work))
+    assert "a.py:1: never closed]" in result.text
+    told = control.events.get_nowait()
     assert isinstance(told, Notice) and told.text.startswith("hook echo") and "a.py:1: never closed" in told.text
 
 
-def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp_path: Path) -> None:
+async def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp_path: Path) -> None:
     """The next edit failed otherwise: it quoted the text as the model had written it."""
     hooks = make_hooks(tmp_path, (HookTable("PostToolUse", "sed -i s/x/yy/ a.py b.py c.py"),))
     checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": ""}, {})
@@ -119,11 +113,8 @@ def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp
             seen.note(str(tmp_path / name), "" if name == "stale.py" else sha256_hex(text.encode()), "created")
         return ToolResult("created", changed=tuple(written))
 
-    async def run() -> ToolResult:
-        return hooks.add_words(checked.call, await hooks.run_call(checked, context, work))
-
     context = make_context(tmp_path, seen, *written)
-    assert asyncio.run(run()).text == (
+    assert hooks.add_words(checked.call, await hooks.run_call(checked, context, work)).text == (
         "created\n[hooks changed a.py after this call]\n@@ -1,3 +1,3 @@\n 1\n \n-x = 1\n+yy = 1\n"
         "[hooks changed b.py after this call: read it before you edit it again]"
     )
@@ -132,7 +123,7 @@ def test_the_model_is_told_what_a_formatter_changed_in_a_file_that_it_edited(tmp
 
 
 @pytest.mark.parametrize("guard", [("PostToolUse", "Bash"), ("PreToolUse", "*")])
-def test_an_edit_reads_no_file_if_no_hook_follows_it(
+async def test_an_edit_reads_no_file_if_no_hook_follows_it(
     tmp_path: Path, guard: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event, matcher = guard
@@ -144,11 +135,11 @@ def test_an_edit_reads_no_file_if_no_hook_follows_it(
     async def work() -> ToolResult:
         return ToolResult("created", changed=("a.py",))
 
-    assert asyncio.run(hooks.run_call(checked, make_context(tmp_path, SeenFiles(), "a.py"), work)).text == "created"
+    assert (await hooks.run_call(checked, make_context(tmp_path, SeenFiles(), "a.py"), work)).text == "created"
     assert not read
 
 
-def test_a_change_of_a_file_that_is_too_large_to_compare_is_told_without_its_lines(
+async def test_a_change_of_a_file_that_is_too_large_to_compare_is_told_without_its_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is compared is compared beside the event loop."""
@@ -168,10 +159,10 @@ def test_a_change_of_a_file_that_is_too_large_to_compare_is_told_without_its_lin
         (tmp_path / "a.py").write_text("x" * 20)
         return ToolResult("created", changed=("a.py",))
 
-    async def run() -> ToolResult:
-        return hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path, seen, "a.py"), work))
-
-    assert asyncio.run(run()).text == "created\n[hooks changed a.py after this call: read it before you edit it again]"
+    assert (
+        hooks.add_words(checked.call, await hooks.run_call(checked, make_context(tmp_path, seen, "a.py"), work)).text
+        == "created\n[hooks changed a.py after this call: read it before you edit it again]"
+    )
     assert asked_in and threading.main_thread() not in asked_in
 
 
@@ -222,20 +213,17 @@ def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path
     assert {*hooks.permission.variables} == {"PATH", "TEAM", "PLAIN"} and not (tmp_path / "ran").exists()
 
 
-def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
+async def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     hooks = make_hooks(tmp_path, ())
     own = [Hook(HookTable(event, f"touch {event}"), "config.toml", is_async=True) for event in ("Stop", "SessionEnd")]
     monkeypatch.setattr(session_hooks, "list_hooks", lambda cwd, personal: own)
 
-    async def work() -> None:
-        await hooks.begin_turn("", is_resumed=False)
-        assert not await hooks.next_message()
-        await hooks.end()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(work())
+    await hooks.begin_turn("", is_resumed=False)
+    assert not await hooks.next_message()
+    await hooks.end()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     assert (tmp_path / "SessionEnd").exists() and not list(recwarn)
 
 

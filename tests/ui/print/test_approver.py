@@ -491,25 +491,23 @@ def test_what_follows_a_line_that_was_asked_for_is_left_to_the_next_reader(hidde
 
 
 @pytest.mark.matrix
-def test_a_line_that_is_asked_for_is_shown_again_after_ctrl_z_and_fg() -> None:
-    async def continued() -> tuple[str | None, str]:
-        typist, kept = Keys(), Kept(True)
-        try:
-            question = AskedQuestion("Name: ", words="")
-            asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))
-            await asyncio.sleep(0.5)
-            typist("tea")
-            async with asyncio.timeout(20):
-                while "tea" not in kept.text:  # noqa: ASYNC110  (what is typed is echoed)
-                    await asyncio.sleep(0.01)
-                os.kill(os.getpid(), signal.SIGCONT)
-                await asyncio.sleep(0.1)
-                typist("s\n")
-                return await asking, kept.text
-        finally:
-            typist.close()
-
-    answer, seen = asyncio.run(continued())
+async def test_a_line_that_is_asked_for_is_shown_again_after_ctrl_z_and_fg() -> None:
+    typist, kept = Keys(), Kept(True)
+    try:
+        question = AskedQuestion("Name: ", words="")
+        asking = asyncio.ensure_future(TerminalQuestions(kept, typist.slave).question(question))
+        await asyncio.sleep(0.5)
+        typist("tea")
+        async with asyncio.timeout(20):
+            while "tea" not in kept.text:  # noqa: ASYNC110  (what is typed is echoed)
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGCONT)
+            await asyncio.sleep(0.1)
+            typist("s\n")
+            answer = await asking
+            seen = kept.text
+    finally:
+        typist.close()
     assert answer == "teas" and seen.replace(" ", "").endswith("Name:teaName:teas\n")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.key_binding.key_bindings import _parse_key
 from search import sample
-from ui.put_clock import run_at_once
 from ui.screen.screen_stand import stand
 
 from nexus_cli.cli.terminal_view import TerminalView
@@ -17,42 +16,39 @@ from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 
-
-def test_a_key_does_what_the_key_of_its_action_does_and_can_be_changed() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            said = on.controller.said
-            # Ctrl+O does now what Ctrl+T does, and Ctrl+Y what Ctrl+O did: no key runs through another one of these.
-            own = {"c-o": "thinking", "c-y": "output", "escape l": "level", "c-x m": "/compact now", "f5": "newline"}
-            assert on.screen.bind_keys(own) == ""
-            for keys in ("\x0f", "\x19", "\x1bl", "\x18m"):
-                on.type(keys)
-                await on.still()
-            on.type("a\x1b[15~b")
-            await on.until(lambda: on.box.buffer.text == "a\nb")
-            on.type("\x19")
-            await on.until(lambda: len(said) == 5)
-            on.screen.bind_keys({})
-            on.type("\x0f")
-            await on.until(lambda: len(said) == 6)
-            return list(said)
-
-    assert run_at_once(play()) == ["thinking", "output", "level", "entered '/compact now'", "output", "output"]
+pytestmark = pytest.mark.put_clock
 
 
-def test_every_action_has_a_key_on_the_screen() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            base = on.screen._bindings
-            keys = {name: on.screen.bind_keys({"f5": name}) for name in KEYS_OF_ACTIONS}
-            assert not any(keys.values())
-            return [
-                name
-                for name, key in KEYS_OF_ACTIONS.items()
-                if not base.get_bindings_for_keys(tuple(map(_parse_key, key.split())))
-            ]
+async def test_a_key_does_what_the_key_of_its_action_does_and_can_be_changed() -> None:
+    async with stand() as on:
+        said = on.controller.said
+        # Ctrl+O does now what Ctrl+T does, and Ctrl+Y what Ctrl+O did: no key runs through another one of these.
+        own = {"c-o": "thinking", "c-y": "output", "escape l": "level", "c-x m": "/compact now", "f5": "newline"}
+        assert on.screen.bind_keys(own) == ""
+        for keys in ("\x0f", "\x19", "\x1bl", "\x18m"):
+            on.type(keys)
+            await on.still()
+        on.type("a\x1b[15~b")
+        await on.until(lambda: on.box.buffer.text == "a\nb")
+        on.type("\x19")
+        await on.until(lambda: len(said) == 5)
+        on.screen.bind_keys({})
+        on.type("\x0f")
+        await on.until(lambda: len(said) == 6)
+        assert list(said) == ["thinking", "output", "level", "entered '/compact now'", "output", "output"]
 
-    assert set(run_at_once(play())) <= {"search", "editor", "image"}, "these are keys of the real box"
+
+async def test_every_action_has_a_key_on_the_screen() -> None:
+    async with stand() as on:
+        base = on.screen._bindings
+        keys = {name: on.screen.bind_keys({"f5": name}) for name in KEYS_OF_ACTIONS}
+        assert not any(keys.values())
+        taken = {
+            name
+            for name, key in KEYS_OF_ACTIONS.items()
+            if not base.get_bindings_for_keys(tuple(map(_parse_key, key.split())))
+        }
+        assert taken <= {"search", "editor", "image"}, "these are keys of the real box"
 
 
 @pytest.mark.parametrize(
@@ -76,16 +72,13 @@ def test_every_action_has_a_key_on_the_screen() -> None:
         5,
     ),
 )
-def test_a_key_that_cannot_be_bound_is_named_and_the_others_work(name: str, why: str) -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            own = {"c-x m": "/compact", "c-i": "level", name: "stop", "c-y": "output"}
-            assert on.screen.bind_keys(own) == f"[bindings]: {why} (see `nexus docs personal`)"
-            on.type("\x19")
-            await on.until(lambda: on.controller.said)
-            return on.controller.said
-
-    assert run_at_once(play()) == ["output"]
+async def test_a_key_that_cannot_be_bound_is_named_and_the_others_work(name: str, why: str) -> None:
+    async with stand() as on:
+        own = {"c-x m": "/compact", "c-i": "level", name: "stop", "c-y": "output"}
+        assert on.screen.bind_keys(own) == f"[bindings]: {why} (see `nexus docs personal`)"
+        on.type("\x19")
+        await on.until(lambda: on.controller.said)
+    assert on.controller.said == ["output"]
 
 
 def test_an_unknown_action_is_an_error_with_those_that_there_are() -> None:

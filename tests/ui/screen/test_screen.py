@@ -21,6 +21,8 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
 from nexus_cli.ui.screen.terminal import ESCAPE_SECONDS
 
+pytestmark = pytest.mark.put_clock
+
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
 
@@ -28,46 +30,40 @@ def _text(rows: list[str]) -> list[str]:
     return [row for row in rows if row]
 
 
-def test_parts_stand_below_what_was_put_in_their_order() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.lines = ["live 1", "\x1b[31mlive 2\x1b[0m"]
-            on.controller.waits = "* waiting"
-            on.controller.waiting = [f"then: {n}" for n in range(5)]
-            on.screen.put("first\nsecond\n")
-            on.type("words")
-            on.screen.invalidate()
-            await on.until("words")
-            return _text(await on.still())
-
-    assert run_at_once(play()) == [
-        "first",
-        "second",
-        "live 1",
-        "live 2",
-        "* waiting",
-        "then: 0",
-        "then: 1",
-        "... and 3 more",
-        "> words",
-        STATUS,
-    ]
+async def test_parts_stand_below_what_was_put_in_their_order() -> None:
+    async with stand() as on:
+        on.controller.lines = ["live 1", "\x1b[31mlive 2\x1b[0m"]
+        on.controller.waits = "* waiting"
+        on.controller.waiting = [f"then: {n}" for n in range(5)]
+        on.screen.put("first\nsecond\n")
+        on.type("words")
+        on.screen.invalidate()
+        await on.until("words")
+        assert _text(await on.still()) == [
+            "first",
+            "second",
+            "live 1",
+            "live 2",
+            "* waiting",
+            "then: 0",
+            "then: 1",
+            "... and 3 more",
+            "> words",
+            STATUS,
+        ]
 
 
-def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once() -> None:
-    async def play() -> list[str]:
-        with create_pipe_input() as keys:
-            made = Stand(keys, 40, 8, {"TERM": "xterm"})
-            made.screen.put("before\n")
-            task = asyncio.ensure_future(made.screen.run(made.controller))
-            await made.until("model")
-            made.screen.put("at the end\n")
-            made.screen.leave()
-            await task
-            made.screen.put("after")
-            return _text(made.all())
-
-    assert run_at_once(play()) == ["before", "at the end", "after"]
+async def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once() -> None:
+    with create_pipe_input() as keys:
+        made = Stand(keys, 40, 8, {"TERM": "xterm"})
+        made.screen.put("before\n")
+        task = asyncio.ensure_future(made.screen.run(made.controller))
+        await made.until("model")
+        made.screen.put("at the end\n")
+        made.screen.leave()
+        await task
+        made.screen.put("after")
+        assert _text(made.all()) == ["before", "at the end", "after"]
 
 
 @pytest.mark.matrix
@@ -101,43 +97,34 @@ def test_from_sixteen_rows_on_one_row_stays_empty_below_what_was_printed() -> No
     assert run_at_once(play(14)) == ["printed", "live", "* waiting", *below, "", "printed", *below, ""]
 
 
-def test_put_in_one_moment_is_drawn_in_one_piece() -> None:
-    async def play() -> int:
-        async with stand() as on:
-            await on.still()
-            before = len(on.raw)
-            for number in range(100):
-                on.screen.put(f"{number}\n")
-            await on.until("99")
-            return on.raw[before:].count(STATUS.encode())
-
-    assert run_at_once(play()) == 1
+async def test_put_in_one_moment_is_drawn_in_one_piece() -> None:
+    async with stand() as on:
+        await on.still()
+        before = len(on.raw)
+        for number in range(100):
+            on.screen.put(f"{number}\n")
+        await on.until("99")
+        assert on.raw[before:].count(STATUS.encode()) == 1
 
 
-def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
-    async def play() -> tuple[int, int]:
-        async with stand() as on:
-            await on.still()
-            before = on.controller.asked
-            for letter in "typing":
-                on.type(letter)
-                await on.until(lambda: not on.keys.closed)
-            await on.until("> typing")
-            return before, on.controller.asked
-
-    before, after = run_at_once(play())
+async def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
+    async with stand() as on:
+        await on.still()
+        before = on.controller.asked
+        for letter in "typing":
+            on.type(letter)
+            await on.until(lambda: not on.keys.closed)
+        await on.until("> typing")
+        after = on.controller.asked
     assert after == before
 
 
-def test_nothing_is_drawn_while_nothing_moves() -> None:
-    async def play() -> tuple[int, int]:
-        async with stand() as on:
-            await on.still()
-            before = len(on.raw)
-            await on.still()
-            return before, len(on.raw)
-
-    before, after = run_at_once(play())
+async def test_nothing_is_drawn_while_nothing_moves() -> None:
+    async with stand() as on:
+        await on.still()
+        before = len(on.raw)
+        await on.still()
+        after = len(on.raw)
     assert after == before
 
 
@@ -157,309 +144,261 @@ def test_nothing_is_drawn_while_nothing_moves() -> None:
         ("a\x00b\udce9\r", False, ["entered 'a"]),
     ],
 )
-def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[str]) -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.running = running
-            on.keys.send_bytes(keys.encode("utf-8", "surrogateescape"))
-            await on.still()
-            return on.controller.said
-
-    heard = run_at_once(play())
-    assert len(heard) == len(said)
-    assert all(one.startswith(expected) for one, expected in zip(heard, said, strict=True))
+async def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[str]) -> None:
+    async with stand() as on:
+        on.controller.running = running
+        on.keys.send_bytes(keys.encode("utf-8", "surrogateescape"))
+        await on.still()
+    assert len(on.controller.said) == len(said)
+    assert all(one.startswith(expected) for one, expected in zip(on.controller.said, said, strict=True))
 
 
 @pytest.mark.parametrize(("key", "running"), [("\x1b[A", True), ("\x1b[A", False), ("\x1b", False)])
-def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.running, on.controller.waiting = running, ["earlier words"]
-            on.type(key)
-            await on.until("> earlier words")
-            on.controller.waiting, on.controller.running = ["more"], False
-            on.type(key)
-            await on.still()
-            return on.controller.said
-
-    assert run_at_once(play()) == ["taken back"]
+async def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> None:
+    async with stand() as on:
+        on.controller.running, on.controller.waiting = running, ["earlier words"]
+        on.type(key)
+        await on.until("> earlier words")
+        on.controller.waiting, on.controller.running = ["more"], False
+        on.type(key)
+        await on.still()
+    assert on.controller.said == ["taken back"]
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("draft", ["", "draft"])
-def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
-    async def play() -> tuple[list[str], str, list[str]]:
-        async with stand() as on:
-            on.controller.running = True
-            on.type(draft)
-            await on.still()
-            on.type("\x1b")
-            await on.until(lambda: on.controller.said)
-            on.type("\x1b\x1b")
-            await on.until(lambda: len(on.controller.said) == 3)
-            on.controller.running = False
-            on.type("\x1b")
-            await on.still()
-            on.type("\x1b")
-            return on.controller.said, on.box.buffer.text, _text(await on.still())
-
-    said, text, rows = run_at_once(play())
-    assert said == ["stopped"] * 3 and text == draft and rows[-1] == STATUS
+async def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
+    async with stand() as on:
+        on.controller.running = True
+        on.type(draft)
+        await on.still()
+        on.type("\x1b")
+        await on.until(lambda: on.controller.said)
+        on.type("\x1b\x1b")
+        await on.until(lambda: len(on.controller.said) == 3)
+        on.controller.running = False
+        on.type("\x1b")
+        await on.still()
+        on.type("\x1b")
+        text = on.box.buffer.text
+        rows = _text(await on.still())
+    assert on.controller.said == ["stopped"] * 3 and text == draft and rows[-1] == STATUS
 
 
-def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.type("one\x1b\rtwo")
-            await on.still()
-            on.type("\x1b")
-            await on.still()
-            on.type("\r")
-            await on.until(lambda: on.controller.said)
-            return on.controller.said
-
-    assert run_at_once(play()) == ["entered 'one\\ntwo'"]
+async def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
+    async with stand() as on:
+        on.type("one\x1b\rtwo")
+        await on.still()
+        on.type("\x1b")
+        await on.still()
+        on.type("\r")
+        await on.until(lambda: on.controller.said)
+    assert on.controller.said == ["entered 'one\\ntwo'"]
 
 
-def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_to_go_back_to() -> None:
-    async def play() -> tuple[list[str], list[str]]:
-        async with stand() as on:
-            on.controller.running = True
-            on.type("\x1b")
-            await on.until(lambda: on.controller.said == ["stopped"])
-            on.controller.running = False
-            on.controller.said.clear()
-            for _ in range(2):
-                await asyncio.sleep(2 * ESCAPE_SECONDS)
-                on.type("\x1b")
-            await on.still()
-            assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
-            await asyncio.sleep(key_bindings.JUST_SETTLED)
-            on.type("\x1b")
-            await on.until("press Esc again to edit an earlier message")
-            first = list(on.controller.said)
+async def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_to_go_back_to() -> None:
+    async with stand() as on:
+        on.controller.running = True
+        on.type("\x1b")
+        await on.until(lambda: on.controller.said == ["stopped"])
+        on.controller.running = False
+        on.controller.said.clear()
+        for _ in range(2):
             await asyncio.sleep(2 * ESCAPE_SECONDS)
             on.type("\x1b")
-            await on.until(lambda: on.controller.said)
-            return first, [*on.controller.said, (await on.still())[1]]
+        await on.still()
+        assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
+        await asyncio.sleep(key_bindings.JUST_SETTLED)
+        on.type("\x1b")
+        await on.until("press Esc again to edit an earlier message")
+        first = list(on.controller.said)
+        await asyncio.sleep(2 * ESCAPE_SECONDS)
+        on.type("\x1b")
+        await on.until(lambda: on.controller.said)
+        assert first == []
+        assert [*on.controller.said, (await on.still())[1]] == ["edits", STATUS]
 
-    assert run_at_once(play()) == ([], ["edits", STATUS])
 
-
-def test_esc_closes_the_list_of_keys_and_does_no_more() -> None:
-    async def play() -> list[str]:
-        async with stand(80, 30) as on:
-            on.type("?")
-            await on.until("Ctrl+C")
-            on.type("\x1b")
-            await on.until(lambda: "Ctrl+C" not in "\n".join(on.seen()))
-            return _text(await on.still())
-
-    assert run_at_once(play()) == [">", STATUS]
+async def test_esc_closes_the_list_of_keys_and_does_no_more() -> None:
+    async with stand(80, 30) as on:
+        on.type("?")
+        await on.until("Ctrl+C")
+        on.type("\x1b")
+        await on.until(lambda: "Ctrl+C" not in "\n".join(on.seen()))
+        assert _text(await on.still()) == [">", STATUS]
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
-def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(columns: int, rows: int) -> None:
-    async def play() -> tuple[list[str], list[str], str]:
-        async with stand(columns, rows) as on:
-            on.type("?")
-            await on.until("Enter ")
-            listed = _text(await on.still())
-            on.type("?")
-            await on.until("> ?")
-            on.type("?")
-            return listed, _text(await on.still()), on.box.buffer.text
-
-    listed, after, text = run_at_once(play())
+async def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(columns: int, rows: int) -> None:
+    async with stand(columns, rows) as on:
+        on.type("?")
+        await on.until("Enter ")
+        listed = _text(await on.still())
+        on.type("?")
+        await on.until("> ?")
+        on.type("?")
+        after = _text(await on.still())
+        text = on.box.buffer.text
     assert text == "??" and after == ["> ??", STATUS[: columns - 1].rstrip()]
     assert listed[0] == ">" and listed[1].startswith("Enter") and max(map(len, listed)) < columns
     assert rows < 16 or any("Shift+Tab" in row for row in listed)
 
 
 @pytest.mark.matrix
-def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.running, on.controller.waiting = True, ["earlier words"]
-            on.type("\x1b\r")
-            await on.still()
-            return on.controller.said
-
-    assert run_at_once(play()) == []
+async def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
+    async with stand() as on:
+        on.controller.running, on.controller.waiting = True, ["earlier words"]
+        on.type("\x1b\r")
+        await on.still()
+    assert on.controller.said == []
 
 
-def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
-    async def play() -> tuple[list[str], list[str]]:
-        async with stand() as on:
-            on.type("\x03")
-            await on.until("press Ctrl+C again to exit")
-            first = list(on.controller.said)
-            on.type("\x03")
-            await on.until(lambda: on.controller.said)
-            return first, on.controller.said
-
-    assert run_at_once(play()) == ([], ["left"])
+async def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
+    async with stand() as on:
+        on.type("\x03")
+        await on.until("press Ctrl+C again to exit")
+        first = list(on.controller.said)
+        on.type("\x03")
+        await on.until(lambda: on.controller.said)
+        assert first == []
+        assert on.controller.said == ["left"]
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("draft", ["draft", ""])
 @pytest.mark.parametrize("asked", [False, True])
-def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
+async def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
     monkeypatch: pytest.MonkeyPatch, draft: str, asked: bool
 ) -> None:
-    async def play() -> tuple[list[str], str, list[str]]:
-        async with stand() as on:
-            on.controller.running = True
-            on.type(draft)
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")) if asked else asyncio.sleep(0))
-            await on.until(lambda: on.screen._panel.is_open or not asked)
-            on.type("\x03")
-            await on.until(lambda: on.controller.said)
-            on.controller.running = False
-            await asking
-            for _ in range(3):
-                on.type("\x03")
-                await on.still()
-            return on.controller.said, on.box.buffer.text, _text(on.seen())
-
     monkeypatch.setattr(key_bindings, "JUST_SETTLED", 1000.0)
-    said, text, rows = run_at_once(play())
-    assert said == ["interrupted"] and text == draft
+    async with stand() as on:
+        on.controller.running = True
+        on.type(draft)
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")) if asked else asyncio.sleep(0))
+        await on.until(lambda: on.screen._panel.is_open or not asked)
+        on.type("\x03")
+        await on.until(lambda: on.controller.said)
+        on.controller.running = False
+        await asking
+        for _ in range(3):
+            on.type("\x03")
+            await on.still()
+        text = on.box.buffer.text
+        rows = _text(on.seen())
+    assert on.controller.said == ["interrupted"] and text == draft
     assert rows[-1] == STATUS
 
 
-def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.running = True
-            on.type("draft\x03")
-            await on.until(lambda: on.controller.said)
-            on.controller.running = False
-            on.type("\x03")
-            await on.until(lambda: on.box.empty)
-            on.type("\x03\x03")
-            await on.until(lambda: len(on.controller.said) > 1)
-            return on.controller.said
-
+async def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(key_bindings, "JUST_SETTLED", 0.0)
-    assert run_at_once(play()) == ["interrupted", "left"]
+    async with stand() as on:
+        on.controller.running = True
+        on.type("draft\x03")
+        await on.until(lambda: on.controller.said)
+        on.controller.running = False
+        on.type("\x03")
+        await on.until(lambda: on.box.empty)
+        on.type("\x03\x03")
+        await on.until(lambda: len(on.controller.said) > 1)
+    assert on.controller.said == ["interrupted", "left"]
 
 
-def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.screen.put("stays\n")
-            await on.until("stays")
-            on.type("\x04")
-            await on.until(lambda: on.controller.said == ["left"])
-            await on.until(lambda: STATUS not in on.seen())
-            return _text(on.all())
-
-    assert run_at_once(play()) == ["stays"]
+async def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> None:
+    async with stand() as on:
+        on.screen.put("stays\n")
+        await on.until("stays")
+        on.type("\x04")
+        await on.until(lambda: on.controller.said == ["left"])
+        await on.until(lambda: STATUS not in on.seen())
+        assert _text(on.all()) == ["stays"]
 
 
-def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollback() -> None:
-    async def play() -> tuple[list[str], list[str]]:
-        async with stand() as on:
-            on.screen.put("one\ntwo\n")
-            await on.until("two")
-            on.type("\x0c")
-            await on.until(lambda: "two" not in on.seen())
-            return on.seen()[:2], _text(on.all())
-
-    assert run_at_once(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
+async def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollback() -> None:
+    async with stand() as on:
+        on.screen.put("one\ntwo\n")
+        await on.until("two")
+        on.type("\x0c")
+        await on.until(lambda: "two" not in on.seen())
+        assert on.seen()[:2] == [">", STATUS]
+        assert _text(on.all()) == ["one", "two", ">", STATUS]
 
 
 @pytest.mark.matrix
-def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
-    async def play() -> list[list[str]]:
-        async with stand() as on:
-            on.screen.put("one\n")
-            asking = asyncio.ensure_future(
-                on.screen.question(AskedQuestion("Run this?", KEYS, "2 bash  ls\n", "\n2 bash  ls"))
-            )
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type("\x0c")
-            await on.until(lambda: "one" not in on.seen())
-            asked = _text(await on.still())
-            await asyncio.sleep(2)  # a key just before leaves the letter to the input box
-            on.type("y")
-            assert await asking == "y"
-            on.type("\x0c")
-            await on.until(lambda: "2 bash  ls" not in on.seen())
-            return [asked, _text(await on.still())]
-
-    asked, answered = run_at_once(play())
+async def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
+    async with stand() as on:
+        on.screen.put("one\n")
+        asking = asyncio.ensure_future(
+            on.screen.question(AskedQuestion("Run this?", KEYS, "2 bash  ls\n", "\n2 bash  ls"))
+        )
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("\x0c")
+        await on.until(lambda: "one" not in on.seen())
+        asked = _text(await on.still())
+        await asyncio.sleep(2)  # a key just before leaves the letter to the input box
+        on.type("y")
+        assert await asking == "y"
+        on.type("\x0c")
+        await on.until(lambda: "2 bash  ls" not in on.seen())
+        answered = _text(await on.still())
     assert asked[0] == "2 bash  ls" and asked[1].startswith("Run this?")
     assert answered == [">", STATUS]
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])
-def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes: set[bytes]) -> None:
+async def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes: set[bytes]) -> None:
     theme = Theme(colour=False, attributes=attributes)
 
-    async def play() -> bytes:
-        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}, theme=theme) as on:
-            on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
-            on.screen.put(theme.paint("bold", "put") + "\n")
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type("x")
-            await on.until("> x")
-            asking.cancel()
-            await on.still()
-            return on.raw
-
-    assert set(re.findall(rb"\x1b\[[0-9;]*m", run_at_once(play()))) <= codes
+    async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}, theme=theme) as on:
+        on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
+        on.screen.put(theme.paint("bold", "put") + "\n")
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("x")
+        await on.until("> x")
+        asking.cancel()
+        await on.still()
+        assert set(re.findall(rb"\x1b\[[0-9;]*m", on.raw)) <= codes
 
 
-def test_nothing_is_asked_of_the_terminal() -> None:
-    async def play() -> bytes:
-        async with stand() as on:
-            on.resize(30, 10)
-            await on.still()
-            return on.raw
-
-    assert re.findall(rb"\x1b\[[0-9?>]*[nc]", run_at_once(play())) == []
+async def test_nothing_is_asked_of_the_terminal() -> None:
+    async with stand() as on:
+        on.resize(30, 10)
+        await on.still()
+        assert re.findall(rb"\x1b\[[0-9?>]*[nc]", on.raw) == []
 
 
 @pytest.mark.parametrize(("columns", "rows"), sample([(1, 1), (2, 2), (20, 5), (40, 3), (300, 60), (3, 40)], 4, 1))
-def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
-    async def play() -> list[str]:
-        with create_pipe_input() as keys:
-            on = Stand(keys, columns, rows, {"TERM": "xterm"})
-            task = asyncio.ensure_future(on.screen.run(on.controller))
-            on.controller.lines, on.controller.waits = ["live 👨‍👩‍👧"] * 30, "* waits"
-            on.controller.waiting = ["later"] * 9
-            on.screen.put("put\n")
-            asking = asyncio.ensure_future(
-                on.screen.question(AskedQuestion("a long prompt of many words", text="text\n"))
-            )
-            on.type("typed words\r")
-            await on.until(lambda: on.controller.said)
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type("yes\r")
-            assert await asking == "yes"
-            on.screen.leave()
-            await task
-            return on.controller.said
-
-    assert run_at_once(play()) == ["entered 'typed words'"]
+async def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
+    with create_pipe_input() as keys:
+        on = Stand(keys, columns, rows, {"TERM": "xterm"})
+        task = asyncio.ensure_future(on.screen.run(on.controller))
+        on.controller.lines, on.controller.waits = ["live 👨‍👩‍👧"] * 30, "* waits"
+        on.controller.waiting = ["later"] * 9
+        on.screen.put("put\n")
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("a long prompt of many words", text="text\n")))
+        on.type("typed words\r")
+        await on.until(lambda: on.controller.said)
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("yes\r")
+        assert await asking == "yes"
+        on.screen.leave()
+        await task
+    assert on.controller.said == ["entered 'typed words'"]
 
 
 @pytest.mark.matrix
-def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
-    async def play() -> tuple[list[str], int]:
-        async with stand() as on:
-            on.controller.lines = ["👨‍👩‍👧 family", "🇩🇪 flag", "❤️ heart", "👍🏽 thumb", "漢字 wide"]
-            on.screen.invalidate()
-            on.type("x 👨‍👩‍👧 🇩🇪 y")
-            await on.until("wide")
-            await on.until("y")
-            return _text(await on.still()), on.terminal.cursor.x
-
-    rows, column = run_at_once(play())
+async def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
+    async with stand() as on:
+        on.controller.lines = ["👨‍👩‍👧 family", "🇩🇪 flag", "❤️ heart", "👍🏽 thumb", "漢字 wide"]
+        on.screen.invalidate()
+        on.type("x 👨‍👩‍👧 🇩🇪 y")
+        await on.until("wide")
+        await on.until("y")
+        rows = _text(await on.still())
+        column = on.terminal.cursor.x
     # At twelve rows four live lines are shown, the last.
     assert rows[:4] == ["ＤＥ flag", "❤ heart", "👍\u3000 thumb", "漢字 wide"]
     assert rows[4] == "> x 👨👩👧 ＤＥ y"
@@ -480,18 +419,15 @@ KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), Answ
         ("Where shall the notes of this go to", 20, 6, ["Where shall the", "notes of this go to"]),
     ],
 )
-def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
+async def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
     prompt: str, columns: int, rows: int, shown: list[str]
 ) -> None:
-    async def play() -> list[str]:
-        async with stand(columns, rows) as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion(prompt)))
-            await on.until(lambda: on.screen._panel.is_open)
-            await on.still()
-            asking.cancel()
-            return on.seen()
-
-    seen = run_at_once(play())
+    async with stand(columns, rows) as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion(prompt)))
+        await on.until(lambda: on.screen._panel.is_open)
+        await on.still()
+        asking.cancel()
+        seen = on.seen()
     assert seen[: len(shown) + 1] == [*shown, ">"]
 
 
@@ -529,33 +465,28 @@ async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | N
         4,
     ),
 )
-def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: list[str], answer: str | None) -> None:
-    async def play() -> tuple[str | None, list[str]]:
-        async with stand(90) as on:
-            given = await (await _asked(on, *keys))
-            return given, _text(await on.still())
-
-    given, after = run_at_once(play())
+async def test_one_key_answers_and_letters_that_follow_one_another_are_words(
+    keys: list[str], answer: str | None
+) -> None:
+    async with stand(90) as on:
+        given = await (await _asked(on, *keys))
+        after = _text(await on.still())
     assert given == answer
     assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
 
 
 @pytest.mark.matrix
-def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
-    async def play() -> list[list[str]]:
-        async with stand(90, theme=Theme(colour=False)) as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
-            await on.until("Run this?")
-            before = _text(on.seen())
-            await on.until(lambda: on.screen._panel.is_open)
-            opened = _text(await on.still())
-            on.type("\x1b[C")
-            await on.still()
-            moved = _text(on.seen())
-            asking.cancel()
-            return [before, opened, moved]
-
-    before, opened, moved = run_at_once(play())
+async def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
+    async with stand(90, theme=Theme(colour=False)) as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+        await on.until("Run this?")
+        before = _text(on.seen())
+        await on.until(lambda: on.screen._panel.is_open)
+        opened = _text(await on.still())
+        on.type("\x1b[C")
+        await on.still()
+        moved = _text(on.seen())
+        asking.cancel()
     row = "Run this?  y yes   a always this exact command   n no   Esc stop"
     assert before == ["bash  ls", row, ">", STATUS]
     assert opened == ["bash  ls", row, "> or type what to do instead", STATUS]
@@ -564,55 +495,49 @@ def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_af
 
 @pytest.mark.parametrize("enter", ["\r", "\x1b\r"])
 @pytest.mark.parametrize("early", sample(["y", " yes", "N"], 3))
-def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(early: str, enter: str) -> None:
-    async def play() -> tuple[list[str], list[str], bool, list[str], str | None]:
-        async with stand(90) as on:
-            on.controller.running = True
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
-            await on.until("Run this?")
-            assert b"\x1b[2my yes\x1b[0m" in on.raw, "keys that are not taken yet are dim"
-            on.type(f"u\x7f{early}")  # with a correction, it is no answer of the first moment
-            await on.still()
-            await asyncio.sleep(3)
-            blocked = _text(on.seen())
-            on.type(enter)
-            await on.still()
-            cleared, done = _text(on.seen()), asking.done()
-            await on.until(lambda: on.screen._panel.is_open)
-            await on.still()
-            assert b"\x1b[1my\x1b[0m yes" in on.raw
-            on.type("n\r")
-            return blocked, cleared, done, on.controller.said, await asking
-
-    blocked, cleared, done, said, answer = run_at_once(play())
+async def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(early: str, enter: str) -> None:
+    async with stand(90) as on:
+        on.controller.running = True
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+        await on.until("Run this?")
+        assert b"\x1b[2my yes\x1b[0m" in on.raw, "keys that are not taken yet are dim"
+        on.type(f"u\x7f{early}")  # with a correction, it is no answer of the first moment
+        await on.still()
+        await asyncio.sleep(3)
+        blocked = _text(on.seen())
+        on.type(enter)
+        await on.still()
+        cleared, done = _text(on.seen()), asking.done()
+        await on.until(lambda: on.screen._panel.is_open)
+        await on.still()
+        assert b"\x1b[1my\x1b[0m yes" in on.raw
+        on.type("n\r")
+        answer = await asking
     row = "Run this?  y yes  a always this exact command  n no"
     assert blocked == ["bash  ls", row, " press Enter to clear your draft, then answer", f"> {early}", STATUS]
     assert (cleared[2:], done) == ([">", STATUS], False)
-    assert (said, answer) == ([], "n")
+    assert (on.controller.said, answer) == ([], "n")
 
 
 @pytest.mark.parametrize("columns", [90, 40])
-def test_an_answer_typed_before_the_keys_are_taken_stands_in_the_field_after_a_pause(columns: int) -> None:
-    async def play() -> tuple[list[str], list[str], list[str], bool, str, str | None]:
-        async with stand(columns, theme=Theme(colour=False)) as on:
-            on.controller.running = True
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
-            await on.until("Run this?")
-            on.type("y\r")
-            await on.still()
-            waiting = _text(on.seen())
-            await on.until(lambda: on.screen._panel.is_open)
-            standing = _text(await on.still())
-            on.type("\r")
-            await on.still()
-            done, in_box = asking.done(), on.box.buffer.text
-            on.type("\x1b")
-            await on.still()
-            cleared = _text(on.seen())
-            on.type("y\r")
-            return waiting, standing, cleared, done, in_box, await asking
-
-    waiting, standing, cleared, done, in_box, answer = run_at_once(play())
+async def test_an_answer_typed_before_the_keys_are_taken_stands_in_the_field_after_a_pause(columns: int) -> None:
+    async with stand(columns, theme=Theme(colour=False)) as on:
+        on.controller.running = True
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+        await on.until("Run this?")
+        on.type("y\r")
+        await on.still()
+        waiting = _text(on.seen())
+        await on.until(lambda: on.screen._panel.is_open)
+        standing = _text(await on.still())
+        on.type("\r")
+        await on.still()
+        done, in_box = asking.done(), on.box.buffer.text
+        on.type("\x1b")
+        await on.still()
+        cleared = _text(on.seen())
+        on.type("y\r")
+        answer = await asking
     assert "wait a moment, then press Enter" in " ".join(map(str.strip, waiting)) and waiting[-2] == "> y"
     assert standing[-2] == "> y  press Enter to confirm"
     assert "Esc clear" in standing[-3] and "[y yes]" in " ".join(standing)
@@ -622,126 +547,108 @@ def test_an_answer_typed_before_the_keys_are_taken_stands_in_the_field_after_a_p
 
 
 @pytest.mark.matrix
-def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
-    async def play() -> tuple[bool, str | None]:
-        async with stand(90) as on:
-            asking = await _asked(on, "\r", "\r")
-            await asyncio.sleep(3)
-            open_ = not asking.done()
-            on.type("\x1b[C\r")
-            return open_, await asking
-
-    assert run_at_once(play()) == (True, "y")
+async def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
+    async with stand(90) as on:
+        asking = await _asked(on, "\r", "\r")
+        await asyncio.sleep(3)
+        open_ = not asking.done()
+        on.type("\x1b[C\r")
+        assert open_
+        assert await asking == "y"
 
 
 @pytest.mark.parametrize("line", ["/permissions run", "!pytest"])
-def test_a_command_typed_at_a_question_is_run_and_answers_nothing(line: str) -> None:
-    async def play() -> tuple[list[str], bool, str, str | None]:
-        async with stand(90) as on:
-            asking = await _asked(on, *line, "\r")
-            said, done, text = list(on.controller.said), asking.done(), on.screen._panel.buffer.text
-            await asyncio.sleep(2)
-            on.type("y")
-            return said, done, text, await asking
-
-    assert run_at_once(play()) == ([f"entered {line!r}"], False, "", "y")
+async def test_a_command_typed_at_a_question_is_run_and_answers_nothing(line: str) -> None:
+    async with stand(90) as on:
+        asking = await _asked(on, *line, "\r")
+        said, done, text = list(on.controller.said), asking.done(), on.screen._panel.buffer.text
+        await asyncio.sleep(2)
+        on.type("y")
+        assert said == [f"entered {line!r}"]
+        assert not done
+        assert text == ""
+        assert await asking == "y"
 
 
 @pytest.mark.matrix
-def test_a_paste_is_words_and_never_a_key() -> None:
-    async def play() -> bool:
-        async with stand(90) as on:
-            asking = await _asked(on, "\x1b[200~y\r\x1b[201~")
-            await asyncio.sleep(3)
-            return asking.done()
-
-    assert not run_at_once(play())
+async def test_a_paste_is_words_and_never_a_key() -> None:
+    async with stand(90) as on:
+        asking = await _asked(on, "\x1b[200~y\r\x1b[201~")
+        await asyncio.sleep(3)
+        assert not asking.done()
 
 
 @pytest.mark.parametrize(("pasted", "words"), [("y\rn\r", "y n"), ("\rfix it\nthen test", "fix it then test")])
-def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
-    async def play() -> tuple[bool, str, str | None]:
-        async with stand(90) as on:
-            asking = await _asked(on, pasted)
-            await asyncio.sleep(0.4)
-            done, text = asking.done(), on.screen._panel.buffer.text
-            on.type(" please\r")
-            return done, text.rstrip(), await asking
-
-    done, text, answer = run_at_once(play())
+async def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
+    async with stand(90) as on:
+        asking = await _asked(on, pasted)
+        await asyncio.sleep(0.4)
+        done, text = asking.done(), on.screen._panel.buffer.text
+        on.type(" please\r")
+        text = text.rstrip()
+        answer = await asking
     assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
 
 
-def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() -> None:
-    async def play() -> tuple[str, bool, list[str]]:
-        async with stand(90) as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
-            await on.until("Run this?")
-            on.type("use make\ry\r")
-            await asyncio.sleep(3)
-            done, text = asking.done(), on.box.buffer.text
-            asking.cancel()
-            return text, done, on.controller.said
-
-    assert run_at_once(play()) == ("use make\ny", False, [])
+async def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() -> None:
+    async with stand(90) as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+        await on.until("Run this?")
+        on.type("use make\ry\r")
+        await asyncio.sleep(3)
+        done, text = asking.done(), on.box.buffer.text
+        asking.cancel()
+        assert text == "use make\ny"
+        assert not done
+        assert on.controller.said == []
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
-def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
-    async def play() -> tuple[list[str], str | None]:
-        async with stand(90) as on:
-            on.controller.running = True
-            asking = await _asked(on, "\x1b[Z", "words", "\x1b[Z", key)
-            return on.controller.said, await asking
-
+async def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
     stopped = "stopped" if key == "\x1b" else "interrupted"
-    assert run_at_once(play()) == (["level", "level", stopped], None)
+    async with stand(90) as on:
+        on.controller.running = True
+        asking = await _asked(on, "\x1b[Z", "words", "\x1b[Z", key)
+        assert on.controller.said == ["level", "level", stopped]
+        assert await asking is None
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 @pytest.mark.parametrize(("typed", "kept"), [("use make instead", "use make instead"), ("yes", "")])
-def test_words_for_a_question_whose_turn_is_stopped_stand_in_the_box(typed: str, kept: str, key: str) -> None:
-    async def play() -> tuple[str | None, str]:
-        async with stand(90) as on:
-            on.controller.running = True
-            asking = await _asked(on, typed, key)
-            return await asking, on.box.buffer.text
-
-    assert run_at_once(play()) == (None, kept)
+async def test_words_for_a_question_whose_turn_is_stopped_stand_in_the_box(typed: str, kept: str, key: str) -> None:
+    async with stand(90) as on:
+        on.controller.running = True
+        asking = await _asked(on, typed, key)
+        assert await asking is None
+        assert on.box.buffer.text == kept
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
-def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
-    async def play() -> str | None:
-        async with stand(columns, rows) as on:
-            return await (await _asked(on, "\x1b[C", "n", "\r"))
-
-    assert run_at_once(play()) == "n"
+async def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
+    async with stand(columns, rows) as on:
+        assert await (await _asked(on, "\x1b[C", "n", "\r")) == "n"
 
 
 @pytest.mark.matrix
-def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
-    async def play() -> tuple[list[str], str, list[str], str | None]:
-        async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Allow?", text="will write a file\n")))
-            await on.until("Allow?")
-            for _ in range(8):
-                on.type("y\r")
-                await on.still()
-            typed = list(on.controller.said)
-            on.type("words")
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type("no")
-            await on.until("> no")
-            rows = "\n".join(_text(on.seen()))
-            on.type("\r")
-            answer = await asking
-            return typed, rows, _text(await on.still()), answer
-
-    typed, rows, after, answer = run_at_once(play())
+async def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
+    async with stand() as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Allow?", text="will write a file\n")))
+        await on.until("Allow?")
+        for _ in range(8):
+            on.type("y\r")
+            await on.still()
+        typed = list(on.controller.said)
+        on.type("words")
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("no")
+        await on.until("> no")
+        rows = "\n".join(_text(on.seen()))
+        on.type("\r")
+        answer = await asking
+        after = _text(await on.still())
     assert typed == ["entered 'y'"] * 8
     assert rows == f"will write a file\nAllow?\n> no\n> words\n{STATUS}"
     assert answer == "no"
@@ -762,28 +669,22 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
         3,
     ),
 )
-def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | None) -> None:
-    async def play() -> str | None:
-        async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
-            await on.until(lambda: on.screen._panel.is_open)
-            assert sum(line.startswith(">") for line in _text(await on.still())) == 1, "one prompt"
-            on.type(keys)
-            return await asking
-
-    assert run_at_once(play()) == answer
+async def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | None) -> None:
+    async with stand() as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+        await on.until(lambda: on.screen._panel.is_open)
+        assert sum(line.startswith(">") for line in _text(await on.still())) == 1, "one prompt"
+        on.type(keys)
+        assert await asking == answer
 
 
-def test_control_d_deletes_a_character_of_an_answer_with_the_keys_of_vi_too() -> None:
-    async def play() -> str | None:
-        async with stand() as on:
-            on.screen._app.editing_mode = EditingMode.VI
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type("ab\x1b[D\x04\r")
-            return await asking
-
-    assert run_at_once(play()) == "a"
+async def test_control_d_deletes_a_character_of_an_answer_with_the_keys_of_vi_too() -> None:
+    async with stand() as on:
+        on.screen._app.editing_mode = EditingMode.VI
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("ab\x1b[D\x04\r")
+        assert await asking == "a"
 
 
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
@@ -805,98 +706,85 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(("keys", "answer"), [("y\r", "y"), ("\x1b", None)])
-def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_afterwards(
+async def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_afterwards(
     keys: str, answer: str | None
 ) -> None:
-    async def play() -> tuple[str | None, str]:
-        async with stand() as on:
-            app = on.screen._app
-            app.editing_mode = EditingMode.VI
-            on.type("words\x1b")
-            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
-            on.type("d")
-            await on.still()
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
-            await on.until(lambda: on.screen._panel.is_open)
-            on.type(keys)
-            said = await asking
-            on.type("0x")
-            await on.still()
-            return said, on.box.buffer.text
-
-    assert run_at_once(play()) == (answer, "ords")
+    async with stand() as on:
+        app = on.screen._app
+        app.editing_mode = EditingMode.VI
+        on.type("words\x1b")
+        await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+        on.type("d")
+        await on.still()
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type(keys)
+        said = await asking
+        on.type("0x")
+        await on.still()
+        assert said == answer
+        assert on.box.buffer.text == "ords"
 
 
-def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
+async def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
 
-    async def play() -> list[str]:
-        async with stand() as on:
-            app = on.screen._app
-            app.editing_mode = EditingMode.VI
-            on.controller.running = True
-            on.type("words\x1b")
-            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
-            assert not on.controller.said
-            on.type("\x1b")
-            await on.until(lambda: on.controller.said == ["stopped"])
-            on.controller.running = False
-            on.box.fill("")
-            app.vi_state.input_mode = InputMode.INSERT
-            on.type("\x1b")
-            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
-            assert (await on.still())[1] == STATUS
-            await asyncio.sleep(key_bindings.JUST_SETTLED)
-            on.type("\x1b")
-            await on.until("press Esc again")
-            on.type("\x1b")
-            await on.until(lambda: len(on.controller.said) == 2)
-            return on.controller.said
-
-    assert run_at_once(play()) == ["stopped", "edits"]
+    async with stand() as on:
+        app = on.screen._app
+        app.editing_mode = EditingMode.VI
+        on.controller.running = True
+        on.type("words\x1b")
+        await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+        assert not on.controller.said
+        on.type("\x1b")
+        await on.until(lambda: on.controller.said == ["stopped"])
+        on.controller.running = False
+        on.box.fill("")
+        app.vi_state.input_mode = InputMode.INSERT
+        on.type("\x1b")
+        await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+        assert (await on.still())[1] == STATUS
+        await asyncio.sleep(key_bindings.JUST_SETTLED)
+        on.type("\x1b")
+        await on.until("press Esc again")
+        on.type("\x1b")
+        await on.until(lambda: len(on.controller.said) == 2)
+    assert on.controller.said == ["stopped", "edits"]
 
 
-def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
-    async def play() -> tuple[str | None, list[str]]:
-        async with stand() as on:
-            first = asyncio.ensure_future(on.screen.question(AskedQuestion("First?")))
-            second = asyncio.ensure_future(on.screen.question(AskedQuestion("Second?")))
-            await on.until("First?")
-            assert not any("Second?" in row for row in on.seen())
-            first.cancel()
-            await on.until("Second?")
+async def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
+    async with stand() as on:
+        first = asyncio.ensure_future(on.screen.question(AskedQuestion("First?")))
+        second = asyncio.ensure_future(on.screen.question(AskedQuestion("Second?")))
+        await on.until("First?")
+        assert not any("Second?" in row for row in on.seen())
+        first.cancel()
+        await on.until("Second?")
+        await on.until(lambda: on.screen._panel.is_open)
+        on.type("2\r")
+        assert await second == "2"
+        assert _text(await on.still()) == [">", STATUS]
+
+
+async def test_leaving_answers_the_open_question_with_nothing() -> None:
+    async with stand() as on:
+        asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
+        await on.until("Sure?")
+        on.screen.leave()
+        assert (await asking) is None
+
+
+async def test_a_long_answer_leaves_the_mark_of_the_next_box_in_its_place() -> None:
+    async with stand(columns=40) as on:
+        for asked, answer in (("First?", "word " * 20 + "\r"), ("Second?", "words")):
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion(asked)))
+            await on.until(asked)
             await on.until(lambda: on.screen._panel.is_open)
-            on.type("2\r")
-            return await second, _text(await on.still())
-
-    assert run_at_once(play()) == ("2", [">", STATUS])
-
-
-def test_leaving_answers_the_open_question_with_nothing() -> None:
-    async def play() -> str | None:
-        async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
-            await on.until("Sure?")
-            on.screen.leave()
-            return await asking
-
-    assert run_at_once(play()) is None
-
-
-def test_a_long_answer_leaves_the_mark_of_the_next_box_in_its_place() -> None:
-    async def play() -> list[str]:
-        async with stand(columns=40) as on:
-            for asked, answer in (("First?", "word " * 20 + "\r"), ("Second?", "words")):
-                asking = asyncio.ensure_future(on.screen.question(AskedQuestion(asked)))
-                await on.until(asked)
-                await on.until(lambda: on.screen._panel.is_open)
-                on.type(answer)
-                shown = await on.still()
-            asking.cancel()
-            return shown
-
-    assert any(row.startswith("> words") for row in run_at_once(play()))
+            on.type(answer)
+            shown = await on.still()
+        asking.cancel()
+        assert any(row.startswith("> words") for row in shown)
 
 
 # -- failures
@@ -933,37 +821,30 @@ def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
         run_at_once(play("frame"))
 
 
-def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
+async def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
     def fail() -> None:
         raise ValueError("not \x1b[31mours\nat all")
 
-    async def play() -> list[str]:
-        async with stand() as on:
-            asyncio.get_running_loop().call_soon(fail)
-            # Where it wraps depends on the path of the checkout.
-            await on.until(lambda: r"\natall')" in "".join(on.all()).replace(" ", ""))
-            on.type("words\r")
-            await on.until(lambda: on.controller.said == ["entered 'words'"])
-            return [row for row in on.all() if row and row not in (">", STATUS)]
-
-    rows = run_at_once(play())
+    async with stand() as on:
+        asyncio.get_running_loop().call_soon(fail)
+        # Where it wraps depends on the path of the checkout.
+        await on.until(lambda: r"\natall')" in "".join(on.all()).replace(" ", ""))
+        on.type("words\r")
+        await on.until(lambda: on.controller.said == ["entered 'words'"])
+        rows = [row for row in on.all() if row and row not in (">", STATUS)]
     assert "".join(rows).startswith("nexus: Exception in callback")
     text = "".join(rows).replace(" ", "")
     assert r"ValueError('not\x1b[31mours\natall')" in text
 
 
 @pytest.mark.matrix
-def test_the_end_of_input_ends_the_screen() -> None:
-    async def play() -> None:
-        with create_pipe_input() as keys:
-            on = Stand(keys, 40, 8, {"TERM": "xterm"})
-            task = asyncio.ensure_future(on.screen.run(on.controller))
-            await on.until("model")
-            keys.close()
-            await task
-
-    with pytest.raises(EOFError):
-        run_at_once(play())
+async def test_the_end_of_input_ends_the_screen() -> None:
+    with pytest.raises(EOFError), create_pipe_input() as keys:
+        on = Stand(keys, 40, 8, {"TERM": "xterm"})
+        task = asyncio.ensure_future(on.screen.run(on.controller))
+        await on.until("model")
+        keys.close()
+        await task
 
 
 # -- the law

@@ -29,6 +29,8 @@ from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.screen import Screen
 from nexus_cli.ui.screen.terminal_questions import TerminalQuestions
 
+pytestmark = pytest.mark.put_clock
+
 ANSWERS = {"y", "yes", "s", "session", "a", "always", "all", "yes all"}
 NOT_WORDS = ANSWERS | {""}
 LONG = 5.0
@@ -221,47 +223,42 @@ def test_only_yes_and_no_answer_without_enter(way: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
-    async def work() -> tuple[list[str], str, bool, list[str]]:
-        async with stand(90) as on:
-            on.type("please ")
-            await on.still()
-            approver = PersonApprover(on.screen, lambda question, number: question.what)
-            asking = asyncio.ensure_future(approver.ask(make_question(0)))
-            await asyncio.sleep(LONG)
-            seen = on.seen()
-            on.type("y")
-            await asyncio.sleep(LONG)
-            kept, done = on.box.buffer.text, asking.done()
-            on.type("\r")
-            await on.until(lambda: on.screen._panel.is_open)
-            asking.cancel()
-            return seen, kept, done, on.controller.said
-
-    seen, kept, done, said = run_at_once(work())
+async def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
+    async with stand(90) as on:
+        on.type("please ")
+        await on.still()
+        approver = PersonApprover(on.screen, lambda question, number: question.what)
+        asking = asyncio.ensure_future(approver.ask(make_question(0)))
+        await asyncio.sleep(LONG)
+        seen = on.seen()
+        on.type("y")
+        await asyncio.sleep(LONG)
+        kept, done = on.box.buffer.text, asking.done()
+        on.type("\r")
+        await on.until(lambda: on.screen._panel.is_open)
+        asking.cancel()
     assert any("send or clear your draft to answer" in row for row in seen)
-    assert (kept, done, said) == ("please y", False, ["entered 'please y'"])
+    assert (kept, done, on.controller.said) == ("please y", False, ["entered 'please y'"])
 
 
 @pytest.mark.matrix
-def test_a_key_right_after_an_answer_stands_in_the_next_question_of_the_list_and_needs_enter(tmp_path: Path) -> None:
-    async def work() -> tuple[str, str, bool, list[Any]]:
-        async with drawn(tmp_path) as made:
-            screen = made.source
-            assert isinstance(screen, Screen)
-            approver = PersonApprover(screen, lambda question, number: f"{question.what} {number}")
-            asking = [asyncio.ensure_future(approver.ask(make_question(number))) for number in range(2)]
-            await asyncio.sleep(LONG)
-            made.press("y\r")
-            await asyncio.sleep(0.2)
-            made.press("y")
-            await asyncio.sleep(LONG)
-            kept = screen._panel.buffer.text, screen._box.buffer.text, asking[1].done()
-            made.press("\r")
-            await asyncio.sleep(LONG)
-            return *kept, [one.result() for one in asking if one.done()]
-
-    assert run_at_once(work()) == ("y", "", False, [Allow(), Allow()])
+async def test_a_key_right_after_an_answer_stands_in_the_next_question_of_the_list_and_needs_enter(
+    tmp_path: Path,
+) -> None:
+    async with drawn(tmp_path) as made:
+        screen = made.source
+        assert isinstance(screen, Screen)
+        approver = PersonApprover(screen, lambda question, number: f"{question.what} {number}")
+        asking = [asyncio.ensure_future(approver.ask(make_question(number))) for number in range(2)]
+        await asyncio.sleep(LONG)
+        made.press("y\r")
+        await asyncio.sleep(0.2)
+        made.press("y")
+        await asyncio.sleep(LONG)
+        kept = screen._panel.buffer.text, screen._box.buffer.text, asking[1].done()
+        made.press("\r")
+        await asyncio.sleep(LONG)
+        assert (*kept, [one.result() for one in asking if one.done()]) == ("y", "", False, [Allow(), Allow()])
 
 
 EACH = Allow()
@@ -307,54 +304,49 @@ EDITED: list[tuple[str, list[tuple[float, str]], list[Answer]]] = [
     ]
     + [pytest.param(line_by_line, keys, NONE, id=f"{name}-line_by_line") for name, keys, _ in TIMINGS],
 )
-def test_an_answer_typed_in_the_first_moment_stands_and_takes_another_enter(
+async def test_an_answer_typed_in_the_first_moment_stands_and_takes_another_enter(
     way: Any, tmp_path: Path, keys: list[tuple[float, str]], answers: list[Answer]
 ) -> None:
-    async def work() -> list[Answer]:
-        async with way(tmp_path) as made:
-            clock = asyncio.get_running_loop().time
-            await asyncio.sleep(LONG)
-            approver = PersonApprover(made.source, lambda question, number: question.what)
-            begins, asking = clock() + 1, None
-            for at, typed in [*keys, (LONG + keys[-1][0], "")]:
-                if at >= 0 and asking is None:
-                    await asyncio.sleep(begins - clock())
-                    asking = asyncio.ensure_future(approver.ask(make_question(0)))
-                await asyncio.sleep(begins + at - clock())
-                if typed:
-                    made.press(typed)
-            assert asking is not None
-            done = [asking.result()] if asking.done() else []
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-            return done
-
-    assert run_at_once(work()) == answers
+    async with way(tmp_path) as made:
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(LONG)
+        approver = PersonApprover(made.source, lambda question, number: question.what)
+        begins, asking = clock() + 1, None
+        for at, typed in [*keys, (LONG + keys[-1][0], "")]:
+            if at >= 0 and asking is None:
+                await asyncio.sleep(begins - clock())
+                asking = asyncio.ensure_future(approver.ask(make_question(0)))
+            await asyncio.sleep(begins + at - clock())
+            if typed:
+                made.press(typed)
+        assert asking is not None
+        done = [asking.result()] if asking.done() else []
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert done == answers
 
 
 @pytest.mark.parametrize("typed", ["y", "yy", "y\ry\r"])
-def test_text_typed_ahead_approves_no_second_question(tmp_path: Path, typed: str) -> None:
+async def test_text_typed_ahead_approves_no_second_question(tmp_path: Path, typed: str) -> None:
     """The questions of two steps: the keys are typed while the first one waits."""
 
-    async def work() -> tuple[list[Answer], bool]:
-        async with drawn(tmp_path) as made:
-            approver = PersonApprover(made.source, lambda question, number: question.what)
-            first = asyncio.ensure_future(approver.ask(make_question(0)))
-            await asyncio.sleep(LONG)
-            made.press("y\r")
-            answer = await first
-            made.press(typed)
-            await asyncio.sleep(0.2)
-            second = asyncio.ensure_future(approver.ask(make_question(1)))
-            await asyncio.sleep(LONG)
-            made.press("\r")
-            await asyncio.sleep(LONG)
-            done = second.done()
-            second.cancel()
-            await asyncio.gather(second, return_exceptions=True)
-            return [answer], done
-
-    assert run_at_once(work()) == ([EACH], False)
+    async with drawn(tmp_path) as made:
+        approver = PersonApprover(made.source, lambda question, number: question.what)
+        first = asyncio.ensure_future(approver.ask(make_question(0)))
+        await asyncio.sleep(LONG)
+        made.press("y\r")
+        answer = await first
+        made.press(typed)
+        await asyncio.sleep(0.2)
+        second = asyncio.ensure_future(approver.ask(make_question(1)))
+        await asyncio.sleep(LONG)
+        made.press("\r")
+        await asyncio.sleep(LONG)
+        done = second.done()
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        assert [answer] == [EACH]
+        assert not done
 
 
 KEYS: Sequence[str] = [*"ysanA", "\r", "\x7f", "\x1b[A", "\x1b[B", "\t", "\x15"]
