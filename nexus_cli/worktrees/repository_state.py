@@ -58,8 +58,8 @@ def find_open_work(git_folder: Path) -> str:
 
 def _find_move(git_folder: Path) -> tuple[int, str]:
     """Return when HEAD was last moved, in seconds since 1970, and how: `checkout: moving from a to b`; 0 and "" if git
-    has not noted it, or if a commit moved it since. Passes over what left HEAD where it was: `reset: moving to HEAD`
-    after that checkout, or in a new worktree."""
+    has not noted it, or if a commit moved it since. Passes over what left HEAD where it was, `reset: moving to HEAD`
+    after that checkout, or in a new worktree, and over an amended commit, which may look as it did before."""
     with suppress(OSError, ValueError), open_real(git_folder / "logs/HEAD") as log:
         start = max(0, log.seek(0, os.SEEK_END) - _MOST_OF_MOVE)
         log.seek(start)
@@ -67,6 +67,8 @@ def _find_move(git_folder: Path) -> tuple[int, str]:
             head, _, words = line.partition(b"\t")
             how = one_line(words.decode("utf-8", "replace"))
             before, after, *_, seconds, _ = head.split()
+            if how.startswith("commit (amend)"):
+                continue
             if not how or how.startswith("commit"):
                 break
             if before != after or how.startswith("checkout") or "(finish)" in how:  # of a rebase: its last line

@@ -79,6 +79,7 @@ def test_only_what_moved_head_elsewhere_is_told(project: Path) -> None:
     assert moves == ["", "checkout: moving from main to side", "", "reset: moving to HEAD~1"]
     git(project, "checkout", "main")
     git(project, "reset", "--hard")
+    git(project, "commit", "--quiet", "--amend", "--no-edit", "--allow-empty")
     assert look_at_repository(project)["moved"][1] == "checkout: moving from side to main"
     commit(project, "Main")
     git(project, "rebase", "--quiet", "main", "side")

@@ -126,17 +126,25 @@ class InputQueue:
         return message.text
 
     async def build_message(
-        self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None], where: str = ""
+        self,
+        typed: TypedMessage,
+        folder: Path,
+        tell: Callable[[str, str], None],
+        session: Callable[[], str],
+        where: str = "",
     ) -> TypedMessage:
         """Return the message with its trigger, built once from the text, the files that it mentions and the
         attachments. `tell` gets a line about the mentions with its role in the theme; `where` is the place of their
-        files, if the agent is elsewhere.
+        files, if the agent is elsewhere. Raises `NexusError("refused", ...)` if `session` changes meanwhile.
 
         Pasted text has no mentions: nobody means an `@name` in a log.
         """
         if typed.trigger is not None:
             return typed
+        before = session()
         read = await asyncio.to_thread(read_mentions, " ".join([typed.display, *typed.files]), folder)
+        if session() != before:
+            raise NexusError("refused", "not sent", f"a client has opened session {session()}")
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:

@@ -439,6 +439,9 @@ class Repl:
             while self._unsteered:
                 await self._steer_with(await self._message(self._unsteered[0]))
                 self._unsteered.popleft()
+        except NexusError:  # they were typed for another session
+            self.show_unsent((brief(typed.text) for typed in self._unsteered), stored=False)
+            self._unsteered.clear()
         finally:
             for typed in self._unsteered:
                 self._queue(typed)
@@ -500,7 +503,8 @@ class Repl:
 
     async def _message(self, typed: TypedMessage) -> TypedMessage:
         where = "" if self.backend.ends_with_repl else " on this machine"
-        return await self.input_queue.build_message(typed, self.backend.folder, self.show_note, where)
+        backend, tell = self.backend, self.show_note
+        return await self.input_queue.build_message(typed, backend.folder, tell, lambda: backend.status.session, where)
 
     def feed(self, event: e.Event) -> None:
         """Show one event of the session."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,12 +30,13 @@ from nexus_cli.rpc.http_server import MOST_BODY
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS
 from nexus_cli.rpc.served_command import describe_client_command
 from nexus_cli.session.status import Status
+from nexus_cli.ui.input.attached_files import Mentions
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl import remote_agent
+from nexus_cli.ui.repl import input_queue, remote_agent
 from nexus_cli.ui.repl.last_turns import CUT_SHORT
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 from nexus_cli.ui.repl.repl import Repl
@@ -188,6 +190,44 @@ async def test_queued_messages_do_not_go_to_the_session_that_another_client_open
         await idle(repl)
         assert repl.queued() == [] or not figures_first
     assert provider.asked == ["first"]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("steers", [False, True])
+async def test_a_message_whose_files_are_still_read_does_not_go_to_the_session_that_another_client_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steers: bool
+) -> None:
+    reading, is_read = threading.Event(), threading.Event()
+
+    def read_slowly(text: str, folder: Path) -> Mentions:
+        if "@a.py" in text:
+            reading.set()
+            is_read.wait(60)
+        return Mentions()
+
+    monkeypatch.setattr(input_queue, "read_mentions", read_slowly)
+    provider = Answering(gates={"first": asyncio.Event()})
+
+    async with connected(tmp_path, provider) as (repl, view):
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        before = agent.status.session
+        if steers:
+            say(repl, "first")
+            await until(lambda: provider.asked)
+        say(repl, "look at @a.py")
+        await until(reading.is_set)
+        moved = asyncio.create_task(agent._client.run_command("a", "clear"))
+        await asyncio.sleep(0.05)
+        provider.gates["first"].set()
+        await moved
+        await until(lambda: agent.status.session != before)
+        is_read.set()
+        await until(lambda: "not sent: " in view.text)
+        await idle(repl)
+        assert (view.box == "look at @a.py") is not steers
+        assert ("not sent: look at @a.py" in view.text) is steers and not repl.queued()
+    assert provider.asked == (["first"] if steers else [])
 
 
 @pytest.mark.matrix
