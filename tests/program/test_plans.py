@@ -196,13 +196,13 @@ def test_what_the_level_does_not_cover_is_refused_and_stands_in_the_report(place
 
 
 @pytest.mark.matrix
-def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_1(place: Stage) -> None:
+def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -> None:
     place.script({"default": {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}})
     place.run("plan", "add", "Look", "--in", "1 hour", "--max-steps", "2")
     make_due(place)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
-    assert (done.status, done.result["exit"], run["state"]) == (1, 1, "failed") and len(place.server.requests) == 2
+    assert (done.status, done.result["exit"], run["state"]) == (3, 3, "failed") and len(place.server.requests) == 2
     assert run["error"].startswith("the run reached a limit: "), run
     assert "last request" in str(place.server.requests[-1].body["messages"][-1])
 
@@ -215,7 +215,7 @@ def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(p
     make_due(place)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
-    assert (done.status, run["state"], run["error"]) == (1, "failed", "the run reached a limit: limits.max_steps")
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "the run reached a limit: limits.max_steps")
     assert (place.folder / "made").exists()
 
 
@@ -268,7 +268,7 @@ def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place
     make_due(place)
     done = place.run("serve", "--once", "--json")
     (run,) = done.result["runs"]
-    assert (done.status, run["state"], run["error"]) == (1, "failed", "the run reached a limit: limits.max_steps")
+    assert (done.status, run["state"], run["error"]) == (3, "failed", "the run reached a limit: limits.max_steps")
     assert place.run("runs", "show", run["id"], "--json").result["report"] == "Half of it."
 
 

@@ -27,7 +27,9 @@ def serve(
     allow: Allow = "",
     once: Annotated[
         bool,
-        Option(None, "Run due work and exit, for cron and timers. Exit status 1 if a run failed."),
+        Option(
+            None, "Run due work and exit, for cron and timers. Exit status 1 if a run failed, 3 if a limit stopped it."
+        ),
     ] = False,
     until_eof: Annotated[bool, Option(None, "Exit when stdin closes, as when the parent process exits.")] = False,
     verbose: Annotated[bool, Option(None, "Log to stderr; always on at a terminal.", "--verbose -v")] = False,

@@ -44,7 +44,7 @@ class ServeOnceReport(VersionedReport):
 
 
 def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:
-    """Run what is due in a ledger. Return 0 if all of it succeeded, else 1.
+    """Run what is due in a ledger. Return 0 if all of it succeeded, 3 if only limits stopped runs, else 1.
 
     A ledger that fails is `NexusError("ledger", ...)`, with `json` after a report without runs.
     """
@@ -61,7 +61,7 @@ def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:
 
 
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
-    """Run a plan now, in addition to its times; return 0 if it succeeded, 3 if a limit stopped it, else 1."""
+    """Run a plan now, in addition to its times; return a status like `serve_once`."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (loads the engine)
 
     key = fire_now(ledger, plan)
@@ -95,7 +95,7 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None 
     if key and not (runs or stopped):
         runs = [ledger.runs.get(key)]
     failed = {run.key for run in runs if run.state == FAILED}
-    ended = 0 if not failed else EXIT_STATUS["limit"] if key and failed <= cut else 1
+    ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
     _print(ledger, runs, "; ".join(warnings), json, ended)
     return stopped or ended
 
